@@ -1,0 +1,340 @@
+"""The composition root: every part is made here and handed to those that need it, in one task group.
+
+Read `serve_until_stopped` from top to bottom to see the whole gateway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+
+from mcpproxy_py import __version__, logs
+from mcpproxy_py.admin import FROZEN, Admin
+from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.values import Policy
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
+from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.serve import place
+from mcpproxy_py.serve.attach import Attachments, Wish
+from mcpproxy_py.serve.guard import Guard, GuardRules
+from mcpproxy_py.serve.mcp import Face, gate_server
+from mcpproxy_py.serve.rest import rest_app
+from mcpproxy_py.serve.web import Pulse, Web, by_path
+from mcpproxy_py.settings import (
+    ConfigFile,
+    Loaded,
+    Settings,
+    ensure_data_dir,
+    load,
+    load_or_create_key,
+    rotate_key,
+    shown,
+)
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.store import Store, open_store
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+IDLE_CHECK: Final = 1.0
+
+
+def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status."""
+    logs.configure(loaded.settings.log.level, loaded.settings.log.format)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    status = EXIT_OK
+    try:
+        anyio.run(
+            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
+        )
+    except* GatewayError as problems:
+        status = _say(problems)
+    except* StoreUnavailable as problems:
+        status = _say(problems)
+    return status
+
+
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> None:
+    settings = loaded.settings
+    data_dir = settings.data_dir
+    started = time.time()
+    ensure_data_dir(data_dir)
+    _check_doors(settings)
+    load_or_create_key(data_dir)
+    new_id = IdMaker(os.urandom)
+
+    async with _opened(data_dir) as store, anyio.create_task_group() as tasks:
+        listener = place.bind(*settings.address, or_any_port=detached)
+        url = place.url_of(listener)
+        upstreams = Supervisor(
+            log_dir=data_dir / "logs", known=_Listings(store), max_result_bytes=settings.limits.max_result_bytes
+        )
+        current = Current(loaded, upstreams, frozen=bool(await store.switch(FROZEN)))
+        gateway = Gateway(upstreams, store, _limits(settings), new_id)
+        admin = Admin(
+            upstreams,
+            store,
+            ConfigFile(loaded.path),
+            reload=current.reload,
+            rotate_key=lambda: rotate_key(data_dir),
+            shown_config=lambda: shown(current.settings),
+            status=lambda: _status(current.settings, gateway, store, url, started),
+            new_id=new_id,
+        )
+        sessions = StreamableHTTPSessionManager(
+            gate_server(gateway, current.face),
+            max_request_body_size=settings.limits.max_body_bytes,
+            max_sessions=settings.limits.max_sessions,
+        )
+        attachments = Attachments(
+            place.socket_path(data_dir),
+            lambda wish, session: _attached(wish, session, gateway, current),
+            settings.limits.max_body_bytes,
+        )
+        pulse = Pulse(by_path(StreamableHTTPASGIApp(sessions), rest_app(gateway, store, admin)))
+        web = Web(Guard(pulse, _guard_rules(settings)))
+
+        await tasks.start(upstreams.run, upstream_specs(settings))
+        await tasks.start(attachments.run)
+        async with sessions.run():
+            tasks.start_soon(web.serve, [listener])
+            with place.announced(data_dir, url, place.socket_path(data_dir)):
+                _greet(settings, url)
+                await _until_told(gateway, attachments, pulse, idle_exit)
+                await _drain(gateway, settings.shutdown_timeout)
+            web.should_exit = True
+        tasks.cancel_scope.cancel()
+
+
+class Current:
+    """The settings in force. A reload is a new value, applied as a whole or not at all."""
+
+    def __init__(self, loaded: Loaded, upstreams: Supervisor, *, frozen: bool) -> None:
+        self._loaded = loaded
+        self._upstreams = upstreams
+        upstreams.set_policy(_policy(loaded.settings, frozen=frozen))
+
+    @property
+    def settings(self) -> Settings:
+        return self._loaded.settings
+
+    def face(self) -> Face:
+        settings = self.settings
+        return Face(
+            schema=settings.intent_declaration.schema_,
+            wishes=settings.capture_missing_capabilities,
+            wish_text=settings.request_capability_description,
+            private=settings.mcp_token is not None,
+        )
+
+    async def reload(self) -> None:
+        """Read the file again, and apply what may change while running: the servers and the policy."""
+        fresh = await anyio.to_thread.run_sync(self._read_again)
+        self._loaded = replace(self._loaded, settings=fresh.settings)
+        frozen = self._upstreams.snapshot.policy.frozen
+        self._upstreams.set_policy(_policy(fresh.settings, frozen=frozen))
+        await self._upstreams.apply(upstream_specs(fresh.settings))
+
+    def _read_again(self) -> Loaded:
+        path = self._loaded.path
+        settled = {"listen": self.settings.listen}  # where we listen may have come from a flag, and stays
+        return load(config=path if path.exists() else None, data_dir=self.settings.data_dir, overrides=settled)
+
+
+class _Listings:
+    """The store's memory of tool lists, as the upstream room asks for it."""
+
+    def __init__(self, store: Store) -> None:
+        self.load = store.listing
+        self.save = store.save_listing
+
+
+def upstream_specs(settings: Settings) -> dict[str, UpstreamSpec]:
+    """The servers of the configuration as the upstream room wants them."""
+    return {
+        name: UpstreamSpec(
+            name=name,
+            transport=server.transport,
+            command=server.command,
+            args=server.args,
+            env=server.env,
+            cwd=server.cwd,
+            url=server.url,
+            headers=server.headers,
+            enabled=server.enabled,
+            lazy=server.lazy,
+            timeout=server.timeout,
+            connect_timeout=server.connect_timeout,
+            max_concurrency=server.max_concurrency,
+            trust_annotations=server.trust_annotations,
+            overrides=server.overrides,
+            allow_tools=server.allow_tools,
+            deny_tools=server.deny_tools,
+            confirm=server.confirm,
+        )
+        for name, server in settings.servers.items()
+    }
+
+
+def _policy(settings: Settings, *, frozen: bool) -> Policy:
+    declared = settings.intent_declaration
+    return Policy(
+        strict=declared.strict_server_validation,
+        unannotated=declared.unannotated,
+        missing_intent=declared.missing,
+        frozen=frozen,
+        max_depth=settings.limits.max_argument_depth,
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        payload_bytes=settings.activity.max_payload_bytes,
+        in_flight=settings.limits.max_in_flight,
+        refuse_unrecorded=settings.activity.on_failure == "refuse",
+    )
+
+
+def _guard_rules(settings: Settings) -> GuardRules:
+    own_key = settings.api_key
+    return GuardRules(
+        admin_key=own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir),
+        listen_host=settings.address[0],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
+        require_mcp_auth=settings.require_mcp_auth,
+        max_body_bytes=settings.limits.max_body_bytes,
+    )
+
+
+def _check_doors(settings: Settings) -> None:
+    """What would stand open or not exist is refused at the start, with the way out (SEC-1, SURF-4)."""
+    if settings.mcp_token is None and settings.listens_publicly:
+        raise GatewayError(
+            Code.CONFIG_INVALID,
+            f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
+            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
+        )
+    if settings.mcp_token is None and settings.require_mcp_auth:
+        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
+    if settings.surfaces != ("gate",):
+        raise GatewayError(Code.CONFIG_INVALID, 'This version serves one surface: set surfaces to ["gate"]')
+    if settings.activity.database_url is not None:
+        raise GatewayError(Code.CONFIG_INVALID, "This version records in SQLite only: remove activity.database_url")
+
+
+def _attached(wish: Wish, session: str, gateway: Gateway, current: Current) -> Server[Any]:
+    """The server for a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
+    if wish.get("surface", "gate") != "gate" or wish.get("server") is not None:
+        raise ValueError("this gateway serves only its gate surface; leave out --surface and --server")
+    return gate_server(gateway, current.face, session)
+
+
+@contextlib.asynccontextmanager
+async def _opened(data_dir: Path) -> AsyncIterator[Store]:
+    store = await anyio.to_thread.run_sync(open_store, data_dir)
+    try:
+        yield store
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(store.close)
+
+
+def _greet(settings: Settings, url: str) -> None:
+    mode = "strict" if settings.intent_declaration.strict_server_validation else "permissive"
+    print(
+        f"mcpproxy {__version__} is ready: {mode}, {len(settings.servers)} servers configured\n"
+        f"  MCP endpoint  {url}/mcp\n"
+        f"  for example   claude mcp add --transport http mcpproxy {url}/mcp\n"
+        f"  data          {settings.data_dir}\n"
+        f"  admin key     mcpproxy key show",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+async def _until_told(gateway: Gateway, attached: Attachments, pulse: Pulse, idle_exit: float | None) -> None:
+    """Until a signal, or until nobody has needed us for a while."""
+    async with anyio.create_task_group() as tasks:
+
+        async def idle(allowed: float) -> None:
+            quiet_since = time.monotonic()
+            while time.monotonic() - quiet_since < allowed:
+                await anyio.sleep(min(IDLE_CHECK, allowed))
+                busy = attached.attached or gateway.in_flight
+                quiet_since = time.monotonic() if busy else max(quiet_since, pulse.last)
+            log.info("idle for %s seconds, ending", allowed)
+            tasks.cancel_scope.cancel()
+
+        if idle_exit is not None:
+            tasks.start_soon(idle, idle_exit)
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                log.info("%s, draining", signal.Signals(number).name)
+                tasks.cancel_scope.cancel()
+
+
+async def _drain(gateway: Gateway, timeout: float) -> None:
+    """No new calls; those in flight may finish, for a while."""
+    gateway.draining = True
+    with anyio.move_on_after(timeout) as waiting:
+        while gateway.in_flight:
+            await anyio.sleep(0.02)
+    if waiting.cancelled_caught:
+        log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
+
+
+def _status(settings: Settings, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
+    policy = gateway.snapshot.policy
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "url": url,
+        "data_dir": str(settings.data_dir),
+        "surfaces": list(settings.surfaces),
+        "mode": policy.mode,
+        "unannotated": policy.unannotated,
+        "frozen": policy.frozen,
+        "draining": gateway.draining,
+        "uptime_seconds": round(time.time() - started, 1),
+        "in_flight": gateway.in_flight,
+        "unrecorded": gateway.unrecorded,
+        "asks": _by_tool(gateway.outcomes),
+        "store": dict(store.health()),
+    }
+
+
+def _by_tool(outcomes: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    table: dict[str, dict[str, int]] = {}
+    for (tool, status), count in sorted(outcomes.items()):
+        table.setdefault(tool, {})[status] = count
+    return table
+
+
+def _say(problems: BaseExceptionGroup[Any]) -> int:
+    """Expected failures of a start, in words; a wrong configuration is wrong usage."""
+    status = EXIT_FAILED
+    for problem in problems.exceptions:
+        if isinstance(problem, BaseExceptionGroup):
+            status = max(status, _say(problem))
+        else:
+            print(f"mcpproxy: {problem}", file=sys.stderr)
+            status = EXIT_USAGE if getattr(problem, "code", None) is Code.CONFIG_INVALID else status
+    return status

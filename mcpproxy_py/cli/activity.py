@@ -1,0 +1,136 @@
+"""`mcpproxy activity`: the record of every ask."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.export import save
+from mcpproxy_py.cli.inputs import moment
+from mcpproxy_py.cli.output import note, pairs, pretty, say, table
+from mcpproxy_py.cli.paging import every_page
+
+app = group("What was asked, by whom, and what became of it.")
+
+Text = str | None
+FILTERS: dict[str, tuple[str, str]] = {
+    "intent_type": ("--intent-type", "read, write or destructive, as declared."),
+    "type": ("--type", "Kind of record, such as tool_call."),
+    "status": ("--status", "Such as success, error or blocked."),
+    "server": ("--server", "Only this upstream."),
+    "tool": ("--tool", "Only this tool."),
+    "session_id": ("--session-id", "Only this session."),
+    "request_id": ("--request-id", "Only this request."),
+    "client": ("--client", "Only the client of this name."),
+    "principal": ("--principal", "Only who asked with this principal."),
+    "start_time": ("--since", "From this time on: RFC 3339, or an age such as 10m, 2h, 3d."),
+    "end_time": ("--until", "Up to this time: RFC 3339, or an age."),
+    "q": ("--q", "Only records that hold this text."),
+}
+
+
+def filtered(function: Any) -> Any:
+    """Add every filter of the REST interface to a command, which gets them as `query`."""
+
+    def run(session: Session, **values: Any) -> int | None:
+        query = {name: values.pop(name) for name in FILTERS}
+        for name in ("start_time", "end_time"):
+            query[name] = moment(query[name])
+        return function(session, query=query, **values)
+
+    own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "query"]
+    filters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
+                          annotation=Annotated[Text, typer.Option(option, help=about)])
+        for name, (option, about) in FILTERS.items()
+    ]  # fmt: skip
+    run.__signature__ = inspect.Signature([*own, *filters])  # type: ignore[attr-defined]
+    run.__doc__ = function.__doc__
+    return run
+
+
+@command(app, "list")
+@filtered
+def list_activity(
+    session: Session,
+    *,
+    query: dict[str, Any],
+    limit: Annotated[int | None, typer.Option("--limit", help="Records to a page, 1 to 500. [default: 50]")] = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="Go on from where a page ended.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every page, not only the first.")] = False,
+) -> None:
+    """Records, newest first."""
+    query |= {"limit": limit or (500 if everything else None), "cursor": cursor}
+    read = every_page if everything else _one_page
+    session.show(read(session.client, "activity", items="activities", **query), _print_records)
+
+
+def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str, Any]:
+    return client.get(*path, **query)
+
+
+@command(app, "show")
+def show(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """One record, whole."""
+    session.show(session.client.get("activity", activity_id), _print_record)
+
+
+@command(app, "summary")
+@filtered
+def summary(session: Session, *, query: dict[str, Any]) -> None:
+    """Counts and durations."""
+    session.show(session.client.get("activity", "summary", **query), pairs)
+
+
+@command(app, "export", prints=False)
+@filtered
+def export(
+    session: Session,
+    *,
+    query: dict[str, Any],
+    form: Annotated[
+        Literal["jsonl", "csv"],
+        typer.Option("--format", metavar="jsonl|csv", help="One JSON object to a line, or CSV."),
+    ] = "jsonl",
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to; - is stdout.", allow_dash=True)] = Path(
+        "-"
+    ),
+) -> None:
+    """Every record that fits, as a file."""
+    with session.client.stream("activity", "export", format=form, **query) as chunks:
+        save(chunks, out)
+
+
+def _print_records(answer: Mapping[str, Any]) -> None:
+    rows = [_row(record) for record in answer.get("activities", [])]
+    columns = ("time", "status", "intent", "tool", "ms", "client", "id", "why")
+    table(columns, rows, empty="No records.")
+    if answer.get("next_cursor"):
+        note(f"More: add --cursor {answer['next_cursor']}, or --all")
+
+
+def _row(record: Mapping[str, Any]) -> list[Any]:
+    intent = _dict(_dict(record.get("metadata")).get("intent"))
+    server, tool = record.get("server"), record.get("tool")
+    name = f"{server}:{tool}" if server and tool and not str(tool).startswith(f"{server}:") else tool or server
+    why = _dict(record.get("error")).get("message") or intent.get("reason")
+    return [record.get("timestamp"), record.get("status"), intent.get("operation_type"), name,
+            record.get("duration_ms"), _dict(record.get("client")).get("name"), record.get("id"), why]  # fmt: skip
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _print_record(record: Mapping[str, Any]) -> None:
+    """Short values first, then the payloads as JSON: they are what one wants to read or copy."""
+    payloads = ("arguments", "response", "metadata")
+    pairs({key: value for key, value in record.items() if key not in payloads})
+    for key in payloads:
+        if record.get(key) is not None:
+            say(f"\n{key}:\n{pretty(record[key])}")

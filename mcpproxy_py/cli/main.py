@@ -1,0 +1,97 @@
+"""The command `mcpproxy`: the table of its commands, each loaded only when it is the one asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from mcpproxy_py import __version__
+from mcpproxy_py.cli.common import group, with_shared_options
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a top-level command lives, and the line `mcpproxy --help` shows without importing it."""
+
+    module: str
+    help: str
+    is_group: bool = False
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "serve": Entry("run", "Run the gateway in the foreground."),
+    "stdio": Entry("run", "Speak MCP over stdin and stdout."),
+    "status": Entry("gateway", "How the running gateway fares."),
+    "call": Entry("call", "Call a tool through the intent gate.", is_group=True),
+    "tools": Entry("tools", "The tools behind the gateway.", is_group=True),
+    "explain": Entry("explain", "Show what the gate would decide, rung by rung."),
+    "upstream": Entry("upstream", "The MCP servers behind the gateway.", is_group=True),
+    "activity": Entry("activity", "What was asked, by whom, and what became of it.", is_group=True),
+    "freeze": Entry("gateway", "Refuse everything above read, at once."),
+    "unfreeze": Entry("gateway", "Lift a freeze."),
+    "config": Entry("config", "The configuration, checked and explained.", is_group=True),
+    "key": Entry("key", "The admin key, which opens the REST interface.", is_group=True),
+}
+
+
+class LazyRoot(TyperGroup):
+    """Lists every command from the table above and imports only the one that is run.
+
+    Loading all of them would triple what `mcpproxy --help` costs.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands.update({name: _placeholder(name, entry) for name, entry in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else command, rest
+
+
+def _placeholder(name: str, entry: Entry) -> TyperCommand:
+    return TyperCommand(name, help=entry.help, rich_markup_mode=None)
+
+
+def loaded(name: str) -> Any:
+    """The real command or group of this name."""
+    entry = COMMANDS[name]
+    made = typer.main.get_group(importlib.import_module(f"mcpproxy_py.cli.{entry.module}").app)
+    command = made if entry.is_group else made.commands[name]
+    command.name = name
+    return command
+
+
+app = group("One MCP endpoint for IDE agents, with an intent gate and a record of who meant what.", cls=LazyRoot,
+            add_completion=True)  # fmt: skip
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mcpproxy {__version__}")
+        raise typer.Exit
+
+
+@with_shared_options(app.callback())
+def root(
+    session: object,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The shared options may stand before the command as well as after it."""
+
+
+def main() -> None:
+    """Entry point of the console script. Always ends by `SystemExit`."""
+    # A lone surrogate in somebody's tool name must not become a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    app(prog_name="mcpproxy")

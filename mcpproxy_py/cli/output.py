@@ -1,0 +1,165 @@
+"""Printing: tables for people, JSON and YAML for programs, and nothing from outside that drives the terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from typing import Any, Final
+
+from mcpproxy_py.errors import Code
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+# Colour and cursor sequences as a whole, so that a coloured log reads as text; then any control character,
+# and the marks that reorder text on screen so that it reads differently than it is.
+_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_STYLES: Final[Mapping[str, str]] = {
+    "success": "green", "connected": "green", "passed": "green", "read": "green",
+    "pending": "yellow", "blocked": "yellow", "connecting": "yellow", "sleeping": "cyan", "write": "yellow",
+    "error": "red", "timeout": "red", "failed": "red", "interrupted": "red", "destructive": "red",
+    "cancelled": "dim", "disabled": "dim", "not reached": "dim",
+}  # fmt: skip
+
+
+def clean(text: str) -> str:
+    """Text from outside that cannot move the cursor, recolour or reorder anything. Keeps lines and tabs."""
+    return _CONTROL.sub("", _SEQUENCE.sub("", text.replace("\r\n", "\n")))
+
+
+def cell(value: Any) -> str:
+    """Any JSON value on one line."""
+    if value is None or value in ("", [], {}):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}" if abs(value) < 1e6 else str(value)
+    if isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
+        return ", ".join(cell(item) for item in value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    return " ".join(clean(text).split())
+
+
+def first_line(text: Any) -> str:
+    """The first line that says something, for a description in a table."""
+    return next((line.strip() for line in str(text or "").splitlines() if line.strip()), "")
+
+
+def pretty(value: Any) -> str:
+    """JSON to read. Escapes what JSON allows in a string and a terminal would obey."""
+    text = json.dumps(value, ensure_ascii=not _writes_unicode(), indent=2)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def dump(answer: Any, form: Format, stream: Any = None) -> None:
+    """The whole answer, for a program."""
+    out = stream or sys.stdout
+    if form is Format.YAML:
+        import yaml
+
+        yaml.safe_dump(answer, out, sort_keys=False, allow_unicode=_writes_unicode(), width=2**31)
+    else:
+        print(pretty(answer), file=out)
+
+
+def _writes_unicode() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """A table: by Rich on a terminal, else aligned text whose lines never wrap and whose first line is the header."""
+    cells = [[cell(value) for value in row] for row in rows]
+    if not cells:
+        note(empty)
+    elif sys.stdout.isatty():
+        _rich_table(columns, cells)
+    else:
+        say("\n".join(_aligned([[name.upper() for name in columns], *cells])))
+
+
+def _rich_table(columns: Sequence[str], cells: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        shown.add_column(name.upper(), overflow="fold")
+    for row in cells:
+        # Text, not str: a tool may be called `[red]` and must not be read as markup.
+        shown.add_row(*(Text(value, style=_STYLES.get(value, "")) for value in row))
+    Console(soft_wrap=False).print(shown)
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
+
+
+def pairs(answer: Mapping[str, Any]) -> None:
+    """Names and values, one to a line, nested ones by dotted name."""
+    rows = [[key, cell(value)] for key, value in flat(answer)]
+    if rows:
+        say("\n".join(_aligned(rows)))
+
+
+def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its dotted name; a list of plain values is a leaf."""
+    items = _children(value)
+    if items is None:
+        yield prefix, value
+        return
+    for key, below in items:
+        yield from flat(below, f"{prefix}.{key}" if prefix else clean(str(key)))
+
+
+def _children(value: Any) -> list[tuple[str, Any]] | None:
+    if isinstance(value, Mapping) and value:
+        return [(clean(str(key)), below) for key, below in value.items()]
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return [(str(number), item) for number, item in enumerate(value)]
+    return None
+
+
+def say(text: str) -> None:
+    """A result for people, on stdout."""
+    print(clean(text))
+
+
+def note(text: str) -> None:
+    """Something beside the result, on stderr so that a pipe gets only data."""
+    print(clean(text), file=sys.stderr)
+
+
+def complain(error: Mapping[str, Any], form: Format) -> None:
+    """A failure, always on stderr: a sentence and what to do for people, the one error shape for programs."""
+    if form is not Format.TABLE:
+        dump(error, form, sys.stderr)
+        return
+    shape = error["error"]
+    note(f"Error: {shape['message']}")
+    remedy = shape.get("details", {}).get("remedy") or shape.get("hint")
+    # Where nothing was reached, the message knows more than the hint of its code.
+    if remedy and shape.get("code") != Code.NOT_REACHABLE:
+        note(f"  {remedy}")
+
+
+def waiting(text: str) -> AbstractContextManager[Any]:
+    """A spinner while something takes its time; nothing at all when nobody watches."""
+    if not (sys.stderr.isatty() and sys.stdout.isatty()):
+        return nullcontext()
+    from rich.console import Console
+    from rich.text import Text
+
+    return Console(stderr=True).status(Text(clean(text)))

@@ -1,0 +1,48 @@
+"""`mcpproxy serve` and `mcpproxy stdio`: the two commands that are a gateway, or lead to one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from mcpproxy_py.cli.common import Session, command, group
+
+app = group("Run a gateway, or reach one over stdio.")
+
+
+@command(app, "serve", prints=False)
+def serve(
+    session: Session,
+    idle_exit: Annotated[float | None, typer.Option("--idle-exit", metavar="SECONDS", min=0.0, hidden=True)] = None,
+    detached: Annotated[bool, typer.Option("--detached", hidden=True)] = False,
+) -> int:
+    """Run the gateway in the foreground.
+
+    Without any configuration it makes a data directory, serves the capability catalog, and prints where to connect.
+    """
+    # Before the import of the server: a mistake in the configuration is told at once.
+    loaded = session.where.loaded()
+    from mcpproxy_py import app as gateway
+
+    return gateway.serve(loaded, idle_exit=idle_exit, detached=detached)
+
+
+@command(app, "stdio", prints=False)
+def stdio(
+    session: Session,
+    surface: Annotated[
+        Literal["gate", "direct"], typer.Option("--surface", metavar="gate|direct", help="Which tools to show.")
+    ] = "gate",
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="NAME", help="This one upstream, passed through, instead.")
+    ] = None,
+) -> int:
+    """Speak MCP over stdin and stdout.
+
+    For clients that launch a command. It attaches to the one gateway of the data directory; with none running it
+    starts one, which ends after it was idle for a while.
+    """
+    from mcpproxy_py.cli import attach
+
+    return attach.run(session.where.home(), surface=surface, server=server, config=session.where.config)

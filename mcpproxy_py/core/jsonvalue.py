@@ -1,0 +1,107 @@
+"""JSON as the gateway decides on it: strict text in, values that every peer can read out.
+
+Values from the wire are plain `dict`, `list` and scalars, and are asked for as such: a check against an
+abstract base class costs as much as a whole rung of the decision.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final, NoReturn, cast
+
+MAX_DEPTH: Final = 64
+KINDS: Final[tuple[tuple[type[Any], str], ...]] = (
+    (bool, "boolean"),
+    (str, "string"),
+    (int, "number"),
+    (float, "number"),
+    (dict, "object"),
+    (list, "array"),
+)
+
+
+def as_object(value: object) -> dict[str, Any] | None:
+    """The value where it is a JSON object. Keys of decoded JSON are always strings."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def as_array(value: object) -> list[Any] | None:
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+def kind(value: object) -> str:
+    """The JSON word for a value, for error messages."""
+    if value is None:
+        return "null"
+    for python, word in KINDS:
+        if isinstance(value, python):
+            return word
+    return type(value).__name__
+
+
+def decode(text: str) -> Any:
+    """Strict JSON. Raises `ValueError` with a sentence; NaN, Infinity and absurd depth are not JSON."""
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+
+
+def _not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def same(left: Any, right: Any) -> bool:
+    """JSON equality, where `true` is not `1`."""
+    try:
+        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def flaw(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
+    """Why this value cannot be sent on as JSON that survives, or `None`.
+
+    Python's decoders let NaN, infinities and lone surrogates through, and a peer that reads them
+    differently than we do has been told something else than what was decided on.
+    """
+    level: list[Any] = [value]
+    for _ in range(max_depth + 1):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, str):
+                if not item.isascii() and _lone_surrogate(item):
+                    return "a string holds half of a surrogate pair, which is not a character"
+            elif isinstance(item, dict):
+                below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
+                below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+            elif isinstance(item, list):
+                below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
+            elif isinstance(item, float):
+                if not math.isfinite(item):
+                    return "a number is not finite"
+            elif isinstance(item, int) and item.bit_length() > 13_000:
+                return "a number has more than 3,900 digits"
+        if not below:
+            return None
+        level = below
+    return f"it is nested more than {max_depth} levels deep"
+
+
+def _lone_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def quoted(value: object, limit: int = 80) -> str:
+    """A value from outside, short and printable, for a message. Strings come without their quotes."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

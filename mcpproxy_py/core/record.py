@@ -1,0 +1,150 @@
+"""What goes on record: the two events of an ask, masked and bounded before anybody writes them (ACT-1, ACT-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.intent import FIELDS
+from mcpproxy_py.core.redaction import capped, mask
+from mcpproxy_py.core.values import VARIANT_OF, Ask, Caller, Decision, Local, Policy, Refusal, Route, Status
+from mcpproxy_py.errors import Code
+
+NAME_LIMIT: Final = 512
+TYPES: Final[Mapping[str, str]] = {"retrieve_tools": "tool_search"}
+"""Everything an agent asks is a tool call, but a search through the catalog is counted apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an ask ended. `result` is the MCP tool result that answers it."""
+
+    status: Status
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str, Any]:
+    """The event written before anything is done."""
+    arguments, size = capped(_arguments(ask, decision), limit)
+    server, tool = _subject(ask, decision)
+    return {
+        "kind": "asked", "id": ask.id, "at": ask.at,
+        "type": TYPES.get(ask.tool, "tool_call"), "source": ask.source, "surface": ask.surface,
+        "server": server, "tool": tool, "arguments": mask(arguments), "arguments_size": size,
+        "session_id": ask.session_id, "request_id": ask.request_id,
+        "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
+        "metadata": _metadata(ask, decision, policy),
+    }  # fmt: skip
+
+
+def finished(ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit: int) -> dict[str, Any]:
+    """The event that closes an ask, whatever became of it."""
+    response, size = capped(outcome.result, limit) if outcome.result is not None else (None, 0)
+    return {
+        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "error": mask(outcome.error),
+        "response": mask(response), "response_size": size, "duration_ms": round(duration_ms, 3),
+        "metadata": dict(outcome.metadata),
+    }  # fmt: skip
+
+
+def administrative(
+    event_id: str, at: float, action: str, subject: str | None, by: Caller, details: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The opening event of a person's change to the gateway itself, on record like any ask."""
+    return {
+        "kind": "asked", "id": event_id, "at": at, "type": "config_change", "source": by.source, "surface": "rest",
+        "server": subject, "tool": action, "arguments": mask(dict(details)), "arguments_size": 0, "session_id": None,
+        "request_id": by.request_id, "client": {"name": by.client.name, "version": by.client.version},
+        "principal": by.principal, "metadata": {},
+    }  # fmt: skip
+
+
+def failure(code: Code, message: str) -> dict[str, Any]:
+    return {"code": code.value, "message": message}
+
+
+def outcome_of(result: Mapping[str, Any], metadata: Mapping[str, Any]) -> Outcome:
+    """An upstream's answer: a tool result with `isError` is an error on record, and passes on as it is."""
+    if result.get("isError") is not True:
+        return Outcome("success", result, metadata=metadata)
+    return Outcome("error", result, {"code": "TOOL_ERROR", "message": _first_text(result)}, metadata)
+
+
+def refused(refusal: Refusal, result: Mapping[str, Any], status: Status = "blocked") -> Outcome:
+    """The gateway's own no. `refused_by` also names what stopped a call after it was decided: no room, no record."""
+    return Outcome(status, result, failure(refusal.code, refusal.message), {"refused_by": refusal.rule})
+
+
+def _first_text(result: Mapping[str, Any]) -> str:
+    for item in jsonvalue.as_array(result.get("content")) or []:
+        text = (jsonvalue.as_object(item) or {}).get("text")
+        if isinstance(text, str):
+            return jsonvalue.quoted(text, 500)
+    return "the tool reported an error"
+
+
+def _arguments(ask: Ask, decision: Decision) -> Any:
+    """The tool's own arguments where they could be read, else everything that was sent."""
+    known = ask.params if isinstance(decision, Local) else decision.args
+    return ask.params if known is None else known
+
+
+def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
+    if isinstance(decision, Route):
+        return decision.server, decision.tool.name
+    if isinstance(decision, Local):
+        return None, ask.tool
+    if decision.name:
+        server, _, tool = decision.name.partition(":")
+        return server, tool
+    named = (jsonvalue.as_object(ask.params) or {}).get("name")
+    return None, jsonvalue.quoted(named if isinstance(named, str) and named else ask.tool, NAME_LIMIT)
+
+
+def _metadata(ask: Ask, decision: Decision, policy: Policy) -> dict[str, Any]:
+    found: dict[str, Any] = {"decision": _decision(decision, policy)}
+    if not isinstance(decision, Local):
+        if (intent := _intent(decision)) is not None:
+            found["intent"] = intent
+        if decision.variant is not None:
+            found["tool_variant"] = VARIANT_OF[decision.variant]
+    return found
+
+
+def _intent(decision: Route | Refusal) -> Any:
+    """What was declared: parsed where it stands, else the known fields as they came, cut short and masked."""
+    if decision.intent is not None:
+        shown = decision.intent.as_json()
+        return {**shown, "reason": mask(shown["reason"])} if "reason" in shown else shown
+    claimed = None if isinstance(decision, Route) else decision.claimed
+    if claimed is None:
+        return None
+    said = jsonvalue.as_object(claimed)
+    if said is None:
+        return {"claimed": mask(capped(claimed, NAME_LIMIT)[0])}
+    parts = {key: value for key, value in said.items() if key in FIELDS}
+    return {key: mask(capped(value, 4 * NAME_LIMIT)[0]) for key, value in parts.items()}
+
+
+def _decision(decision: Decision, policy: Policy) -> dict[str, Any]:
+    if isinstance(decision, Local):
+        return {"verdict": "local", "rule": decision.rule, "mode": policy.mode}
+    warned = isinstance(decision, Route) and decision.warning is not None
+    verdict = "refuse" if isinstance(decision, Refusal) else "warn" if warned else "allow"
+    shown: dict[str, Any] = {
+        "verdict": verdict,
+        "rule": decision.rule,
+        "mode": policy.mode,
+        "class": decision.tool_class,
+        "class_origin": decision.origin if decision.tool_class else None,
+        "annotations": capped(dict(decision.tool.annotations), 2048)[0] if decision.tool else None,
+    }
+    if isinstance(decision, Route):
+        shown |= {"risk": decision.risk, "warning": decision.warning}
+    else:
+        shown |= {"code": decision.code.value}
+    return {key: value for key, value in shown.items() if value is not None}

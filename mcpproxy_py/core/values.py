@@ -1,0 +1,215 @@
+"""The values every room shares. Frozen, built at the edge, never wrong inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from mcpproxy_py.errors import Code
+
+Operation = Literal["read", "write", "destructive"]
+ToolClass = Literal["read", "write", "destructive", "unknown"]
+ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
+Source = Literal["mcp", "cli", "api", "internal"]
+IntentSource = Literal["declared", "inferred", "implied", "passive"]
+ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled"]
+Status = Literal["pending", "success", "error", "blocked", "cancelled", "timeout", "interrupted"]
+
+OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "destructive")
+SENSITIVITIES: Final = ("public", "internal", "private", "unknown")
+VARIANTS: Final[Mapping[str, Operation]] = {
+    "call_tool_read": "read",
+    "call_tool_write": "write",
+    "call_tool_destructive": "destructive",
+}
+VARIANT_OF: Final[Mapping[Operation, str]] = {operation: name for name, operation in VARIANTS.items()}
+
+RANK: Final[Mapping[ToolClass, int]] = {"read": 0, "unknown": 1, "write": 1, "destructive": 2}
+
+
+def risk(*levels: ToolClass) -> Operation:
+    """The one notion of risk: the highest of the levels, unknown counting as write (GATE-12)."""
+    return OPERATIONS[max(RANK[level] for level in levels)]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who says it is asking. Claimed, never trusted."""
+
+    name: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    operation_type: Operation
+    data_sensitivity: str | None = None
+    reason: str | None = None
+    source: IntentSource = "declared"
+
+    def as_json(self) -> dict[str, Any]:
+        shown = {"operation_type": self.operation_type, "data_sensitivity": self.data_sensitivity,
+                 "reason": self.reason, "source": self.source}  # fmt: skip
+        return {key: value for key, value in shown.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One thing somebody wants from the gateway, whatever door it came through.
+
+    `tool` is the outer name (`call_tool_read`, `retrieve_tools`), `params` the arguments as decoded
+    from the wire and not yet believed. `id` is time-ordered and names the activity record.
+    """
+
+    id: str
+    at: float
+    tool: str
+    params: Any
+    source: Source = "mcp"
+    surface: str = "gate"
+    principal: str = "local"
+    client: Client = field(default_factory=Client)
+    session_id: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who changes something outside an ask (a server, the freeze, the key), for the record of it."""
+
+    principal: str
+    source: Source
+    client: Client
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One entry of an operator's override: `when` is a compiled JSON Schema, `None` matches always."""
+
+    tool_class: Operation
+    when: Callable[[Mapping[str, Any]], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as its server declared it (`wire`, whole) and as the operator classed it.
+
+    `violation` is the compiled input schema: the first thing wrong with some arguments, or `None`.
+    It is absent where the schema did not compile; the tool then stays callable, unchecked, and
+    `unchecked` says why.
+    """
+
+    server: str
+    name: str
+    wire: Mapping[str, Any]
+    declared: ToolClass
+    trusted: bool = True
+    overrides: tuple[Override, ...] = ()
+    violation: Callable[[Mapping[str, Any]], str | None] | None = None
+    unchecked: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.server}:{self.name}"
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        found = self.wire.get("annotations")
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An upstream as the last snapshot saw it. `tools` may be an older listing while it is away."""
+
+    name: str
+    state: ServerState
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    error: str | None = None
+    allow_tools: tuple[str, ...] | None = None
+    deny_tools: tuple[str, ...] = ()
+    confirm: Literal["none", "write", "destructive"] = "none"
+    transport: str = "stdio"
+    protocol_version: str | None = None
+
+    def offers(self, tool: str) -> bool:
+        """Whether the operator's allow and deny lists let this tool be called at all."""
+        return tool not in self.deny_tools and (self.allow_tools is None or tool in self.allow_tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The switches a decision depends on; part of the snapshot, so that one read gives all of it."""
+
+    strict: bool = True
+    unannotated: Literal["allow", "write", "destructive"] = "allow"
+    missing_intent: Literal["refuse", "infer"] = "refuse"
+    frozen: bool = False
+    max_depth: int = 64
+
+    @property
+    def mode(self) -> str:
+        return "strict" if self.strict else "permissive"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a decision may look at, published as one reference and never changed."""
+
+    policy: Policy = field(default_factory=Policy)
+    servers: Mapping[str, Server] = field(default_factory=dict[str, Server])
+    index: Any = None
+    """`core.search.Index` over the tools of every server in `servers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The call may go: to this tool, with exactly these arguments."""
+
+    server: str
+    tool: Tool
+    args: Mapping[str, Any]
+    variant: Operation
+    intent: Intent
+    tool_class: ToolClass
+    risk: Operation
+    rule: str
+    origin: ClassOrigin = "server"
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """The gateway answers this one itself (`retrieve_tools`, `request_capability`)."""
+
+    tool: str
+    params: Mapping[str, Any]
+    rule: str = "local"
+    risk: Operation = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The first rung that failed, with what was known by then. `awaits` names a server whose
+    connection is still under way and could change this answer."""
+
+    code: Code
+    message: str
+    rule: str
+    remedy: str
+    name: str | None = None
+    variant: Operation | None = None
+    intent: Intent | None = None
+    claimed: Any = None
+    """What the caller declared, as it came, when it was too wrong to become an `Intent`."""
+    tool: Tool | None = None
+    tool_class: ToolClass | None = None
+    origin: ClassOrigin = "server"
+    args: Mapping[str, Any] | None = None
+    awaits: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+Decision = Route | Local | Refusal

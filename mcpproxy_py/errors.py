@@ -1,0 +1,125 @@
+"""One vocabulary of failures, and the one table that says what each means at every boundary.
+
+A refusal is an expected answer, so inside the gateway it travels as a value (`core.values.Refusal`).
+`GatewayError` is for what stops a request before there is an ask: bad credentials, a wrong filter, a
+configuration that cannot be read. Both carry a `Code`, and only `FACTS` turns a code into an HTTP
+status, an exit status or a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Code(StrEnum):
+    """Every way an ask or a request can be turned down. Closed: a new one needs a row in `FACTS`."""
+
+    # The declaration, phase one and two.
+    MISSING_INTENT = "MISSING_INTENT"
+    MISSING_OPERATION_TYPE = "MISSING_OPERATION_TYPE"
+    INVALID_OPERATION_TYPE = "INVALID_OPERATION_TYPE"
+    INVALID_INTENT = "INVALID_INTENT"
+    INTENT_CONFLICT = "INTENT_CONFLICT"
+    INTENT_MISMATCH = "INTENT_MISMATCH"
+    SERVER_MISMATCH = "SERVER_MISMATCH"
+    INVALID_SENSITIVITY = "INVALID_SENSITIVITY"
+    REASON_TOO_LONG = "REASON_TOO_LONG"
+    # The call itself.
+    INVALID_NAME = "INVALID_NAME"
+    ARGS_CONFLICT = "ARGS_CONFLICT"
+    INVALID_ARGUMENTS = "INVALID_ARGUMENTS"
+    TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
+    TOOL_UNAVAILABLE = "TOOL_UNAVAILABLE"
+    SERVER_UNAVAILABLE = "SERVER_UNAVAILABLE"
+    OVERLOADED = "OVERLOADED"
+    TIMEOUT = "TIMEOUT"
+    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    NOT_CONFIRMED = "NOT_CONFIRMED"
+    FROZEN = "FROZEN"
+    UPSTREAM_ERROR = "UPSTREAM_ERROR"
+    # Requests that never become an ask.
+    BAD_REQUEST = "BAD_REQUEST"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    FOREIGN_HOST = "FOREIGN_HOST"
+    FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    CONFLICT = "CONFLICT"
+    TOO_LARGE = "TOO_LARGE"
+    CONFIG_INVALID = "CONFIG_INVALID"
+    NOT_REACHABLE = "NOT_REACHABLE"
+    INTERNAL = "INTERNAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a code means outside the gateway."""
+
+    http: int
+    exit: int
+    hint: str
+
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_REFUSED: Final = 3
+EXIT_UNREACHABLE: Final = 4
+
+_R = EXIT_REFUSED
+
+FACTS: Final[Mapping[Code, Fact]] = {
+    Code.MISSING_INTENT: Fact(422, _R, "Declare an intent whose operation_type equals the variant."),
+    Code.MISSING_OPERATION_TYPE: Fact(422, _R, "Add operation_type: read, write or destructive."),
+    Code.INVALID_OPERATION_TYPE: Fact(422, _R, "Use read, write or destructive."),
+    Code.INVALID_INTENT: Fact(422, _R, "Send intent as an object with operation_type, data_sensitivity and reason."),
+    Code.INTENT_CONFLICT: Fact(422, _R, "Declare the intent once, nested or flat."),
+    Code.INTENT_MISMATCH: Fact(403, _R, "Make the variant and intent.operation_type the same."),
+    Code.SERVER_MISMATCH: Fact(403, _R, "Call the variant that the message names, with that intent."),
+    Code.INVALID_SENSITIVITY: Fact(422, _R, "Use public, internal, private or unknown, or leave it out."),
+    Code.REASON_TOO_LONG: Fact(422, _R, "Shorten the reason to 1000 characters."),
+    Code.INVALID_NAME: Fact(422, _R, "Name the tool as server:tool, exactly as retrieve_tools gives it."),
+    Code.ARGS_CONFLICT: Fact(422, _R, "Give args or args_json, not two different ones."),
+    Code.INVALID_ARGUMENTS: Fact(422, _R, "Correct the arguments to fit the tool's inputSchema."),
+    Code.TOOL_NOT_FOUND: Fact(404, _R, "Search with retrieve_tools and use a name from its results."),
+    Code.TOOL_UNAVAILABLE: Fact(403, _R, "Ask the person who runs this gateway to enable it."),
+    Code.SERVER_UNAVAILABLE: Fact(503, _R, "Try again shortly; `mcpproxy upstream list` shows its state."),
+    Code.OVERLOADED: Fact(429, _R, "Wait for calls in flight to finish, then try again."),
+    Code.TIMEOUT: Fact(504, EXIT_FAILED, "The server did not answer in time; it may have acted."),
+    Code.STORE_UNAVAILABLE: Fact(503, _R, "Nothing above read runs while it cannot be recorded."),
+    Code.NOT_CONFIRMED: Fact(403, _R, "A person has to confirm this call."),
+    Code.FROZEN: Fact(423, _R, "Only reads run until a person lifts it with `mcpproxy unfreeze`."),
+    Code.UPSTREAM_ERROR: Fact(502, EXIT_FAILED, "The server answered with an error; see its message."),
+    Code.BAD_REQUEST: Fact(400, EXIT_USAGE, "Correct the request."),
+    Code.UNAUTHORIZED: Fact(401, EXIT_FAILED, "Send the admin key (`mcpproxy key show`) or the agent token."),
+    Code.FOREIGN_HOST: Fact(421, EXIT_FAILED, "Add the host to allowed_hosts."),
+    Code.FOREIGN_ORIGIN: Fact(403, EXIT_FAILED, "Add the origin to allowed_origins."),
+    Code.NOT_FOUND: Fact(404, EXIT_FAILED, "Check the name or id."),
+    Code.METHOD_NOT_ALLOWED: Fact(405, EXIT_USAGE, "See /api/v1/openapi.json for the routes."),
+    Code.CONFLICT: Fact(409, EXIT_FAILED, "Something of that name exists already."),
+    Code.TOO_LARGE: Fact(413, EXIT_USAGE, "Send less."),
+    Code.CONFIG_INVALID: Fact(422, EXIT_USAGE, "Correct the configuration; `mcpproxy config validate` checks it."),
+    Code.NOT_REACHABLE: Fact(503, EXIT_UNREACHABLE, "Start the gateway with `mcpproxy serve`."),
+    Code.INTERNAL: Fact(500, EXIT_FAILED, "This is a bug in mcpproxy; the log has the details."),
+}
+
+
+class GatewayError(Exception):
+    """A request turned down before it became an ask. `message` is for people; `details` is JSON."""
+
+    def __init__(self, code: Code, message: str, *, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = dict(details or {})
+
+    def as_json(self) -> dict[str, Any]:
+        """The one JSON shape every error of the REST interface has."""
+        return error_json(self.code, self.message, self.details)
+
+
+def error_json(code: Code, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"error": {"code": code.value, "message": message, "hint": FACTS[code].hint, "details": dict(details or {})}}

@@ -1,0 +1,154 @@
+"""The one door: what every HTTP request must pass before any surface hears of it (SEC-1, API-2).
+
+In this order, and the first that fails answers:
+
+1. headers that decide something come once     400
+2. the `Host` is ours                          421 (except for the two probes)
+3. the `Origin`, where there is one, is ours   403 (the same)
+4. the credential fits the door                401
+5. the body is not too long                    413 (declared or streamed)
+
+`admission` decides the first four; here is what takes sending and receiving.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcpproxy_py.core.jsonvalue import quoted
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve.admission import Admission, GuardRules, request_id, single_headers
+from mcpproxy_py.serve.wire import bad_request, error_answer
+
+__all__ = ["Guard", "GuardRules"]
+
+log = logging.getLogger("mcpproxy.http")
+
+_FIT_TO_LOG: Final = re.compile(rb"[\x21-\x7e]{1,128}")
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
+
+
+class Guard:
+    """ASGI middleware around the whole application.
+
+    It leaves `scope["state"]["principal"]` (`admin`, `agent`, `local`) and `["request_id"]` for those
+    behind it, and answers every exception that nobody caught with a 500 that gives nothing away.
+    """
+
+    def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
+        self.app = app
+        self.use(rules)
+
+    def use(self, rules: GuardRules) -> None:
+        """Requests from now on obey these rules."""
+        self._admission = Admission(rules)
+        self._max_body_bytes = rules.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": "not served here"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        named = _named(scope["headers"])
+        scope.setdefault("state", {})["request_id"] = named
+        exchange = _Watched(receive, send, named, self._max_body_bytes)
+        remembered = request_id.set(named)
+        try:
+            await self._serve(scope, exchange)
+        except GatewayError as error:
+            await _refuse(scope, exchange, error)
+        except Exception:
+            await _failed(scope, exchange)
+        finally:
+            request_id.reset(remembered)
+
+    async def _serve(self, scope: Scope, exchange: _Watched) -> None:
+        seen = single_headers(scope["headers"])
+        scope["state"]["principal"] = self._admission.principal(scope["path"], seen, scope.get("client"))
+        exchange.declared(seen.get(b"content-length"))
+        await self.app(scope, exchange.receive, exchange.send)
+        exchange.check()
+        log.debug("%s %s", scope["method"], quoted(scope["path"]))
+
+
+class _Watched:
+    """One request's two ends: counts what comes in, names the request on what goes out."""
+
+    __slots__ = ("_head", "_left", "_limit", "_over", "_receive", "_send", "request_id", "started")
+
+    def __init__(self, receive: Receive, send: Send, request_id: str, limit: int) -> None:
+        self._receive, self._send = receive, send
+        self._limit = self._left = limit
+        self._head = (b"x-request-id", request_id.encode())
+        self._over = False
+        self.request_id = request_id
+        self.started = False
+
+    def declared(self, length: str | None) -> None:
+        """Turns an announced body away before a byte of it is read."""
+        if length is None:
+            return
+        if not (length.isascii() and length.isdigit()):
+            raise bad_request("The content-length header is not a number", header="content-length")
+        self._over = len(length) > 18 or int(length) > self._limit
+        self.check()
+
+    def check(self) -> None:
+        if self._over:
+            raise GatewayError(Code.TOO_LARGE, f"The body is larger than {self._limit} bytes")
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        self._over = self._left < 0
+        self.check()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """An application that swallowed the 413 and answers something else is not heard."""
+        if self._over and not self.started:
+            return
+        await self._pass(message)
+
+    async def _pass(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", ()), self._head]}
+        await self._send(message)
+
+    async def answer(self, scope: Scope, error: GatewayError, headers: Mapping[str, str] | None = None) -> None:
+        """The answer of the guard's own, unless another is under way: that one stays cut off."""
+        if not self.started:
+            await error_answer(error, headers)(scope, self._receive, self._pass)
+
+
+async def _refuse(scope: Scope, exchange: _Watched, error: GatewayError) -> None:
+    log.warning("%s %s: %s (%s)", scope["method"], quoted(scope["path"]), error.message, error.code.value)
+    await exchange.answer(scope, error, _CHALLENGE if error.code is Code.UNAUTHORIZED else None)
+
+
+async def _failed(scope: Scope, exchange: _Watched) -> None:
+    """A bug of ours, or of a surface. An answer under way can only be cut off, which raising does."""
+    log.exception("%s %s failed", scope["method"], quoted(scope["path"]))
+    if exchange.started:
+        raise
+    details = {"request_id": exchange.request_id}
+    await exchange.answer(scope, GatewayError(Code.INTERNAL, "Something went wrong in the gateway", details=details))
+
+
+def _named(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The caller's own id, if it is one that can stand in a log line; else a new one."""
+    for name, value in headers:
+        if name == b"x-request-id" and _FIT_TO_LOG.fullmatch(value):
+            return value.decode("ascii")
+    return secrets.token_hex(8)

@@ -1,0 +1,139 @@
+"""What may be asked over REST. One model gives the check, the schema and the reference."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
+
+from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Operation, Status
+
+ActivityType = Literal["tool_call", "tool_search", "capability_request", "config_change"]
+
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _rfc3339(value: object) -> object:
+    """Only a time that means one instant; pydantic alone would take a bare number or a date too."""
+    if isinstance(value, str) and not _RFC3339.fullmatch(value):
+        mended = " (a + in a URL is written %2B)" if _RFC3339.fullmatch(value.replace(" ", "+")) else ""
+        raise ValueError(f"must be a time with a zone, like 2026-01-31T09:00:00Z{mended}")
+    return value
+
+
+Time = Annotated[datetime, BeforeValidator(_rfc3339)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class Query(BaseModel):
+    """Parameters in a URL: text that must mean something, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Body(BaseModel):
+    """A JSON object: types as they are written, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NoQuery(Query):
+    pass
+
+
+class ActivityFilter(Query):
+    intent_type: Operation | None = Field(None, description="The declared operation type")
+    type: ActivityType | None = Field(None, description="The kind of ask")
+    status: Status | None = Field(None, description="How it ended")
+    server: Text | None = Field(None, description="The upstream server")
+    tool: Text | None = Field(None, description="The tool's own name")
+    session_id: Text | None = Field(None, description="The MCP session")
+    request_id: Text | None = Field(None, description="The request, as X-Request-Id named it")
+    client: Text | None = Field(None, description="The client's claimed name")
+    principal: Text | None = Field(None, description="Who was let in")
+    start_time: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone)")
+    end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
+    q: Text | None = Field(None, description="Text anywhere in tool, server, arguments, reason or error")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ActivityFilter:
+        if self.start_time and self.end_time and self.end_time < self.start_time:
+            raise ValueError("end_time is before start_time")
+        return self
+
+
+class ActivityPage(ActivityFilter):
+    limit: int = Field(50, ge=1, le=500, description="Rows on a page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class ActivityExport(ActivityFilter):
+    format: Literal["jsonl", "csv"] = Field("jsonl", description="JSON Lines or CSV")
+
+
+class ToolPage(Query):
+    server: Text | None = Field(None, description="Only this server's tools")
+    limit: int = Field(100, ge=1, le=500, description="Tools on a page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class ToolSearch(Query):
+    query: Text = Field(description="What is needed, in plain words")
+    limit: int | None = Field(None, ge=1, le=50, description="The most results (5)")
+    detail: Literal["full", "compact"] | None = Field(None, description="Whole schemas or one-line signatures (full)")
+    server: Text | None = Field(None, description="Only this server's tools")
+    read_only_only: bool | None = Field(None, description="Only tools that just read")
+    exclude_destructive: bool | None = Field(None, description="No tools that destroy")
+
+
+class LogTail(Query):
+    lines: int = Field(100, ge=1, le=5000, description="The last so many lines")
+
+
+_ANY_OBJECT: Final = WithJsonSchema({"type": "object", "additionalProperties": True})
+_INTENT: Final = WithJsonSchema(
+    {
+        "type": "object",
+        "properties": {
+            "operation_type": {"enum": list(OPERATIONS)},
+            "data_sensitivity": {"enum": list(SENSITIVITIES)},
+            "reason": {"type": "string", "maxLength": 1000},
+        },
+        "required": ["operation_type"],
+    }
+)
+_STRING: Final = WithJsonSchema({"type": "string"})
+
+
+class ToolCall(Body):
+    """What is wrong inside these keys is the gate's to refuse, so that the refusal is on record: no types here."""
+
+    name: Annotated[Any, _STRING] = Field(None, description="The tool, as server:tool")
+    args: Annotated[Any, _ANY_OBJECT] = Field(None, description="Its arguments")
+    args_json: Annotated[Any, _STRING] = Field(None, description="Its arguments as JSON text, instead of `args`")
+    intent: Annotated[Any, _INTENT] = Field(None, description="The declared intent")
+    intent_operation_type: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+    intent_data_sensitivity: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+    intent_reason: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+
+    def params(self) -> dict[str, Any]:
+        """What was sent, and only that: a key left out is not a key with null."""
+        return self.model_dump(exclude_unset=True, exclude={"variant"})
+
+
+class Call(ToolCall):
+    variant: Operation = Field(description="The variant to call; its intent must be declared")
+
+
+class Explain(ToolCall):
+    """What is left out is filled in as by an agent that means it."""
+
+    variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
+
+
+class NewServer(Body):
+    name: Text = Field(description="Its name: a-z, 0-9, _ and -")
+    config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
+    replace: bool = Field(False, description="Whether a server of that name may be replaced")

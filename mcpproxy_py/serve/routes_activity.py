@@ -1,0 +1,94 @@
+"""What happened: list, show, count and take away the records of every ask (ACT-3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+from starlette.responses import StreamingResponse
+
+from mcpproxy_py.core.jsonvalue import quoted
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve import answers, questions
+from mcpproxy_py.serve.endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.sheet import csv_header, csv_lines
+from mcpproxy_py.serve.wire import NO_STORE, bad_request, json_bytes
+from mcpproxy_py.store.activity import Filters
+
+Rows = Sequence[Mapping[str, Any]]
+
+MEDIA: Final = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+
+
+async def list_activity(x: Exchange) -> Mapping[str, Any]:
+    """The first page waits until the database knows what was answered; later ones go on where they were."""
+    if x.query.cursor is None:
+        await x.parts.store.caught_up()
+    try:
+        page = await x.parts.store.activities(_filters(x.query))
+    except ValueError:
+        if x.query.cursor is None:
+            raise
+        raise bad_request("cursor is not one this gateway gave", parameter="cursor") from None
+    return {"activities": page.activities, "next_cursor": page.next_cursor}
+
+
+async def show_activity(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.store.caught_up()
+    found = await x.parts.store.activity(x.path["id"])
+    if found is None:
+        raise GatewayError(Code.NOT_FOUND, f"There is no activity '{quoted(x.path['id'])}'")
+    return found
+
+
+async def summarise(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.store.caught_up()
+    return await x.parts.store.summary(_filters(x.query))
+
+
+async def export(x: Exchange) -> StreamingResponse:
+    """Streamed, so that its size costs no memory. The first batch is read before the answer starts: until
+    then a failure can still be told; later ones cut the stream off, which clients notice."""
+    await x.parts.store.caught_up()
+    form = x.query.format
+    batches = x.parts.store.export(_filters(x.query))
+    first = await anext(batches, None)
+    headers = {**NO_STORE, "content-disposition": f'attachment; filename="activity.{form}"'}
+    lines = _csv(first, batches) if form == "csv" else _jsonl(first, batches)
+    return StreamingResponse(lines, headers=headers, media_type=MEDIA[form])
+
+
+async def _jsonl(first: Rows | None, rest: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+    async for batch in _all(first, rest):
+        yield b"".join(json_bytes(row) + b"\n" for row in batch)
+
+
+async def _csv(first: Rows | None, rest: AsyncIterator[Rows]) -> AsyncIterator[str]:
+    yield csv_header()
+    async for batch in _all(first, rest):
+        yield csv_lines(batch)
+
+
+async def _all(first: Rows | None, rest: AsyncIterator[Rows]) -> AsyncIterator[Rows]:
+    if first is not None:
+        yield first
+        async for batch in rest:
+            yield batch
+
+
+def _filters(query: questions.ActivityFilter) -> Filters:
+    """The query has been checked; its names are the store's."""
+    return Filters(**query.model_dump(exclude={"format"}, exclude_none=True))
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/v1/activity", "Activity", "What was asked, newest first", list_activity, answers.Activities,
+             query=questions.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, answers.Summary,
+             query=questions.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("GET", "/api/v1/activity/export", "Activity", "Every record that fits, streamed", export, None,
+             query=questions.ActivityExport, media=("application/jsonl", "text/csv"),
+             refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, answers.ActivityAnswer,
+             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
+)  # fmt: skip

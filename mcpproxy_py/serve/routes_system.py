@@ -1,0 +1,68 @@
+"""The gateway itself: is it up, what does it run with, hold everything, change the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.responses import PlainTextResponse, Response
+
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve import answers, metrics
+from mcpproxy_py.serve.endpoint import Endpoint, Exchange
+
+
+async def healthz(x: Exchange) -> Mapping[str, Any]:
+    return {"status": "ok"}
+
+
+async def readyz(x: Exchange) -> Mapping[str, Any]:
+    """Anybody may ask this, so it says that the record cannot be written and not where or why."""
+    if not x.parts.store.health().get("writable"):
+        raise GatewayError(Code.STORE_UNAVAILABLE, "Not ready: the record cannot be written")
+    return {"status": "ready"}
+
+
+async def prometheus(x: Exchange) -> Response:
+    return PlainTextResponse(metrics.exposition(x.parts), media_type=metrics.MEDIA)
+
+
+async def status(x: Exchange) -> Mapping[str, Any]:
+    return x.parts.operator.status()
+
+
+async def config(x: Exchange) -> Mapping[str, Any]:
+    return x.parts.operator.shown_config()
+
+
+async def freeze(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.set_frozen(True, x.caller)
+    return {"frozen": True}
+
+
+async def unfreeze(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.set_frozen(False, x.caller)
+    return {"frozen": False}
+
+
+async def rotate_key(x: Exchange) -> Mapping[str, Any]:
+    return {"key": await x.parts.operator.rotate_key(x.caller)}
+
+
+_RECORDED: Final = (Code.STORE_UNAVAILABLE,)
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/healthz", "Probes", "Is the process alive", healthz, answers.Health, guarded="open"),
+    Endpoint("GET", "/readyz", "Probes", "Is the configuration loaded and the record writable", readyz, answers.Health,
+             guarded="open", refusals=_RECORDED),
+    Endpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
+             prometheus, None, media=("text/plain",), guarded="metrics"),
+    Endpoint("GET", "/api/v1/status", "Gateway", "What runs here", status, answers.StatusAnswer),
+    Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
+             answers.ConfigAnswer),
+    Endpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
+             answers.Frozen, refusals=_RECORDED),
+    Endpoint("POST", "/api/v1/unfreeze", "Gateway", "Lift the freeze", unfreeze, answers.Frozen, refusals=_RECORDED),
+    Endpoint("POST", "/api/v1/key/rotate", "Gateway", "Make a new admin key; the old one stops working at once",
+             rotate_key, answers.NewKey, refusals=_RECORDED),
+)  # fmt: skip

@@ -1,0 +1,30 @@
+"""The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
+
+from mcpproxy_py.settings.datadir import ensure_data_dir, load_or_create_key, rotate_key
+from mcpproxy_py.settings.edit import ConfigFile
+from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, load, validate_text
+from mcpproxy_py.settings.masking import shown
+from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings
+from mcpproxy_py.settings.schema import json_schema
+from mcpproxy_py.settings.servers import OverrideEntry, ServerSettings
+
+__all__ = [
+    "CONFIG_NAME",
+    "DEFAULT_DATA_DIR",
+    "Activity",
+    "ConfigFile",
+    "IntentDeclaration",
+    "Limits",
+    "Loaded",
+    "Log",
+    "OverrideEntry",
+    "ServerSettings",
+    "Settings",
+    "ensure_data_dir",
+    "json_schema",
+    "load",
+    "load_or_create_key",
+    "rotate_key",
+    "shown",
+    "validate_text",
+]

@@ -1,0 +1,226 @@
+"""From defaults, file, environment and flags to one `Settings`, or to every problem there is, at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings.document import KeyPath, Problem, parse, servers_by_name, without_comments
+from mcpproxy_py.settings.environment import EnvironmentSource
+from mcpproxy_py.settings.masking import shown
+from mcpproxy_py.settings.models import ENV_PREFIX, Settings
+from mcpproxy_py.settings.problems import dotted, problems_in, sentences, unknown_key
+from mcpproxy_py.settings.references import filled_in, resolver, stood_in
+
+CONFIG_NAME: Final = "mcp_config.json"
+DEFAULT_DATA_DIR: Final = "~/.mcpproxy"
+
+Document = dict[str, Any]
+# Other keys that say the same; asked when the source of a key is looked up.
+_ALSO_WRITTEN: Final = {"transport": "type"}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings, the file they are (or would be) kept in, and where each value came from."""
+
+    settings: Settings
+    path: Path
+    exists: bool
+    warnings: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The same document from three places, the strongest first."""
+
+    flag: Document
+    env: Document
+    file: Document
+
+    def merged(self) -> Document:
+        return _over(self.flag, _over(self.env, self.file))
+
+    def source(self, path: KeyPath) -> str:
+        return next((name for name in ("flag", "env", "file") if _has(getattr(self, name), path)), "default")
+
+
+def load(
+    *,
+    config: Path | None = None,
+    data_dir: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read everything. Raises `GatewayError(CONFIG_INVALID)` that lists all that is wrong.
+
+    A file that was asked for by name has to exist; the one in the data directory need not.
+    """
+    environ = os.environ if environ is None else environ
+    flags = _flags(overrides or {}, data_dir)
+    path, demanded = _config_path(config, flags.get("data_dir"), environ)
+    text = _read(path, demanded)
+    written, problems = ({}, []) if text is None else read_document(text, path.parent)
+    variables = EnvironmentSource(environ)
+    layers = _Layers(flags, variables(), written)
+    settings, found = _settings(layers.merged(), lambda merged: filled_in(merged, resolver(environ, path.parent)))
+    place = _place_finder(layers, variables, str(path))
+    _raise_for([*sentences([*problems, *variables.problems, *found], place)], f"the configuration ({path})")
+    assert settings is not None
+    return Loaded(settings, path, text is not None, tuple(variables.warnings), _sources(settings, layers))
+
+
+def validate_text(text: str, *, origin: str) -> list[str]:
+    """Every problem of a file's text, as sentences; its secrets need not be there."""
+    written, problems = read_document(text, Path())
+    found: list[Problem] = []
+    if not problems or written:
+        _, found = _settings(written, stood_in)
+    return list(sentences([*problems, *found], lambda path: f"{origin}: {dotted(path)}" if path else origin))
+
+
+def read_document(text: str, base: Path) -> tuple[Document, list[Problem]]:
+    """The file as a plain document with servers by name; relative directories in it start at `base`."""
+    value, problems = parse(text.removeprefix("\ufeff"))
+    if problems and value is None:
+        return {}, problems
+    if not isinstance(value, dict):
+        return {}, [Problem((), "expected an object: { ... }")]
+    plain = without_comments(value)
+    plain.pop("$schema", None)
+    return _anchored(_servers_named(plain), base), problems
+
+
+def _servers_named(plain: Document) -> Document:
+    """Lists become mappings before merging, so that a variable can reach one server; a bad list is left for
+    validation to report."""
+    try:
+        return {**plain, "mcpServers": servers_by_name(plain["mcpServers"])} if "mcpServers" in plain else plain
+    except ValueError:
+        return plain
+
+
+def _anchored(plain: Document, base: Path) -> Document:
+    servers = plain.get("mcpServers")
+    for holder, key in [(plain, "data_dir"), *((server, "cwd") for server in _mappings(servers))]:
+        if isinstance(holder.get(key), str) and holder[key].strip():
+            holder[key] = str(base / Path(holder[key]).expanduser())
+    return plain
+
+
+def _mappings(servers: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(servers, dict):
+        yield from (server for server in servers.values() if isinstance(server, dict))
+
+
+def _settings(
+    merged: Document, fill: Callable[[Document], tuple[Document, list[Problem]]]
+) -> tuple[Settings | None, list[Problem]]:
+    values, problems = fill(merged)
+    # pydantic-settings would take keys with an underscore in front for its own switches.
+    swallowed = [key for key in values if key.startswith("_")]
+    problems += [unknown_key((key,)) for key in swallowed]
+    try:
+        return Settings.read({key: values[key] for key in values if key not in swallowed}, merged), problems
+    except ValidationError as error:
+        unresolved = {problem.path for problem in problems}
+        return None, problems + [found for found in problems_in(error, merged) if found.path not in unresolved]
+
+
+def _config_path(config: Path | None, data_dir: str | None, environ: Mapping[str, str]) -> tuple[Path, bool]:
+    named = config or environ.get(ENV_PREFIX + "CONFIG")
+    if named:
+        return Path(named).expanduser().absolute(), True
+    directory = data_dir or environ.get(ENV_PREFIX + "DATA_DIR") or DEFAULT_DATA_DIR
+    return Path(directory).expanduser().absolute() / CONFIG_NAME, False
+
+
+def _read(path: Path, demanded: bool) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if demanded:
+            raise GatewayError(Code.CONFIG_INVALID, f"there is no configuration file {path}") from None
+        return None
+    except UnicodeDecodeError as error:
+        message = f"the configuration file {path} is not UTF-8 text (byte {error.start})"
+        raise GatewayError(Code.CONFIG_INVALID, message) from None
+    except OSError as error:
+        message = f"the configuration file {path} cannot be read: {error.strerror}"
+        raise GatewayError(Code.CONFIG_INVALID, message) from None
+
+
+def _flags(overrides: Mapping[str, Any], data_dir: Path | None) -> Document:
+    """Flags that were given; one that is `None` was not."""
+    given = {**overrides, **({} if data_dir is None else {"data_dir": data_dir})}
+    return {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
+
+
+def _over(strong: Document, weak: Document) -> Document:
+    both = {key: _over(strong[key], weak[key]) for key in strong if _are_mappings(strong[key], weak.get(key))}
+    return {**weak, **strong, **both}
+
+
+def _are_mappings(*values: Any) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
+def _has(layer: Any, path: KeyPath) -> bool:
+    for key in path:
+        if not isinstance(layer, Mapping):
+            return True
+        if key not in layer:
+            return _ALSO_WRITTEN.get(str(key), key) in layer
+        layer = layer[key]
+    return True
+
+
+def _place_finder(layers: _Layers, variables: EnvironmentSource, origin: str) -> Callable[[KeyPath], str]:
+    def place(path: KeyPath) -> str:
+        source = layers.source(path) if path else "file"
+        if source == "env":
+            return _variable(path, variables)
+        if source == "flag":
+            return "--" + dotted(path).replace("_", "-")
+        return f"{origin}: {dotted(path)}" if path else origin
+
+    return place
+
+
+def _variable(path: KeyPath, variables: EnvironmentSource) -> str:
+    """The variable that set this place, and the rest of the way if it set more than that."""
+    texts = tuple(str(part) for part in path)
+    for length in range(len(path), 0, -1):
+        name = variables.variables.get(texts[:length])
+        if name:
+            return name if length == len(path) else f"{name}: {dotted(path[length:])}"
+    below = (name for at, name in variables.variables.items() if at[: len(path)] == texts)
+    return next(below, dotted(path))
+
+
+def _sources(settings: Settings, layers: _Layers) -> dict[str, str]:
+    return {dotted(path): layers.source(path) for path in _leaves(shown(settings), ())}
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    else:
+        yield path
+
+
+def _raise_for(found: list[str], what: str) -> None:
+    """One problem reads as a sentence, several as a list."""
+    if not found:
+        return
+    several = "\n- ".join([f"{what} has {len(found)} problems:", *found])
+    message = found[0] if len(found) == 1 else several
+    raise GatewayError(Code.CONFIG_INVALID, message, details={"problems": found})

@@ -1,0 +1,184 @@
+"""Everything that can be set, frozen, with what it means beside it. The reference page is printed from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from mcpproxy_py.settings.document import servers_by_name
+from mcpproxy_py.settings.fields import (
+    AllowedHost,
+    AllowedOrigin,
+    Bytes,
+    Count,
+    DatabaseUrl,
+    Flag,
+    Listen,
+    Seconds,
+    check_token,
+    is_loopback,
+    split_listen,
+)
+from mcpproxy_py.settings.servers import FROZEN, ServerSettings, check_name
+
+ENV_PREFIX = "MCPPROXY_"
+ENV_DELIMITER = "__"
+
+
+def _checked_secret(value: SecretStr) -> SecretStr:
+    check_token(value.get_secret_value())
+    return value
+
+
+def _absolute(value: Path) -> Path:
+    return value.expanduser().absolute()
+
+
+Secret = Annotated[SecretStr, AfterValidator(_checked_secret)]
+Directory = Annotated[Path, AfterValidator(_absolute)]
+ServerName = Annotated[str, AfterValidator(check_name)]
+Servers = Annotated[
+    dict[ServerName, ServerSettings],
+    BeforeValidator(servers_by_name, json_schema_input_type=dict[str, ServerSettings]),
+]
+
+
+class IntentDeclaration(BaseModel):
+    """What agents have to declare, and what happens when they do not."""
+
+    model_config = FROZEN
+
+    strict_server_validation: Flag = Field(
+        default=True,
+        description="Refuse a call whose variant contradicts the server's hints; `false` warns and lets it pass.",
+    )
+    unannotated: Literal["allow", "write", "destructive"] = Field(
+        default="allow", description="What a tool without hints counts as: callable by any variant, or as that class."
+    )
+    missing: Literal["refuse", "infer"] = Field(
+        default="refuse", description="`infer` fills a missing intent from the variant, recorded as inferred."
+    )
+    schema_: Literal["nested", "flat"] = Field(
+        default="nested", alias="schema", description="Which spelling of the intent is advertised; both are accepted."
+    )
+
+
+class Activity(BaseModel):
+    """The record of who meant what."""
+
+    model_config = FROZEN
+
+    on_failure: Literal["refuse", "allow"] = Field(
+        default="refuse", description="What happens to calls above read while the record cannot be written."
+    )
+    max_payload_bytes: Bytes = Field(
+        default=65_536, description="Arguments and results are recorded up to this size each."
+    )
+    database_url: DatabaseUrl | None = Field(
+        default=None,
+        description="PostgreSQL to share between gateways; none means SQLite in the data directory.",
+        repr=False,
+    )
+
+
+class Limits(BaseModel):
+    """Bounds on what one client or server can make the gateway hold."""
+
+    model_config = FROZEN
+
+    max_body_bytes: Count = Field(default=4_194_304, description="Size of a request.")
+    max_result_bytes: Count = Field(default=33_554_432, description="Size of an upstream's answer.")
+    max_argument_depth: Count = Field(default=64, description="Nesting of arguments.")
+    max_sessions: Count = Field(default=10_000, description="Client sessions at once.")
+    max_in_flight: Count = Field(default=1_000, description="Calls at once.")
+
+
+class Log(BaseModel):
+    """What goes to stderr."""
+
+    model_config = FROZEN
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="The least that is logged.")
+    format: Literal["text", "json"] = Field(default="text", description="Lines for people or for machines.")
+
+
+class Settings(BaseSettings):
+    """The whole configuration. A reload is a new value; nothing in here changes."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        case_sensitive=True,  # keys of the file, too: pydantic-settings would take `Listen` for `listen`
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+    )
+
+    listen: Listen = Field(default="127.0.0.1:8080", description="Address to listen on, HOST:PORT.")
+    data_dir: Directory = Field(
+        default=Path("~/.mcpproxy"),
+        validate_default=True,
+        description="Where the record, the key and the logs are kept, readable by its owner only.",
+    )
+    surfaces: tuple[Literal["gate", "direct", "passthrough"], ...] = Field(
+        default=("gate",), description="Which surfaces exist: agents that reach direct or passthrough declare nothing."
+    )
+    require_mcp_auth: Flag = Field(default=False, description="Ask for the agent token on a loopback address too.")
+    mcp_token: Secret | None = Field(default=None, description="Agent token that opens the MCP surfaces.")
+    api_key: Secret | None = Field(default=None, description="Admin key to use instead of the one made at first start.")
+    allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="More `Host` headers to answer to.")
+    allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="More `Origin` headers to answer to.")
+    intent_declaration: IntentDeclaration = IntentDeclaration()
+    capture_missing_capabilities: Flag = Field(default=True, description="Offer the tool `request_capability`.")
+    request_capability_description: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=4_000,
+        description="Description of that tool, instead of the built-in one.",
+    )
+    activity: Activity = Activity()
+    limits: Limits = Limits()
+    shutdown_timeout: Seconds = Field(
+        default=10.0, description="Seconds that calls in flight get when the gateway stops."
+    )
+    log: Log = Log()
+    servers: Servers = Field(default={}, alias="mcpServers", description="The upstreams, by name.")
+
+    _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is handed in: `load` lays file, environment and flags over each other itself, because it
+        has to know where each value came from, and a value built in a test must not depend on the machine."""
+        return (init_settings,)
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], written: Mapping[str, Any]) -> Settings:
+        """Settings that remember how they were written, before secrets were filled in."""
+        settings = cls.model_validate(values)
+        settings._written = written
+        return settings
+
+    @property
+    def written(self) -> Mapping[str, Any]:
+        """The configuration with references instead of secrets: what may be shown of arguments and addresses."""
+        return self._written
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return split_listen(self.listen)
+
+    @property
+    def listens_publicly(self) -> bool:
+        """Whether other machines may reach it; then the MCP surfaces need a token (SEC-1)."""
+        return not is_loopback(self.address[0])

@@ -1,0 +1,181 @@
+"""One upstream as it is configured, in the shape IDEs already use (UP-1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from mcpproxy_py.core.values import Operation
+from mcpproxy_py.settings.fields import (
+    Count,
+    Flag,
+    HeaderName,
+    HeaderValue,
+    Line,
+    Seconds,
+    Text,
+    UpstreamUrl,
+    VariableName,
+)
+
+FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
+RESERVED: Final = ("catalog",)
+NAME_RULE: Final = "a name of 1 to 32 of `a-z 0-9 _ -`, starting with a letter or digit, without `__`"
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+
+Transport = Literal["stdio", "http", "sse"]
+# What the files of IDEs call streamable HTTP.
+TRANSPORT_SPELLINGS: Final = {"streamable-http": "http", "streamableHttp": "http"}
+WrittenTransport = Literal["stdio", "http", "sse", "streamable-http", "streamableHttp"]
+
+
+class OverrideEntry(BaseModel):
+    """One entry of an override: the class a call gets when its arguments fit `when`."""
+
+    model_config = FROZEN
+
+    when: dict[str, Any] | None = Field(
+        default=None, description="JSON Schema on the arguments; the last entry has none."
+    )
+    tool_class: Operation = Field(alias="class", description="What the operator says the call does.")
+
+    @model_validator(mode="after")
+    def _when_compiles(self) -> OverrideEntry:
+        if self.when is not None:
+            _compile(self.when)
+        return self
+
+
+def _compile(schema: Mapping[str, Any]) -> None:
+    """A `when` that does not compile would never match: better said now than found out later.
+
+    Imported here because most configurations have no `when` and need not pay for the import.
+    """
+    import jsonschema_rs
+
+    def refuse(uri: str) -> Any:
+        raise ValueError(f"{uri} is not fetched")
+
+    try:
+        jsonschema_rs.validator_for(dict(schema), retriever=refuse)
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"a JSON Schema in `when` that compiles ({reason})") from None
+
+
+def _as_entries(value: Any) -> Any:
+    return [{"class": value}] if isinstance(value, str) else value
+
+
+def _closed(entries: tuple[OverrideEntry, ...]) -> tuple[OverrideEntry, ...]:
+    """Exactly the last entry stands without `when`: calls that fit nothing else need a class too (GATE-8)."""
+    if not entries or entries[-1].when is not None:
+        raise ValueError("a last entry without `when`, for the calls that fit no other")
+    if any(entry.when is None for entry in entries[:-1]):
+        raise ValueError("`when` in every entry but the last; those after one without it never apply")
+    return entries
+
+
+ToolOverride = Annotated[
+    tuple[OverrideEntry, ...],
+    AfterValidator(_closed),
+    BeforeValidator(_as_entries, json_schema_input_type=Operation | list[OverrideEntry]),
+]
+
+
+def _as_transport(value: Any) -> Any:
+    return TRANSPORT_SPELLINGS.get(value, value) if isinstance(value, str) else value
+
+
+class ServerSettings(BaseModel):
+    """One upstream: a command to start, or the address of a server that runs already."""
+
+    model_config = FROZEN
+
+    transport: Annotated[
+        Transport,
+        BeforeValidator(_as_transport, json_schema_input_type=WrittenTransport),
+    ] = Field(
+        default="stdio",
+        validation_alias=AliasChoices("transport", "type"),
+        description="`stdio` with a command, `http` (streamable) or `sse` (legacy) with a url; "
+        "guessed when left out. Also read as `type`.",
+    )
+    command: Text | None = Field(default=None, description="Program to start.")
+    args: tuple[Line, ...] = Field(default=(), description="Its arguments.", repr=False)
+    env: dict[VariableName, Line] = Field(
+        default={}, description="Variables it gets beside the harmless ones.", repr=False
+    )
+    cwd: Text | None = Field(default=None, description="Directory to start it in, relative to the configuration file.")
+    url: UpstreamUrl | None = Field(default=None, description="Address of the server.", repr=False)
+    headers: dict[HeaderName, HeaderValue] = Field(
+        default={}, description="Headers sent with each request.", repr=False
+    )
+    enabled: Flag = Field(default=True, description="`false` keeps it configured and unused.")
+    lazy: Flag = Field(default=False, description="Start it on first use.")
+    timeout: Seconds = Field(default=60.0, description="Seconds a call may take.")
+    connect_timeout: Seconds = Field(
+        default=10.0, description="Seconds a call waits for a server that is still connecting."
+    )
+    max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
+    sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
+        default="auto", description="Who shares a session with the server."
+    )
+    trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
+    tools: dict[Text, ToolOverride] = Field(
+        default={},
+        description="Overrides: tool name to a class, or to a list of `{when, class}` whose last has no `when`.",
+    )
+    allow_tools: tuple[Text, ...] | None = Field(default=None, description="If given, only these tools can be called.")
+    deny_tools: tuple[Text, ...] = Field(default=(), description="These tools cannot be called.")
+    confirm: Literal["none", "write", "destructive"] = Field(
+        default="none", description="Calls of this risk and above need a person's yes."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _guess_transport(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        if "transport" in data and "type" in data:
+            raise ValueError("`transport` or `type`, not both")
+        if "transport" in data or "type" in data:
+            return data
+        return {**data, "transport": "http" if "url" in data and "command" not in data else "stdio"}
+
+    @model_validator(mode="after")
+    def _reachable_one_way(self) -> ServerSettings:
+        if (self.command is None) == (self.url is None):
+            found = "neither" if self.command is None else "both"
+            raise ValueError(f"exactly one of `command` and `url`, and there is {found}")
+        _refuse_strays(self)
+        return self
+
+    @property
+    def overrides(self) -> dict[str, tuple[tuple[Operation, Mapping[str, Any] | None], ...]]:
+        """The overrides as plain pairs, for rooms that do not know these models."""
+        return {
+            tool: tuple((entry.tool_class, entry.when) for entry in entries) for tool, entries in self.tools.items()
+        }
+
+
+def _refuse_strays(server: ServerSettings) -> None:
+    """What belongs to the other kind of server is a mistake: headers on a command would protect nothing."""
+    needs, strays = ("command", ("headers",)) if server.transport == "stdio" else ("url", ("args", "env", "cwd"))
+    if getattr(server, needs) is None:
+        raise ValueError(f"`{needs}`, because transport is {server.transport}")
+    for stray in strays:
+        if getattr(server, stray):
+            raise ValueError(f"no `{stray}`, because transport is {server.transport}")
+
+
+def check_name(name: str) -> str:
+    """The name, if an upstream may have it; `ValueError` says what was expected."""
+    if name in RESERVED:
+        raise ValueError(f"another name: {name} is the built-in upstream")
+    if "__" in name or not _NAME.fullmatch(name):
+        raise ValueError(NAME_RULE)
+    return name

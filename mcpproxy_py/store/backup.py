@@ -1,0 +1,82 @@
+"""A copy of a whole data directory, also while a gateway uses it: `python -m mcpproxy_py.store.backup FROM TO`.
+
+The journal is copied before the database. An event is in the one or already in the other, so the copy holds
+everything up to the moment it was begun; the other way round, what moved over in between would be in neither.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.files import explained, private_file, private_folder
+from mcpproxy_py.store.store import DATABASE, JOURNAL, LOCK
+
+# Belong to a running gateway, and mean nothing without it; the last two are inside the database's copy.
+LEFT_OUT = frozenset({LOCK, f"{DATABASE}-wal", f"{DATABASE}-shm"})
+
+
+def back_up(data_dir: Path, target: Path) -> None:
+    """Raises `StoreUnavailable`, naming the path, when it cannot be read, or when `target` holds something already."""
+    if not (data_dir / DATABASE).is_file():
+        raise StoreUnavailable(f"there is no mcpproxy database in {data_dir}.")
+    private_folder(target)
+    if any(target.iterdir()):
+        raise StoreUnavailable(f"{target} is not empty. Name a folder that does not exist yet.")
+    with explained(target, "copy to"):
+        _copy_tree(data_dir / JOURNAL, target / JOURNAL)
+        _copy_database(data_dir / DATABASE, target / DATABASE)
+        _copy_tree(data_dir, target)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """Regular files only, and only those not copied yet. A journal's segment may be gone by the time it is its turn:
+    the database has it then."""
+    private_folder(target)
+    for path in sorted(source.iterdir()):
+        copy = target / path.name
+        if path.is_symlink() or path.name in LEFT_OUT or copy.is_file():
+            continue
+        if path.is_dir():
+            _copy_tree(path, copy)
+        elif path.is_file():
+            _copy_file(path, copy)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    try:
+        with source.open("rb") as original, os.fdopen(private_file(target), "wb") as copy:
+            shutil.copyfileobj(original, copy)
+    except FileNotFoundError:
+        target.unlink(missing_ok=True)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    os.close(private_file(target))
+    try:
+        with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(target)) as copy:
+            original.backup(copy)
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"cannot copy {source}: {error}.") from error
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: python -m mcpproxy_py.store.backup DATA_DIR NEW_FOLDER", file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        back_up(Path(arguments[0]).expanduser(), Path(arguments[1]).expanduser())
+    except StoreUnavailable as error:
+        print(error.message, file=sys.stderr)
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

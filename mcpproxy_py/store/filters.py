@@ -1,0 +1,105 @@
+"""What of the activity is asked for (ACT-3), and the bookmark that the next page starts from."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, tuple_
+
+from mcpproxy_py.store.projection import clean, micros, name
+from mcpproxy_py.store.tables import activity
+
+MAX_LIMIT = 500
+MAX_QUERY = 1000
+EQUALS = {
+    "intent_type": "intent_type", "type": "type", "status": "status", "server": "server", "tool": "tool",
+    "session_id": "session_id", "request_id": "request_id", "client": "client_name", "principal": "principal",
+}  # fmt: skip
+"""Filters that a column has to equal, and the column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """All given filters have to hold. `start_time` is included, `end_time` is not; both need a zone.
+
+    Raises `ValueError`, with a sentence for people, where a value cannot be meant.
+    """
+
+    intent_type: str | None = None
+    type: str | None = None
+    status: str | None = None
+    server: str | None = None
+    tool: str | None = None
+    session_id: str | None = None
+    request_id: str | None = None
+    client: str | None = None
+    principal: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    q: str | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise ValueError(f"limit must be from 1 to {MAX_LIMIT}")
+        if self.q is not None and len(self.q) > MAX_QUERY:
+            raise ValueError(f"q must have at most {MAX_QUERY} characters")
+        for label, time in (("start_time", self.start_time), ("end_time", self.end_time)):
+            if time is not None and time.tzinfo is None:
+                raise ValueError(f"{label} needs a time zone")
+        if self.start_time and self.end_time and self.end_time < self.start_time:
+            raise ValueError("end_time is before start_time")
+        if self.cursor is not None:
+            Bookmark.read(self.cursor)
+
+
+class Bookmark(NamedTuple):
+    """The last row of a page. As text it is opaque, has a version, and shows when it was changed."""
+
+    at: int
+    id: str
+
+    def __str__(self) -> str:
+        body = b"\x01" + struct.pack(">q", self.at) + self.id.encode()
+        return base64.urlsafe_b64encode(_sum(body) + body).rstrip(b"=").decode()
+
+    @classmethod
+    def read(cls, text: str) -> Bookmark:
+        """Raises `ValueError` for anything that was not made here."""
+        try:
+            raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+            found, body = raw[:6], raw[6:]
+            mark = cls(struct.unpack(">q", body[1:9])[0], body[9:].decode())
+            if body[:1] == b"\x01" and found == _sum(body) and str(mark) == text:
+                return mark
+        except (ValueError, binascii.Error, struct.error):
+            pass
+        raise ValueError("cursor is not one that this gateway gave out; leave it away to start from the newest")
+
+
+def _sum(body: bytes) -> bytes:
+    return sha256(b"mcpproxy activity cursor" + body).digest()[:6]
+
+
+def conditions(filters: Filters, *, paged: bool = True) -> Iterator[ColumnElement[bool]]:
+    """The filters as conditions on the activity table."""
+    for field, column in EQUALS.items():
+        value: Any = getattr(filters, field)
+        if value is not None:
+            yield activity.c[column] == name(value)
+    if filters.start_time is not None:
+        yield activity.c.at >= micros(filters.start_time.timestamp())
+    if filters.end_time is not None:
+        yield activity.c.at < micros(filters.end_time.timestamp())
+    if filters.q:
+        yield activity.c.searchable.contains(clean(filters.q).casefold(), autoescape=True)
+    if paged and filters.cursor is not None:
+        yield tuple_(activity.c.at, activity.c.id) < tuple_(*Bookmark.read(filters.cursor))

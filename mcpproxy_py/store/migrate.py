@@ -1,0 +1,55 @@
+"""Brings a database to this version's tables, and refuses one that a newer version has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from mcpproxy_py.store.database import Database, plain
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.tables import HEAD
+
+SCRIPTS = Path(__file__).parent / "migrations"
+
+
+def migrate(database: Database) -> None:
+    """Raises `StoreUnavailable`, with nothing changed, for a database that this version does not know."""
+    try:
+        with database.readers.connect() as connection:
+            found = revision(connection)
+        if found != HEAD:
+            _upgrade(database, found)
+    except SQLAlchemyError as error:
+        raise StoreUnavailable(
+            f"cannot use the database {database.path}: {plain(error)}. "
+            "Restore it from a backup, or move it away to begin anew."
+        ) from error
+
+
+def revision(connection: Connection) -> str | None:
+    """Which migration this database is at; `None` for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _upgrade(database: Database, found: str | None) -> None:
+    # Imported here: most starts find the database current, and Alembic costs a quarter of a second.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    if found is not None and found not in known:
+        raise StoreUnavailable(
+            f"the database {database.path} was written by a newer mcpproxy (its revision is {found}, "
+            f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
+            "restore the backup made before the upgrade, or choose another --data-dir."
+        )
+    with database.writing() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

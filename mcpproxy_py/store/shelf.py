@@ -1,0 +1,54 @@
+"""Small durable things beside the activity: the last known listing of each server, and switches like freeze."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import Column, Connection, Table, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from mcpproxy_py.store.codec import decode, encode
+from mcpproxy_py.store.database import Database, plain
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.tables import listings, switches
+
+
+class Shelf:
+    """Blocking. Raises `StoreUnavailable` when the database cannot be read or written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def listing(self, server: str) -> list[dict[str, Any]] | None:
+        return self._read(listings, listings.c.server, listings.c.tools, server)
+
+    def save_listing(self, server: str, tools: list[dict[str, Any]]) -> None:
+        """Not synced: a listing that is lost is asked for again."""
+        self._write(listings, listings.c.server, server, {"tools": encode(tools).decode()}, for_good=False)
+
+    def switch(self, name: str) -> Any:
+        return self._read(switches, switches.c.name, switches.c.value, name)
+
+    def set_switch(self, name: str, value: Any) -> None:
+        """On the disk when it returns."""
+        self._write(switches, switches.c.name, name, {"value": encode(value).decode()}, for_good=True)
+
+    def _read(self, table: Table, key: Column[Any], column: Column[Any], wanted: str) -> Any:
+        with self._database.reading() as connection:
+            text = connection.execute(select(column).select_from(table).where(key == wanted)).scalar()
+        return None if text is None else decode(text)
+
+    def _write(self, table: Table, key: Column[Any], wanted: str, values: dict[str, Any], *, for_good: bool) -> None:
+        transaction = self._database.writing_for_good if for_good else self._database.writing
+        try:
+            with transaction() as connection:
+                _put(connection, table, key, wanted, {**values, "at": round(time.time() * 1e6)})
+        except SQLAlchemyError as error:
+            raise StoreUnavailable(f"cannot write {self._database.path}: {plain(error)}.") from error
+
+
+def _put(connection: Connection, table: Table, key: Column[Any], wanted: str, values: dict[str, Any]) -> None:
+    changed = connection.execute(update(table).where(key == wanted).values(values))
+    if changed.rowcount == 0:
+        connection.execute(insert(table), [{key.name: wanted, **values}])

@@ -1,0 +1,159 @@
+"""Finding out which era a server speaks, on raw messages.
+
+Like the SDK's own client this goes by a denylist: whatever is not positive evidence of a modern server
+is answered with the old handshake, which every server knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcp_types import SERVER_INFO_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
+from mcp_types.version import (
+    HANDSHAKE_PROTOCOL_VERSIONS,
+    LATEST_HANDSHAKE_VERSION,
+    LATEST_MODERN_VERSION,
+    MODERN_PROTOCOL_VERSIONS,
+)
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
+from mcpproxy_py.upstream.stamp import CAPABILITIES, CLIENT_INFO, Stamp
+from mcpproxy_py.upstream.wire import Connection
+
+PROBE_TIMEOUT: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """Who answered, and how to talk to it. Everything is as it came."""
+
+    stamp: Stamp
+    server_info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    instructions: str | None = None
+    probe_unanswered: bool = False
+
+    @property
+    def protocol_version(self) -> str:
+        return self.stamp.version
+
+
+class ProbeKilled(UpstreamFailure):
+    """The server went away when it was asked `server/discover`: the next attempt had better not ask."""
+
+
+async def negotiate(connection: Connection, *, probe: bool = True) -> Handshake:
+    """Waits as long as its caller does. Raises `UpstreamFailure` when there is no common revision."""
+    unanswered = False
+    if probe:
+        try:
+            found = await _discover(connection, PROBE_TIMEOUT)
+        except UpstreamFailure as failure:
+            if failure.code is Code.SERVER_UNAVAILABLE:
+                raise ProbeKilled(failure.code, failure.message, sent=failure.sent) from None
+            if failure.code is not Code.TIMEOUT:
+                raise
+            unanswered = True
+        else:
+            if found is not None:
+                return found
+    return await _initialize_or_discover(connection, unanswered)
+
+
+async def _initialize_or_discover(connection: Connection, unanswered: bool) -> Handshake:
+    """A slow starter may have read a probe we gave up on, and so be modern by now: it refuses `initialize`."""
+    try:
+        return await _initialize(connection, unanswered)
+    except UpstreamFailure as failure:
+        if failure.data.get("code") != UNSUPPORTED_PROTOCOL_VERSION or not _mutual(failure):
+            raise
+    found = await _discover(connection, None)
+    if found is None:
+        raise bad_answer("it refuses the handshake and speaks no modern revision either")
+    return found
+
+
+async def _discover(connection: Connection, timeout: float | None) -> Handshake | None:
+    """None: it answered, and said in one way or another that it is not modern. Silence and a lost connection raise."""
+    version = LATEST_MODERN_VERSION
+    for _ in range(2):
+        stamp = Stamp("modern", version)
+        try:
+            result = await connection.request(
+                "server/discover", stamp.params({}), timeout=timeout, headers=stamp.headers("server/discover", {})
+            )
+        except UpstreamFailure as failure:
+            retry = _next_version(failure, version)
+            if retry is None:
+                return None
+            version = retry
+        else:
+            return _modern(result, stamp)
+    return None
+
+
+def _next_version(failure: UpstreamFailure, tried: str) -> str | None:
+    """The revision to ask again with; None to go on to the handshake; raises when there is nothing in common."""
+    if failure.code is not Code.UPSTREAM_ERROR:
+        raise failure
+    supported = _supported(failure)
+    if supported is None:
+        return None
+    mutual = _mutual(failure)
+    if mutual and mutual != tried:
+        return mutual
+    if any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in supported):
+        return None
+    raise bad_answer(f"it speaks only MCP revisions unknown to mcpproxy: {supported}")
+
+
+def _supported(failure: UpstreamFailure) -> list[str] | None:
+    data = failure.data.get("data")
+    if failure.data.get("code") != UNSUPPORTED_PROTOCOL_VERSION or not isinstance(data, dict):
+        return None
+    supported = data.get("supported")
+    return [str(version)[:20] for version in supported[:20]] if isinstance(supported, list) else None
+
+
+def _mutual(failure: UpstreamFailure) -> str | None:
+    supported = _supported(failure) or ()
+    return next((version for version in reversed(MODERN_PROTOCOL_VERSIONS) if version in supported), None)
+
+
+def _modern(result: Mapping[str, Any], stamp: Stamp) -> Handshake | None:
+    versions = result.get("supportedVersions")
+    common = [v for v in MODERN_PROTOCOL_VERSIONS if v in versions] if isinstance(versions, list) else []
+    if not common:
+        return None  # it knows the method, but only speaks the handshake revisions
+    meta = result.get("_meta")
+    info = meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None
+    return _described(Stamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False)
+
+
+async def _initialize(connection: Connection, unanswered: bool) -> Handshake:
+    offer = {
+        "protocolVersion": LATEST_HANDSHAKE_VERSION,
+        "capabilities": dict(CAPABILITIES),
+        "clientInfo": dict(CLIENT_INFO),
+    }
+    result = await connection.request("initialize", offer, timeout=None)
+    version = result.get("protocolVersion")
+    if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        raise bad_answer(f"it wants to speak an MCP revision unknown to mcpproxy: {str(version)[:40]!r}")
+    stamp = Stamp("handshake", version)
+    await connection.notify("notifications/initialized", headers=stamp.headers("notifications/initialized", {}))
+    return _described(stamp, result, result.get("serverInfo"), unanswered)
+
+
+def _described(stamp: Stamp, result: Mapping[str, Any], info: Any, unanswered: bool) -> Handshake:
+    capabilities, instructions = result.get("capabilities"), result.get("instructions")
+    return Handshake(
+        stamp,
+        server_info=info if isinstance(info, dict) else {},
+        capabilities=capabilities if isinstance(capabilities, dict) else {},
+        instructions=instructions if isinstance(instructions, str) else None,
+        probe_unanswered=unanswered,
+    )

@@ -1,0 +1,70 @@
+"""How many calls one server gets at a time, and what happens to those that come on top (UP-7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure
+
+
+class Lane:
+    """At most `width` in flight and as many waiting, first come first served; the next is refused at once."""
+
+    def __init__(self, width: int) -> None:
+        self.in_flight = 0
+        self._width = max(1, width)
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def resize(self, width: int) -> None:
+        self._width = max(1, width)
+        self._admit()
+
+    @asynccontextmanager
+    async def place(self, patience: float) -> AsyncIterator[None]:
+        """Raises `UpstreamFailure(OVERLOADED)`; nothing was sent then."""
+        if self.in_flight < self._width and not self._waiting:
+            self.in_flight += 1
+        else:
+            await self._wait(patience)
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            self._admit()
+
+    async def _wait(self, patience: float) -> None:
+        if len(self._waiting) >= self._width:
+            raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(patience):
+                await turn
+        except TimeoutError:
+            self._give_up(turn)
+            raise _overloaded(f"no place became free within {patience:g} s") from None
+        except asyncio.CancelledError:
+            self._give_up(turn)
+            raise
+
+    def _give_up(self, turn: asyncio.Future[None]) -> None:
+        if turn.done() and not turn.cancelled():  # the place came in the same moment: hand it on
+            self.in_flight -= 1
+        elif turn in self._waiting:
+            self._waiting.remove(turn)
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.in_flight < self._width:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
+
+
+def _overloaded(why: str) -> UpstreamFailure:
+    return UpstreamFailure(Code.OVERLOADED, f"the server is busy: {why}", sent=False)

@@ -1,0 +1,51 @@
+"""What the operator configured for one upstream, as the supervisor takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from mcpproxy_py.core.values import Operation
+
+Transport = Literal["stdio", "http", "sse", "local"]
+OverrideEntry = tuple[Operation, Mapping[str, Any] | None]
+
+START_ALLOWANCE: Final = 6
+"""A command may first have to download its package (`npx`, `uvx`), so one attempt gets this many times
+`connect_timeout`; callers still wait `connect_timeout` at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSpec:
+    name: str
+    transport: Transport = "stdio"
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    enabled: bool = True
+    lazy: bool = False
+    timeout: float = 60.0
+    connect_timeout: float = 10.0
+    max_concurrency: int = 64
+    trust_annotations: bool = True
+    overrides: Mapping[str, tuple[OverrideEntry, ...]] = field(default_factory=dict[str, tuple[OverrideEntry, ...]])
+    allow_tools: tuple[str, ...] | None = None
+    deny_tools: tuple[str, ...] = ()
+    confirm: Literal["none", "write", "destructive"] = "none"
+
+    @property
+    def attempt_limit(self) -> float:
+        """How long one attempt to connect, shake hands and list may take."""
+        return self.connect_timeout * (START_ALLOWANCE if self.transport == "stdio" else 1)
+
+    def same_connection(self, other: UpstreamSpec) -> bool:
+        """Whether changing from one to the other can keep the live connection."""
+        return self._connection() == other._connection()
+
+    def _connection(self) -> tuple[object, ...]:
+        where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))
+        return (*where, self.enabled, self.connect_timeout)

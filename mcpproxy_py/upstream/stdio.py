@@ -1,0 +1,201 @@
+"""Newline JSON over the pipes of a child process: one reader, and writes of one loop turn in one system call."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import anyio
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.keeper import Keeper
+from mcpproxy_py.upstream.lines import LineSplitter
+from mcpproxy_py.upstream.logfile import CappedLog
+from mcpproxy_py.upstream.process import child_environment, ending, resolve
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.wire import Wire, cancellation
+
+logger = logging.getLogger(__name__)
+
+STDIN_GRACE: Final = 2.0
+"""How long a server may take to end by itself once its stdin is closed, before it is told to."""
+LAST_WORDS: Final = 0.25
+"""Output and exit are reported in any order; what is still in the pipes may be an answer, or the reason."""
+MAX_UNREAD_ANSWERS: Final = 256
+"""A server that asks us things and never reads must not fill our memory with the answers."""
+
+
+class StdioConnection(Wire):
+    def __init__(self, max_result_bytes: int, log: CappedLog) -> None:
+        super().__init__(max_result_bytes)
+        self.exited = asyncio.Event()
+        self._log = log
+        self._lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
+        self._stdin: asyncio.WriteTransport | None = None
+        self._status: int | None = None
+        self._open_ends = {"stdout", "stderr", "process"}
+        self._paused = False
+        self._flush_planned = False
+        self._urgent: list[bytes] = []
+        self._requests: dict[int, bytes] = {}
+        self._others: list[bytes] = []
+
+    # Writing. Requests wait apart, by id, so that one that is given up before it left never leaves.
+
+    def _transmit(self, payload: bytes, headers: Mapping[str, str], request_id: int | None) -> None:
+        if request_id is not None:
+            self._requests[request_id] = payload
+        elif len(self._others) < MAX_UNREAD_ANSWERS:
+            self._others.append(payload)
+        self._plan_flush()
+
+    def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
+        if self._requests.pop(request_id, None) is not None or not cancellable or self.closed.is_set():
+            return
+        self._urgent.append(cancellation(request_id, reason))
+        self._flush()  # at once: the caller may be gone by the next turn of the loop
+
+    def _plan_flush(self) -> None:
+        if not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush_as_planned)
+
+    def _flush_as_planned(self) -> None:
+        self._flush_planned = False
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._paused or self._stdin is None or self.closed.is_set():
+            return
+        batch = [*self._urgent, *self._others, *self._requests.values()]
+        for request_id in self._requests:
+            self._mark_sent(request_id)
+        self._urgent, self._others, self._requests = [], [], {}
+        if batch:
+            # The server may have closed its stdin a moment ago; that it ends is noticed elsewhere.
+            with contextlib.suppress(OSError, RuntimeError):
+                self._stdin.write(b"\n".join([*batch, b""]))
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._flush()
+
+    # Reading, and the end.
+
+    def attach(self, transport: asyncio.SubprocessTransport) -> None:
+        self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        self._flush()
+
+    def read(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._lines.feed(data)
+        else:
+            self._log.write(data)
+
+    def _receive_line(self, line: bytes) -> None:
+        if line and not line.isspace():
+            self.receive_text(line)
+
+    def end(self, which: str, status: int | None = None) -> None:
+        """One of stdout, stderr and the process itself is over."""
+        self._open_ends.discard(which)
+        if which == "process":
+            self._status = status
+            self.exited.set()
+        if not self._open_ends:
+            self._finish()
+        elif which != "stderr":
+            self._loop.call_later(LAST_WORDS, self._finish)
+
+    def _finish(self) -> None:
+        said = self._log.last_line
+        self.shut(ending(self._status) + (f"; it last wrote: {said}" if said else ""))
+
+    def hang_up(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()
+
+
+class _Pipes(asyncio.SubprocessProtocol):
+    """Hands what asyncio reports to the connection; nothing here may raise, or asyncio drops the pipe."""
+
+    def __init__(self, connection: StdioConnection) -> None:
+        self._connection = connection
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        try:
+            self._connection.read(fd, data)
+        except Exception:
+            logger.exception("reading from a server failed")
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd:
+            self._connection.end("stdout" if fd == 1 else "stderr")
+
+    def process_exited(self) -> None:
+        self._connection.end("process", self._transport.get_returncode() if self._transport else None)
+
+    def pause_writing(self) -> None:
+        self._connection.pause()
+
+    def resume_writing(self) -> None:
+        self._connection.resume()
+
+
+@asynccontextmanager
+async def open_stdio(
+    spec: UpstreamSpec, *, keeper: Keeper, log: CappedLog, max_result_bytes: int
+) -> AsyncIterator[StdioConnection]:
+    """A started server. Leaving ends it and everything it started."""
+    env = child_environment(spec, os.environ, keeper.cookie(spec.name))
+    program = resolve(spec, env)
+    await keeper.ensure()
+    log.begin(f"starting {os.path.basename(program)}")
+    connection = StdioConnection(max_result_bytes, log)
+    transport = await _spawn(connection, program, spec, env)
+    pid = transport.get_pid()
+    keeper.announce(pid)
+    try:
+        connection.attach(transport)
+        yield connection
+    finally:
+        connection.shut("the gateway is closing this connection")
+        with anyio.CancelScope(shield=True):
+            await _end(connection, keeper, spec.name, pid)
+        transport.close()
+        log.close()
+
+
+async def _spawn(
+    connection: StdioConnection, program: str, spec: UpstreamSpec, env: dict[str, str]
+) -> asyncio.SubprocessTransport:
+    options: dict[str, Any] = {"env": env, "cwd": spec.cwd, "start_new_session": True}
+    starting = asyncio.get_running_loop().subprocess_exec(lambda: _Pipes(connection), program, *spec.args, **options)
+    # Shielded, because a child that is started while we are cancelled would belong to nobody.
+    started = asyncio.ensure_future(starting)
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait([started])
+    try:
+        return started.result()[0]
+    except (OSError, ValueError) as error:
+        raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"cannot start {program}: {error}", sent=False) from None
+
+
+async def _end(connection: StdioConnection, keeper: Keeper, server: str, pid: int) -> None:
+    connection.hang_up()
+    with anyio.move_on_after(STDIN_GRACE):
+        await connection.exited.wait()
+    await keeper.end(server, pid)  # also when it ended by itself: its children may not have

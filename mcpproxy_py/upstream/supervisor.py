@@ -1,0 +1,177 @@
+"""All upstreams together: who runs, what they offer, and calling them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+
+from mcpproxy_py.core.values import Policy, Snapshot
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.board import Board
+from mcpproxy_py.upstream.dial import Dialer
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.handshake import Handshake
+from mcpproxy_py.upstream.keeper import Keeper
+from mcpproxy_py.upstream.local import LocalUpstream
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.web import AuthFor, Web
+from mcpproxy_py.upstream.wire import OnProgress
+from mcpproxy_py.upstream.worker import KnownListings, OnNotification, Worker
+
+MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+
+
+class Supervisor:
+    """Everything lives inside `run`; ending that ends every child."""
+
+    def __init__(
+        self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
+        max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
+        on_notification: OnNotification | None = None, auth_for: AuthFor | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
+        notification but progress; both on the event loop, and neither may block."""
+        self._log_dir = log_dir
+        self._local = dict(local or {})
+        self._known = known
+        self._max_result_bytes = max_result_bytes
+        self._on_notification = on_notification
+        self._web = Web(auth_for)
+        self._clock = clock
+        self._board = Board(on_change)
+        self._workers: dict[str, Worker] = {}
+        self._applying = anyio.Lock()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._dialer: Dialer | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._board.snapshot
+
+    def set_policy(self, policy: Policy) -> None:
+        self._board.set_policy(policy)
+
+    async def run(
+        self, specs: Mapping[str, UpstreamSpec], *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Start with `await tasks.start(supervisor.run, specs)`; every server is in the snapshot by then, and none
+        was waited for. Runs until it is cancelled."""
+        # Two groups: the warden goes last, and what would replace it must not outlive it.
+        async with anyio.create_task_group() as keeping:
+            keeper = Keeper(keeping)
+            self._dialer = Dialer(keeper, self._web, self._local, self._max_result_bytes)
+            try:
+                async with anyio.create_task_group() as self._tasks:
+                    await self.apply(specs)
+                    task_status.started()
+                    await anyio.sleep_forever()
+            finally:
+                self._tasks = None
+                self._workers.clear()
+                keeping.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await keeper.aclose()
+
+    async def apply(self, specs: Mapping[str, UpstreamSpec]) -> None:
+        """Make the running servers those of `specs`: only what changed is touched. Returns once what was removed
+        has ended; what was added is still connecting."""
+        async with self._applying:
+            wanted = {name: UpstreamSpec(name, transport="local") for name in self._local} | dict(specs)
+            removed = [self._workers.pop(name) for name in list(self._workers) if name not in wanted]
+            for worker in removed:
+                worker.stop()
+            for spec in wanted.values():
+                await self._apply_one(spec)
+            self._board.keep_only(wanted)
+            for worker in removed:
+                await worker.done.wait()
+
+    async def _apply_one(self, spec: UpstreamSpec) -> None:
+        worker = self._workers.get(spec.name)
+        if worker is None:
+            self._start(spec)
+        elif worker.spec != spec:
+            await worker.change(spec)
+
+    def _start(self, spec: UpstreamSpec) -> None:
+        if self._tasks is None or self._dialer is None:
+            raise RuntimeError("apply() needs a supervisor that runs")
+        worker = self._workers[spec.name] = Worker(
+            spec, board=self._board, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
+            clock=self._clock, on_notification=self._on_notification,
+        )  # fmt: skip
+        self._tasks.start_soon(worker.run)
+
+    async def ready(self, server: str) -> None:
+        """Wakes a sleeping server, and waits until it is connected or has failed, `connect_timeout` at most."""
+        if (worker := self._workers.get(server)) is not None:
+            await worker.ready()
+
+    async def restart(self, server: str) -> None:
+        """End its connection and start it anew, a sleeping one too. `ready` waits for the result."""
+        self._worker(server).restart()
+
+    async def call_tool(
+        self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The raw result of `tools/call`. Raises `UpstreamFailure`."""
+        params = {"name": tool, "arguments": dict(args)}
+        return await self.request(server, "tools/call", params, on_progress=on_progress, meta=meta)
+
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, on_progress: OnProgress | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Any request of a client's, with the server's limits. `on_progress` gets each notification's raw params,
+        in order, on the event loop. Raises `UpstreamFailure`."""
+        async with self._worker(server).calling() as (session, left):
+            return await session.request(method, params, timeout=left, on_progress=on_progress, meta=meta)
+
+    def handshake(self, server: str) -> Handshake | None:
+        """What the server said of itself when it connected; None while it is not connected."""
+        worker = self._workers.get(server)
+        return worker.session.handshake if worker and worker.session else None
+
+    @property
+    def warden_pid(self) -> int | None:
+        """The process that ends the servers of a gateway that was killed; None before the first stdio server."""
+        return self._dialer.keeper.pid if self._dialer else None
+
+    def log_path(self, server: str) -> Path:
+        return self._log_dir / f"{server}.log"
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Each server as people are shown it."""
+        return [_described(worker) for worker in self._workers.values()]
+
+    def _worker(self, server: str) -> Worker:
+        worker = self._workers.get(server)
+        if worker is None:
+            raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"there is no server {server!r}", sent=False)
+        return worker
+
+
+def _described(worker: Worker) -> dict[str, Any]:
+    spec, session = worker.spec, worker.session
+    return {
+        "name": spec.name,
+        "transport": spec.transport,
+        "state": worker.state,
+        "enabled": spec.enabled,
+        "lazy": spec.lazy,
+        "error": worker.error,
+        "tool_count": worker.tool_count,
+        "protocol_version": session.handshake.protocol_version if session else None,
+        "server_info": dict(session.handshake.server_info) if session else None,
+        "since": worker.since,
+        "in_flight": worker.lane.in_flight,
+        "restarts": worker.restarts,
+        "ignored": worker.counts(),
+    }

@@ -1,0 +1,37 @@
+"""What the benchmarks share: percentiles, rounds side by side, and figures with their spread."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "bench-results"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """The median of the rounds, and between what they lay."""
+    low, high = min(values), max(values)
+    return f"{statistics.median(values):.{digits}f} [{low:.{digits}f} to {high:.{digits}f}]"
+
+
+def figures(values: Sequence[float]) -> dict[str, float]:
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": len(values)}
+
+
+def report(name: str, found: dict[str, Any]) -> None:
+    """Write the figures where a later run can be compared with them."""
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"python": platform.python_version(), "machine": platform.machine(), "system": platform.system()}
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"on": machine, **found}, indent=2) + "\n")
+    print(f"\nwritten to {path}", file=sys.stderr)

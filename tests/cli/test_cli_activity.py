@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import re
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mcpproxy_py.cli.inputs import moment
+
+pytestmark = pytest.mark.proves("ACT-4")
+
+RECORD = {
+    "id": "01ABC", "type": "tool_call", "source": "mcp", "server": "github", "tool": "delete_repo",
+    "arguments": {"repo": "x"}, "response": None, "arguments_size": 12, "response_size": None, "status": "blocked",
+    "error": {"code": "SERVER_MISMATCH", "message": "marked destructive"}, "duration_ms": 0.125,
+    "timestamp": "2026-01-31T09:00:00.000000Z", "session_id": None, "request_id": "r1",
+    "client": {"name": "cursor", "version": "1"}, "principal": "local",
+    "metadata": {"intent": {"operation_type": "read", "reason": "tidy"}, "tool_variant": "call_tool_read"},
+}  # fmt: skip
+
+
+def test_a_record_is_one_line_with_what_was_meant_and_why_it_ended(run, gateway) -> None:
+    gateway.answer("GET", "/activity", {"activities": [RECORD], "next_cursor": "c1"})
+    ran = run("activity", "list")
+    header, line = ran.out.splitlines()
+    assert header.split() == ["TIME", "STATUS", "INTENT", "TOOL", "MS", "CLIENT", "ID", "WHY"]
+    assert re.split(" {2,}", line) == ["2026-01-31T09:00:00.000000Z", "blocked", "read", "github:delete_repo", "0.125",
+                                "cursor", "01ABC", "marked destructive"]  # fmt: skip
+    assert ran.err == "More: add --cursor c1, or --all\n"
+
+
+def test_every_filter_of_the_interface_is_an_option(run, gateway) -> None:
+    gateway.answer("GET", "/activity", {"activities": [], "next_cursor": None})
+    options = {"--intent-type": "read", "--type": "tool_call", "--status": "blocked", "--server": "s", "--tool": "t",
+               "--session-id": "1", "--request-id": "2", "--client": "c", "--principal": "admin",
+               "--since": "2026-01-01T00:00:00Z", "--until": "2026-01-02T00:00:00+01:00", "--q": "a b&c",
+               "--limit": "7", "--cursor": "cc"}  # fmt: skip
+    assert run("activity", "list", *(word for pair in options.items() for word in pair)).status == 0
+    assert gateway.seen[-1].query == {
+        "intent_type": "read", "type": "tool_call", "status": "blocked", "server": "s", "tool": "t", "session_id": "1",
+        "request_id": "2", "client": "c", "principal": "admin", "start_time": "2026-01-01T00:00:00Z",
+        "end_time": "2026-01-02T00:00:00+01:00", "q": "a b&c", "limit": "7", "cursor": "cc",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("10m", "2026-01-10T11:50:00.000000Z"),
+        ("2h", "2026-01-10T10:00:00.000000Z"),
+        ("3d", "2026-01-07T12:00:00.000000Z"),
+        ("90s", "2026-01-10T11:58:30.000000Z"),
+        ("1w", "2026-01-03T12:00:00.000000Z"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ("yesterday", "yesterday"),
+        (None, None),
+    ],
+)
+def test_an_age_becomes_a_time_and_the_rest_is_for_the_gateway_to_judge(given, meant) -> None:
+    assert moment(given, datetime(2026, 1, 10, 12, tzinfo=UTC)) == meant
+
+
+def test_an_age_beyond_the_calendar_is_wrong_usage(run, gateway) -> None:
+    assert run("activity", "list", "--since", "999999w").status == 2
+    assert gateway.seen == []
+
+
+@pytest.mark.proves("CLI-2")
+def test_a_filter_value_the_gateway_turns_down_is_wrong_usage(run, gateway) -> None:
+    gateway.refuse("GET", "/activity", 400, "BAD_REQUEST", "status must be one of …")
+    ran = run("activity", "list", "--status", "fine")
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "Error: status must be one of …")
+
+
+def test_all_follows_the_pages_and_asks_for_large_ones(run, gateway) -> None:
+    gateway.answer("GET", "/activity", {"activities": [RECORD], "next_cursor": "c"},
+                   {"activities": [RECORD], "next_cursor": None})  # fmt: skip
+    answer = run("activity", "list", "--all", "--status", "blocked", "-o", "json").json
+    assert answer == {"activities": [RECORD, RECORD], "next_cursor": None}
+    assert gateway.seen[-1].query == {"limit": "500", "status": "blocked", "cursor": "c"}
+
+
+def test_show_prints_the_payloads_as_json(run, gateway) -> None:
+    gateway.answer("GET", "/activity/01ABC", RECORD)
+    out = run("activity", "show", "01ABC").out
+    assert "error.message   marked destructive\n" in out
+    assert '\narguments:\n{\n  "repo": "x"\n}\n' in out
+    assert run("activity", "show", "01ABC", "-o", "json").json == RECORD
+
+
+def test_summary_prints_every_count_by_its_dotted_name(run, gateway) -> None:
+    gateway.answer("GET", "/activity/summary", {"total": 3, "by_status": {"success": 2, "error": 1}, "by_server": {}})
+    assert run("activity", "summary", "--since", "1d").out.splitlines() == [
+        "total              3",
+        "by_status.success  2",
+        "by_status.error    1",
+        "by_server          -",
+    ]
+    assert "start_time" in gateway.seen[-1].query
+
+
+def test_export_goes_to_stdout_or_to_a_file_only_its_owner_can_read(run, gateway, tmp_path: Path) -> None:
+    lines = "".join(json.dumps({**RECORD, "id": str(n)}) + "\n" for n in range(500)).encode()
+    gateway.answer("GET", "/activity/export", lines)
+    assert run("activity", "export").out.encode() == lines
+    out = tmp_path / "record.csv"
+    ran = run("activity", "export", "--format", "csv", "--out", str(out), "--server", "github")
+    assert (ran.status, ran.out, ran.err) == (0, "", f"Wrote {len(lines)} bytes to {out}\n")
+    assert out.read_bytes() == lines
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert gateway.seen[-1].query == {"format": "csv", "server": "github"}
+
+
+def test_an_export_that_breaks_off_leaves_the_older_file_and_nothing_else(run, gateway, tmp_path: Path) -> None:
+    out = tmp_path / "there" / "record.jsonl"
+    out.parent.mkdir()
+    out.write_text("older")
+    gateway.answer("GET", "/activity/export", "cut short")
+    ran = run("activity", "export", "--out", str(out))
+    assert ran.status == 4
+    assert [(path.name, path.read_text()) for path in out.parent.iterdir()] == [("record.jsonl", "older")]
+
+
+def test_an_export_to_where_nothing_can_be_written_fails(run, gateway, tmp_path: Path) -> None:
+    gateway.answer("GET", "/activity/export", b"{}\n")
+    ran = run("activity", "export", "--out", str(tmp_path / "no" / "such" / "file"))
+    assert (ran.status, "No such file or directory" in ran.err) == (1, True)

@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpproxy_py.core import decide as ladder
+from mcpproxy_py.core.decide import decide, explain
+from mcpproxy_py.core.values import Override, Policy, Refusal, Route
+from mcpproxy_py.errors import Code
+from tests.core.house import ask, read, snapshot, tool
+from tests.core.matrix import CELLS, Cell
+
+
+@pytest.mark.proves("GATE-2", "GATE-3", "GATE-4")
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("unannotated", ["allow", "write", "destructive"])
+def test_every_cell_of_the_matrix_gets_the_verdict_and_the_words_of_the_specification(
+    strict: bool, unannotated: str
+) -> None:
+    cells = [cell for cell in CELLS if cell.strict is strict and cell.unannotated == unannotated]
+    assert len(cells) == 3 * 5 * 9
+    for cell in cells:
+        assert verdict(cell) == cell.expected(), cell
+
+
+def verdict(cell: Cell) -> tuple[str, str | None, str | None]:
+    policy = Policy(strict=cell.strict, unannotated=cell.unannotated)  # pyright: ignore[reportArgumentType]
+    here = snapshot(tool(cell.tool, cell.hints), policy=policy)
+    decision = decide(ask(cell.params, f"call_tool_{cell.variant}"), here)
+    if isinstance(decision, Refusal):
+        return "refuse", decision.code.value, decision.message
+    assert isinstance(decision, Route)
+    return ("warn" if decision.warning else "allow"), None, decision.warning
+
+
+@pytest.mark.proves("GATE-3", "GATE-4")
+@pytest.mark.parametrize(
+    ("made", "outer", "message"),
+    [
+        (
+            tool("delete_repo", {"destructiveHint": True}, server="github"),
+            "read",
+            "Tool 'github:delete_repo' is marked destructive by server, use call_tool_destructive",
+        ),
+        (
+            tool("create_issue", {"readOnlyHint": False}, server="github"),
+            "read",
+            "Tool 'github:create_issue' is marked not read-only by server, use call_tool_write",
+        ),
+    ],
+)
+def test_the_two_messages_of_phase_two_are_the_sources_own(made: Any, outer: str, message: str) -> None:
+    here = snapshot(made)
+    servers = {"github": here.servers["s"].__class__("github", "connected", {made.name: made})}
+    here = here.__class__(here.policy, servers, here.index)
+    decision = decide(ask({"name": made.full_name, "intent": {"operation_type": outer}}), here)
+    assert isinstance(decision, Refusal)
+    assert (decision.code, decision.message) == (Code.SERVER_MISMATCH, message)
+
+
+@pytest.mark.proves("GATE-3", "GATE-12")
+def test_permissive_mode_relaxes_phase_two_and_nothing_else() -> None:
+    lenient = Policy(strict=False)
+    here = snapshot(tool("t", {"destructiveHint": True}), policy=lenient)
+    allowed = decide(read(), here)
+    assert isinstance(allowed, Route)
+    assert allowed.rule == "class_relaxed"
+    assert allowed.risk == "destructive", "risk follows the class, not the variant that was let through"
+    for broken in ({"intent": {"operation_type": "write"}}, {"intent": None}, {"intent": {"operation_type": "x"}}):
+        assert isinstance(decide(read(**broken), here), Refusal)
+
+
+@pytest.mark.proves("GATE-12")
+@pytest.mark.parametrize(
+    ("hints", "variant", "risk"),
+    [
+        ({"readOnlyHint": True}, "read", "read"),
+        (None, "read", "write"),
+        ({"readOnlyHint": True}, "write", "write"),
+        ({"readOnlyHint": True}, "destructive", "destructive"),
+        ({"readOnlyHint": False}, "write", "write"),
+        ({"destructiveHint": True}, "destructive", "destructive"),
+    ],
+)
+def test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write(
+    hints: Mapping[str, bool] | None, variant: str, risk: str
+) -> None:
+    here = snapshot(tool("t", hints))
+    decision = decide(ask({"name": "s:t", "intent": {"operation_type": variant}}, f"call_tool_{variant}"), here)
+    assert isinstance(decision, Route)
+    assert decision.risk == risk
+
+
+@pytest.mark.proves("GATE-13")
+def test_a_freeze_refuses_everything_above_read_and_only_that() -> None:
+    frozen = Policy(frozen=True)
+    assert isinstance(decide(read(), snapshot(tool("t", {"readOnlyHint": True}), policy=frozen)), Route)
+    for hints in (None, {"readOnlyHint": False}):
+        for variant in ("read", "write", "destructive"):
+            params = {"name": "s:t", "intent": {"operation_type": variant}}
+            decision = decide(ask(params, f"call_tool_{variant}"), snapshot(tool("t", hints), policy=frozen))
+            assert isinstance(decision, Refusal)
+            if hints is None or variant != "read":
+                assert decision.code is Code.FROZEN
+
+
+@pytest.mark.proves("GATE-13", "GATE-12")
+def test_permissive_mode_does_not_thaw_a_freeze() -> None:
+    here = snapshot(tool("t", {"destructiveHint": True}), policy=Policy(strict=False, frozen=True))
+    decision = decide(read(), here)
+    assert isinstance(decision, Refusal)
+    assert decision.code is Code.FROZEN
+
+
+OVERRIDES = (Override("read", lambda args: args.get("sql", "").startswith("SELECT")), Override("destructive"))
+
+
+@pytest.mark.proves("GATE-8")
+def test_an_override_may_depend_on_the_arguments_and_the_first_match_wins() -> None:
+    here = snapshot(tool("execute_sql", {"destructiveHint": True}, overrides=OVERRIDES))
+    assert isinstance(decide(read("s:execute_sql", args={"sql": "SELECT 1"}), here), Route)
+    refused = decide(read("s:execute_sql", args={"sql": "DROP TABLE t"}), here)
+    assert isinstance(refused, Refusal)
+    assert refused.message == (
+        "Tool 's:execute_sql' is marked destructive by the operator's override, use call_tool_destructive"
+    )
+
+
+@pytest.mark.proves("GATE-8")
+def test_an_override_goes_above_what_the_server_says_in_both_directions() -> None:
+    raised = snapshot(tool("t", {"readOnlyHint": True}, overrides=(Override("destructive"),)))
+    assert isinstance(decide(read(), raised), Refusal)
+    lowered = snapshot(tool("t", {"destructiveHint": True}, overrides=(Override("read"),)))
+    assert isinstance(decide(read(), lowered), Route)
+
+
+@pytest.mark.proves("GATE-9")
+def test_an_override_without_a_last_resort_fails_closed() -> None:
+    here = snapshot(tool("t", {"readOnlyHint": True}, overrides=(Override("read", lambda args: False),)))
+    assert isinstance(decide(read(), here), Refusal)
+
+
+@pytest.mark.proves("GATE-9")
+def test_the_first_rung_that_fails_decides_and_gives_its_name() -> None:
+    here = snapshot(tool("t", {"destructiveHint": True}))
+    broken: dict[str, Any] = {"name": "no colon", "args": [], "intent": 5, "extra": 1}
+    seen = []
+    for mend in ({"extra": ...}, {"name": "s:t"}, {"args": {}}, {"intent": {"operation_type": "write"}},
+                 {"intent": {"operation_type": "read"}}):  # fmt: skip
+        decision = decide(ask(broken), here)
+        assert isinstance(decision, Refusal)
+        seen.append(decision.rule)
+        broken = {key: value for key, value in {**broken, **mend}.items() if value is not ...}
+    assert seen == ["shape", "name", "arguments", "intent", "two_keys"]
+    assert getattr(decide(ask(broken), here), "rule", None) == "class"
+
+
+@pytest.mark.proves("GATE-9")
+def test_the_ladder_in_the_docstring_is_the_ladder_that_runs() -> None:
+    documented = [line.split("`")[1] for line in (ladder.__doc__ or "").splitlines() if line[:3].strip(" .").isdigit()]
+    assert documented == [rule for rule, _ in ladder.LADDER]
+
+
+@pytest.mark.proves("GATE-9")
+def test_a_dry_run_shows_every_rung_and_agrees_with_the_decision() -> None:
+    for cell in CELLS:
+        policy = Policy(strict=cell.strict, unannotated=cell.unannotated)  # pyright: ignore[reportArgumentType]
+        here = snapshot(tool(cell.tool, cell.hints), policy=policy)
+        asked = ask(cell.params, f"call_tool_{cell.variant}")
+        steps, decision = explain(asked, here), decide(asked, here)
+        assert [step.rule for step in steps] == [rule for rule, _ in ladder.LADDER]
+        failed = [step for step in steps if step.outcome == "failed"]
+        if isinstance(decision, Refusal):
+            assert [(step.rule, step.message) for step in failed] == [(decision.rule, decision.message)]
+        else:
+            assert not failed
+
+
+@pytest.mark.proves("GATE-9")
+def test_a_dry_run_goes_on_past_a_server_that_only_sleeps() -> None:
+    here = snapshot(tool("t", {"destructiveHint": True}), state="sleeping")
+    outcomes = {step.rule: step.outcome for step in explain(read(), here)}
+    assert outcomes["connected"] == "would wait"
+    assert outcomes["class"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "words"),
+    [
+        (None, Code.INVALID_ARGUMENTS, "takes an object of arguments, not null"),
+        ([], Code.INVALID_ARGUMENTS, "not array"),
+        ({"nmae": "s:t"}, Code.INVALID_ARGUMENTS, "unknown parameter 'nmae'; did you mean name?"),
+        ({}, Code.INVALID_NAME, "it is missing"),
+        ({"name": 5}, Code.INVALID_NAME, "not number"),
+        ({"name": ""}, Code.INVALID_NAME, "has no colon"),
+        ({"name": "no-colon"}, Code.INVALID_NAME, "has no colon"),
+        ({"name": ":t"}, Code.INVALID_NAME, "lacks its server part"),
+        ({"name": "s:"}, Code.INVALID_NAME, "lacks its tool part"),
+        ({"name": "s:" + "x" * 10_000}, Code.INVALID_NAME, "10002 characters long"),
+        ({"name": "s:t\x00\n"}, Code.INVALID_NAME, "control characters"),
+        ({"name": "s:t", "args": "text"}, Code.INVALID_ARGUMENTS, "not string; JSON text goes into args_json"),
+        ({"name": "s:t", "args": [1]}, Code.INVALID_ARGUMENTS, "not array"),
+        ({"name": "s:t", "args": None}, Code.INVALID_ARGUMENTS, "not null; leave it out"),
+        ({"name": "s:t", "args_json": {}}, Code.INVALID_ARGUMENTS, "must be a string of JSON"),
+        ({"name": "s:t", "args_json": "{"}, Code.INVALID_ARGUMENTS, "args_json is not JSON"),
+        ({"name": "s:t", "args_json": "[1]"}, Code.INVALID_ARGUMENTS, "args_json must be an object, not array"),
+        ({"name": "s:t", "args_json": '{"a": NaN}'}, Code.INVALID_ARGUMENTS, "NaN is not a JSON number"),
+        ({"name": "s:t", "args_json": "[" * 100_000}, Code.INVALID_ARGUMENTS, "nested too deeply"),
+        ({"name": "s:t", "args": {"a": float("inf")}}, Code.INVALID_ARGUMENTS, "not finite"),
+        ({"name": "s:t", "args": {"a": "\ud800"}}, Code.INVALID_ARGUMENTS, "surrogate"),
+        ({"name": "s:t", "args": {"a": 1}, "args_json": '{"a": true}'}, Code.ARGS_CONFLICT, "differ"),
+    ],
+)
+@pytest.mark.proves("GATE-1", "GATE-4", "GATE-10")
+def test_a_malformed_ask_gets_a_clear_error(params: Any, code: Code, words: str) -> None:
+    decision = decide(ask(params), snapshot(tool("t")))
+    assert isinstance(decision, Refusal)
+    assert decision.code is code
+    assert words in decision.message
+
+
+def test_a_name_is_split_at_its_first_colon() -> None:
+    assert isinstance(decide(read("s:a:b"), snapshot(tool("a:b"))), Route)
+
+
+@pytest.mark.proves("GATE-10")
+def test_equal_args_in_both_spellings_are_fine_and_big_numbers_survive() -> None:
+    big = 2**80
+    both = read(args={"n": big, "x": 1.5}, args_json='{"x": 1.5, "n": 1208925819614629174706176}')
+    decision = decide(both, snapshot(tool("t")))
+    assert isinstance(decision, Route)
+    assert decision.args == {"n": big, "x": 1.5}
+
+
+@pytest.mark.proves("GATE-4")
+def test_an_unknown_tool_is_answered_with_the_nearest_names() -> None:
+    here = snapshot(tool("create_issue"), tool("delete_issue"), tool("get_time"))
+    decision = decide(read("s:creat_issue"), here)
+    assert isinstance(decision, Refusal)
+    assert decision.code is Code.TOOL_NOT_FOUND
+    assert "s:create_issue" in decision.message
+    assert "call_tool_write" in decision.remedy
+    assert decide(read("t:create_issue"), here).code is Code.TOOL_NOT_FOUND  # type: ignore[union-attr]
+
+
+@pytest.mark.proves("GATE-4")
+@pytest.mark.parametrize(
+    ("state", "code", "awaits"),
+    [
+        ("disabled", Code.TOOL_UNAVAILABLE, None),
+        ("connecting", Code.SERVER_UNAVAILABLE, "s"),
+        ("sleeping", Code.SERVER_UNAVAILABLE, "s"),
+        ("failed", Code.SERVER_UNAVAILABLE, None),
+    ],
+)
+def test_a_server_that_is_away_refuses_and_says_whether_waiting_helps(
+    state: str, code: Code, awaits: str | None
+) -> None:
+    decision = decide(read(), snapshot(tool("t"), state=state))
+    assert isinstance(decision, Refusal)
+    assert (decision.code, decision.awaits) == (code, awaits)
+
+
+def test_the_operators_lists_take_a_tool_away() -> None:
+    for lists in ({"deny_tools": ("t",)}, {"allow_tools": ("other",)}):
+        decision = decide(read(), snapshot(tool("t", {"readOnlyHint": True}), **lists))
+        assert isinstance(decision, Refusal)
+        assert decision.code is Code.TOOL_UNAVAILABLE
+
+
+def test_what_must_be_confirmed_and_cannot_be_is_refused() -> None:
+    here = snapshot(tool("t", {"destructiveHint": True}), confirm="destructive")
+    decision = decide(ask({"name": "s:t", "intent": {"operation_type": "destructive"}}, "call_tool_destructive"), here)
+    assert isinstance(decision, Refusal)
+    assert decision.code is Code.NOT_CONFIRMED
+    relaxed = snapshot(tool("t", {"destructiveHint": True}), confirm="destructive", policy=Policy(strict=False))
+    assert isinstance(decide(read(), relaxed), Refusal), "permissive mode does not get around a confirmation"
+
+
+def test_arguments_that_miss_the_schema_are_answered_with_what_is_wrong_and_the_schema() -> None:
+    made = tool("t", {"readOnlyHint": True}, violation=lambda args: "at 'n': 'x' is not a number")
+    decision = decide(read(args={"n": "x"}), snapshot(made))
+    assert isinstance(decision, Refusal)
+    assert decision.code is Code.INVALID_ARGUMENTS
+    assert "at 'n'" in decision.message
+    assert decision.details["inputSchema"] == {"type": "object"}
+
+
+@pytest.mark.proves("GATE-6")
+def test_call_tool_is_gone_and_says_where_to_go() -> None:
+    decision = decide(ask({"name": "s:t"}, "call_tool"), snapshot())
+    assert isinstance(decision, Refusal)
+    for word in ("call_tool_read", "call_tool_write", "call_tool_destructive", "intent", "retrieve_tools"):
+        assert word in decision.message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20), inner, max_size=3),
+    max_leaves=10,
+)
+OUTER = st.sampled_from(
+    ["name", "args", "args_json", "intent", "intent_operation_type", "intent_reason", "intent_data_sensitivity"]
+)
+
+
+@pytest.mark.proves("GATE-9")
+@given(params=JSON | st.dictionaries(OUTER | st.text(max_size=5), JSON, max_size=5), outer=st.sampled_from(
+    ["call_tool_read", "call_tool_write", "call_tool_destructive", "retrieve_tools", "request_capability", "call_tool"]
+))  # fmt: skip
+def test_the_decision_is_total_and_the_same_every_time(params: Any, outer: str) -> None:
+    here = snapshot(tool("t", {"readOnlyHint": True}))
+    first, second = decide(ask(params, outer), here), decide(ask(params, outer), here)
+    assert type(first) is type(second)
+    assert getattr(first, "message", None) == getattr(second, "message", None)

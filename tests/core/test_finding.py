@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from mcpproxy_py.core.decide import decide
+from mcpproxy_py.core.finding import retrieve_tools
+from mcpproxy_py.core.gatetools import definitions
+from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.values import Local, Policy, Refusal, Server, Snapshot
+from mcpproxy_py.errors import Code
+from tests.core.house import ask, tool
+
+
+def world() -> Snapshot:
+    tools = {
+        "git": [tool("create_issue", {"readOnlyHint": False}, server="git", wire={"description": "Create an issue"}),
+                tool("list_issues", {"readOnlyHint": True}, server="git"),
+                tool("delete_issue", {"destructiveHint": True, "draft": "x"}, server="git")],
+        "lazy": [tool("issue_stats", server="lazy")],
+        "down": [tool("issue_report", server="down")],
+        "off": [tool("issue_export", server="off")],
+    }  # fmt: skip
+    states: dict[str, Any] = {"git": "connected", "lazy": "sleeping", "down": "failed", "off": "disabled"}
+    servers = {name: Server(name, states[name], {t.name: t for t in listed}) for name, listed in tools.items()}
+    return Snapshot(Policy(), servers, Index({name: segment(listed) for name, listed in tools.items()}))
+
+
+def find(**params: Any) -> dict[str, Any]:
+    here = world()
+    decision = decide(ask({"query": "issue", **params}, "retrieve_tools"), here)
+    assert isinstance(decision, Local)
+    return retrieve_tools(here, decision.params)
+
+
+@pytest.mark.proves("FIND-1")
+def test_a_result_has_every_field_the_specification_names() -> None:
+    found = find(limit=50)
+    row = next(row for row in found["tools"] if row["name"] == "git:delete_issue")
+    assert set(row) == {"name", "description", "inputSchema", "score", "server", "annotations", "call_with"}
+    assert row["annotations"] == {"destructiveHint": True, "draft": "x"}
+    assert row["call_with"] == "call_tool_destructive"
+    assert 0 < row["score"] <= 1
+    scores = [row["score"] for row in found["tools"]]
+    assert scores == sorted(scores, reverse=True)
+    assert found["total"] == len(found["tools"]) == 4
+    assert "Intent must match tool variant" in found["usage_instructions"]
+
+
+@pytest.mark.proves("FIND-1")
+def test_compact_gives_a_signature_for_the_schema_and_keeps_call_with() -> None:
+    for row in find(detail="compact")["tools"]:
+        assert "inputSchema" not in row
+        assert row["signature"].startswith(row["name"].partition(":")[2])
+        assert row["call_with"].startswith("call_tool_")
+
+
+@pytest.mark.proves("FIND-1")
+def test_both_details_satisfy_the_one_output_schema() -> None:
+    schema = definitions()[0]["outputSchema"]
+    for detail in ("full", "compact"):
+        assert jsonschema_rs.is_valid(schema, find(detail=detail))
+
+
+@pytest.mark.proves("FIND-2")
+def test_what_cannot_be_called_is_left_out_and_counted_with_its_reason() -> None:
+    found = find(limit=50)
+    assert {row["server"] for row in found["tools"]} == {"git", "lazy"}
+    assert found["unavailable"] == {"server_disabled": 1, "server_down": 1}
+
+
+@pytest.mark.proves("FIND-2")
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"read_only_only": True}, {"git:list_issues"}),
+        ({"exclude_destructive": True}, {"git:create_issue", "git:list_issues", "lazy:issue_stats"}),
+        ({"server": "lazy"}, {"lazy:issue_stats"}),
+    ],
+)
+def test_filters_apply_before_the_cut(filters: dict[str, Any], names: set[str]) -> None:
+    assert {row["name"] for row in find(limit=50, **filters)["tools"]} == names
+    one = find(limit=1, **filters)
+    assert len(one["tools"]) == 1
+    assert one["total"] == len(names)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "query is required"),
+        ({"query": "   "}, "must not be empty"),
+        ({"query": 5}, "must be string, not number"),
+        ({"query": "x", "limit": 0}, "between 1 and 50"),
+        ({"query": "x", "limit": 51}, "between 1 and 50"),
+        ({"query": "x", "limit": True}, "must be integer, not boolean"),
+        ({"query": "x", "limit": 2.5}, "must be integer"),
+        ({"query": "x", "detail": "short"}, "must be full or compact"),
+        ({"query": "x", "read_only": True}, "did you mean read_only_only?"),
+        ({"query": "x" * 5000}, "at most 4000"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_with_what_is_wrong(params: dict[str, Any], words: str) -> None:
+    decision = decide(ask(params, "retrieve_tools"), world())
+    assert isinstance(decision, Refusal)
+    assert decision.code is Code.INVALID_ARGUMENTS
+    assert words in decision.message

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+
+import bpe_openai
+import pytest
+
+from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.values import VARIANTS
+
+NAMES = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"]
+
+
+@pytest.mark.proves("SURF-1")
+def test_the_gate_has_its_five_tools_in_a_stable_order() -> None:
+    assert [tool["name"] for tool in definitions()] == NAMES
+    assert definitions() == definitions()
+
+
+@pytest.mark.proves("SURF-1")
+@pytest.mark.parametrize("schema", ["nested", "flat"])
+def test_all_definitions_together_cost_an_agent_less_than_1200_tokens(schema: str) -> None:
+    text = json.dumps(definitions(schema=schema), ensure_ascii=False)
+    for encoding in ("o200k_base", "cl100k_base"):
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+
+
+@pytest.mark.proves("SURF-1")
+def test_the_instructions_are_five_sentences() -> None:
+    assert INSTRUCTIONS.count(". ") + 1 == 5
+    assert INSTRUCTIONS.endswith(".")
+
+
+@pytest.mark.proves("GATE-7")
+def test_every_gate_tool_is_honest_about_itself() -> None:
+    hints = {tool["name"]: tool["annotations"] for tool in definitions()}
+    assert hints["call_tool_read"]["readOnlyHint"] is True
+    assert hints["call_tool_read"]["destructiveHint"] is False
+    assert hints["call_tool_write"]["readOnlyHint"] is False
+    assert hints["call_tool_write"]["destructiveHint"] is False
+    assert hints["call_tool_destructive"]["readOnlyHint"] is False
+    assert hints["call_tool_destructive"]["destructiveHint"] is True
+    assert hints["retrieve_tools"]["readOnlyHint"] is True
+
+
+@pytest.mark.proves("GATE-5")
+def test_the_variants_declare_no_output_schema_because_refusals_are_structured() -> None:
+    assert all("outputSchema" not in tool for tool in definitions() if tool["name"] in VARIANTS)
+
+
+@pytest.mark.proves("GATE-1")
+def test_either_spelling_of_the_intent_can_be_advertised() -> None:
+    nested, flat = definitions()[1]["inputSchema"], definitions(schema="flat")[1]["inputSchema"]
+    assert set(nested["properties"]) == {"name", "args", "args_json", "intent"}
+    assert nested["required"] == ["name", "intent"]
+    assert set(flat["properties"]) == {
+        "name", "args", "args_json", "intent_operation_type", "intent_data_sensitivity", "intent_reason"
+    }  # fmt: skip
+    assert flat["required"] == ["name", "intent_operation_type"]
+
+
+def test_every_caller_gets_a_fresh_copy() -> None:
+    first = definitions()
+    first[0]["inputSchema"]["properties"].clear()
+    first[4]["inputSchema"]["required"].clear()
+    assert definitions()[0]["inputSchema"]["properties"]
+    assert definitions()[4]["inputSchema"]["required"] == ["capability"]
+
+
+def test_wishes_can_be_taken_away_or_worded_by_the_operator() -> None:
+    assert [tool["name"] for tool in definitions(wishes=False)] == NAMES[:4]
+    assert definitions(wish_text="Ask Bob.")[4]["description"] == "Ask Bob."

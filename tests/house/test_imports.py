@@ -1,0 +1,70 @@
+"""Imports point one way: errors <- core <- {settings, store, upstream, providers} <- gateway <- serve <- app <- cli."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
+LEVELS: dict[str, int] = {
+    "errors": 0, "core": 1,
+    "settings": 2, "store": 2, "upstream": 2, "providers": 2,
+    "gateway": 3, "admin": 3, "serve": 4, "logs": 5, "app": 6, "cli": 7, "__main__": 8,
+}  # fmt: skip
+STRANGERS = {"settings", "store", "upstream", "providers"}
+CORE_STDLIB = {
+    "__future__", "dataclasses", "typing", "collections", "enum", "functools", "itertools", "math", "re", "json",
+    "unicodedata", "difflib", "hashlib", "bisect", "heapq", "types",
+}  # fmt: skip
+
+
+def imports(path: Path, *, top_only: bool = False) -> Iterator[str]:
+    tree = ast.parse(path.read_text())
+    for node in tree.body if top_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            module = node.module or ""
+            yield from ([f"{module}.{alias.name}" for alias in node.names] if module == "mcpproxy_py" else [module])
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE or path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way_and_neighbouring_rooms_are_strangers(path: Path) -> None:
+    here = room(path)
+    assert here in LEVELS, f"{here} is a new room: give it a level here and in DESIGN"
+    for name in imports(path):
+        if not name.startswith("mcpproxy_py."):
+            continue
+        there = name.split(".")[1]
+        if there in (here, "__version__"):
+            continue
+        assert LEVELS[there] <= LEVELS[here], f"{path.name} reaches up to {name}"
+        if here in STRANGERS:
+            assert there not in STRANGERS, f"{path.name} knows its neighbour {name}"
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").glob("*.py")), ids=lambda path: path.name)
+def test_the_core_imports_only_a_short_list_from_the_standard_library(path: Path) -> None:
+    for name in imports(path):
+        assert name.startswith("mcpproxy_py.") or name.split(".")[0] in CORE_STDLIB, f"{path.name} imports {name}"
+
+
+HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "sqlalchemy", "alembic", "pydantic", "pydantic_settings")
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_no_command_imports_a_server_at_the_top(path: Path) -> None:
+    for name in imports(path, top_only=True):
+        assert name.split(".")[0] not in HEAVY, f"{path.name} imports {name}"
+        assert name not in ("mcpproxy_py.app", "mcpproxy_py.settings", "mcpproxy_py.serve"), f"{path.name}: {name}"

@@ -1,0 +1,164 @@
+"""A gateway for tests of the REST interface: the real gateway and the real store around upstreams in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from mcpproxy_py.core.classes import classify
+from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.values import Ask, Caller, Client, Policy, Server, Snapshot, Tool
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.serve.guard import Guard, GuardRules
+from mcpproxy_py.serve.rest import rest_app
+from mcpproxy_py.store.store import Store
+from mcpproxy_py.upstream.failure import UpstreamFailure
+
+KEY = "mcpk_the-first-key"
+READS = {"readOnlyHint": True}
+WRITES = {"readOnlyHint": False}
+DESTROYS = {"destructiveHint": True}
+
+
+def tool(server: str, name: str, description: str, annotations: Mapping[str, Any] | None = None) -> Tool:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    wire: dict[str, Any] = {"name": name, "description": description, "inputSchema": schema}
+    if annotations is not None:
+        wire["annotations"] = annotations
+    return Tool(server, name, wire, classify(annotations))
+
+
+NOTES = (
+    tool("notes", "read_note", "Read a note aloud", READS),
+    tool("notes", "create_note", "Write a new note", WRITES),
+    tool("notes", "delete_note", "Delete a note for ever", DESTROYS),
+    tool("notes", "broken", "Always fails to answer", READS),
+    tool("notes", "unhappy", "Answers that it could not", READS),
+    tool("notes", "slow", "Waits until somebody gives up", READS),
+    tool("notes", "odd/name", "Has a slash and no annotations"),
+)
+AWAY = (tool("away", "send_note", "Send a note by mail", WRITES),)
+
+
+class Upstreams:
+    """Two servers: `notes` is there, `away` is not. Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, Mapping[str, Any]]] = []
+        self.waiting = anyio.Event()
+        self.given_up = anyio.Event()
+        self.snapshot = Snapshot(
+            Policy(),
+            {
+                "notes": Server("notes", "connected", {entry.name: entry for entry in NOTES}),
+                "away": Server("away", "failed", {entry.name: entry for entry in AWAY}, error="it died"),
+            },
+            Index({"notes": segment(NOTES), "away": segment(AWAY)}),
+        )
+
+    async def ready(self, server: str) -> None:
+        pass
+
+    async def call_tool(self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: Any = None) -> Any:
+        self.calls.append((server, tool, args))
+        if tool == "broken":
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, "notes answered with an error")
+        if tool == "slow":
+            await self._wait()
+        text = {"type": "text", "text": str(args.get("text", "done"))}
+        return {"content": [text], "isError": tool == "unhappy", "kept": 2**70}
+
+    async def _wait(self) -> None:
+        self.waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.given_up.set()
+
+
+class Desk:
+    """An operator in memory, which remembers who changed what."""
+
+    def __init__(self, upstreams: Upstreams) -> None:
+        self.upstreams = upstreams
+        self.key = KEY
+        self.changes: list[tuple[str, Any, Caller]] = []
+        self.rows = {name: self._row(server) for name, server in upstreams.snapshot.servers.items()}
+
+    @staticmethod
+    def _row(server: Server) -> dict[str, Any]:
+        return {"name": server.name, "state": server.state, "enabled": True, "tool_count": len(server.tools)}
+
+    def _known(self, name: str) -> dict[str, Any]:
+        if name not in self.rows:
+            raise GatewayError(Code.NOT_FOUND, f"There is no server '{name}'")
+        return self.rows[name]
+
+    async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
+        if name in self.rows and not replace:
+            raise GatewayError(Code.CONFLICT, f"There is a server '{name}' already")
+        if "command" not in config:
+            raise GatewayError(Code.CONFIG_INVALID, f"mcpServers.{name}: command or url is required")
+        self.rows[name] = {"name": name, "state": "connecting", "enabled": True, "tool_count": 0}
+        self.changes.append(("add", name, by))
+
+    async def remove_server(self, name: str, by: Caller) -> None:
+        del self.rows[self._known(name)["name"]]
+        self.changes.append(("remove", name, by))
+
+    async def set_enabled(self, name: str, enabled: bool, by: Caller) -> None:
+        self._known(name)["enabled"] = enabled
+        self.changes.append(("enable" if enabled else "disable", name, by))
+
+    async def restart_server(self, name: str, by: Caller) -> None:
+        self._known(name)
+        self.changes.append(("restart", name, by))
+
+    async def set_frozen(self, frozen: bool, by: Caller) -> None:
+        snapshot = self.upstreams.snapshot
+        self.upstreams.snapshot = replace(snapshot, policy=replace(snapshot.policy, frozen=frozen))
+        self.changes.append(("freeze" if frozen else "unfreeze", None, by))
+
+    async def rotate_key(self, by: Caller) -> str:
+        self.key = "mcpk_the-second-key"
+        self.changes.append(("rotate", None, by))
+        return self.key
+
+    def describe_servers(self) -> list[dict[str, Any]]:
+        return list(self.rows.values())
+
+    async def server_log(self, name: str, lines: int) -> list[str]:
+        self._known(name)
+        printed = [f"line {number}" for number in range(5000)]
+        return [*printed[-lines:], "Authorization: Bearer abcdefghijklmnopqrstuv"]
+
+    def shown_config(self) -> dict[str, Any]:
+        return {"listen": "127.0.0.1:8080", "api_key": "***"}
+
+    def status(self) -> dict[str, Any]:
+        return {"version": "0", "frozen": self.upstreams.snapshot.policy.frozen}
+
+
+class House:
+    """Everything behind one ASGI application, `app`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.upstreams = Upstreams()
+        self.gateway = Gateway(self.upstreams, store, Limits(), IdMaker(os.urandom))
+        self.desk = Desk(self.upstreams)
+        rules = GuardRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
+        self.app = Guard(rest_app(self.gateway, store, self.desk), rules)
+
+    def ask(self, name: str) -> Ask:
+        """A read in an agent's name, for tests that need a history."""
+        params = {"name": name, "intent": {"operation_type": "read"}}
+        return self.gateway.new_ask(
+            "call_tool_read", params, source="mcp", surface="gate", principal="local", client=Client("agent", "1")
+        )

@@ -1,0 +1,380 @@
+"""The one door: hosts, origins, credentials, body sizes, request ids."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from mcpproxy_py.errors import FACTS, Code
+from mcpproxy_py.serve.guard import Guard, GuardRules
+from mcpproxy_py.serve.hosts import authority, host_list, is_loopback, origin_list
+
+KEY = "mcpk_admin-key-for-tests"
+TOKEN = "agent-token-for-tests"
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-1", "API-2")]
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """An application that tells who the guard says is asking, after it read the whole body."""
+    size, more = 0, True
+    while more:
+        message = await receive()
+        size += len(message.get("body", b""))
+        more = message.get("more_body", False)
+    body = json.dumps({"principal": scope["state"]["principal"], "size": size}).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def client(app: Any = echo, *, peer: str = "127.0.0.1", **rules: Any) -> httpx.AsyncClient:
+    guard = Guard(app, GuardRules(**{"admin_key": lambda: KEY, **rules}))
+    transport = httpx.ASGITransport(guard, raise_app_exceptions=False, client=(peer, 5000))
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
+
+
+async def get(path: str, headers: Any = None, **rules: Any) -> httpx.Response:
+    async with client(**rules) as http:
+        return await http.get(path, headers=headers)
+
+
+def code_of(response: httpx.Response) -> str | None:
+    """The code, having checked that an error has the one shape and the status its code stands for."""
+    if response.is_success:
+        return None
+    error = response.json()["error"]
+    assert set(error) == {"code", "message", "hint", "details"}
+    assert FACTS[Code(error["code"])].http == response.status_code
+    return error["code"]
+
+
+ADMIN = {"x-api-key": KEY}
+AGENT = {"authorization": f"Bearer {TOKEN}"}
+PUBLIC = {"listen_host": "0.0.0.0", "mcp_token": TOKEN}
+
+
+# --- hosts and origins ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "rules", "is_ours"),
+    [
+        ("127.0.0.1:8080", {}, True),
+        ("localhost", {}, True),
+        ("LocalHost:9", {}, True),
+        ("[::1]:8080", {}, True),
+        ("evil.example", {}, False),
+        ("127.0.0.1.evil.example", {}, False),
+        ("localhost.", {}, False),
+        ("127.0.0.1:8080@evil.example", {}, False),
+        ("127.0.0.1:99999999", {}, False),
+        ("::1", {}, False),
+        ("", {}, False),
+        ("192.168.1.5:8080", {"listen_host": "192.168.1.5"}, True),
+        ("192.168.1.6:8080", {"listen_host": "192.168.1.5"}, False),
+        ("0.0.0.0:8080", {"listen_host": "0.0.0.0"}, False),
+        ("[::]:8080", {"listen_host": "::"}, False),
+        ("[fd00::1]:8080", {"listen_host": "fd00::1"}, True),
+        ("gate.example:1234", {"allowed_hosts": ("gate.example",)}, True),
+        ("GATE.example", {"allowed_hosts": (" Gate.Example ",)}, True),
+        ("gate.example:8443", {"allowed_hosts": ("gate.example:8443",)}, True),
+        ("gate.example:8444", {"allowed_hosts": ("gate.example:8443",)}, False),
+        ("gate.example", {"allowed_hosts": ("gate.example:8443",)}, False),
+        ("gate.example", {"allowed_hosts": ("gate.example:443",)}, True),
+        ("a.b.example.com", {"allowed_hosts": ("*.example.com",)}, True),
+        ("example.com", {"allowed_hosts": ("*.example.com",)}, False),
+        ("badexample.com", {"allowed_hosts": ("*.example.com",)}, False),
+        ("[fd00::2]:1", {"allowed_hosts": ("fd00::2",)}, True),
+        ("whoever.example", {"allowed_hosts": ("*",)}, True),
+        ("not a host", {"allowed_hosts": ("*",)}, False),
+    ],
+)
+async def test_a_host_that_is_not_ours_is_refused(host: str, rules: dict[str, Any], is_ours: bool) -> None:
+    given = authority(host)
+    allowed = host_list(rules.get("listen_host", "127.0.0.1"), rules.get("allowed_hosts", ()))
+    assert (given is not None and allowed.allows(given)) is is_ours
+    response = await get("/mcp", {"host": host, **AGENT}, mcp_token=TOKEN, **rules)
+    assert code_of(response) == (None if is_ours else "FOREIGN_HOST")
+
+
+@pytest.mark.parametrize(
+    ("origin", "rules", "is_ours"),
+    [
+        ("http://127.0.0.1:3000", {}, True),
+        ("https://localhost", {}, True),
+        ("http://[::1]:8080", {}, True),
+        ("http://evil.example", {}, False),
+        ("null", {}, False),
+        ("null", {"allowed_origins": ("null",)}, False),
+        ("", {}, False),
+        ("file://localhost", {}, False),
+        ("http://localhost/path", {}, False),
+        ("http://localhost@evil.example", {}, False),
+        ("chrome-extension://abcdef", {}, False),
+        ("chrome-extension://abcdef", {"allowed_origins": ("chrome-extension://abcdef",)}, True),
+        ("https://gate.example", {"allowed_hosts": ("gate.example",)}, True),
+        ("https://evil.example", {"allowed_hosts": ("*",)}, False),
+        ("https://app.example", {"allowed_origins": ("https://app.example/",)}, True),
+        ("https://app.example", {"allowed_origins": ("https://app.example:443",)}, True),
+        ("http://app.example", {"allowed_origins": ("https://app.example",)}, False),
+        ("https://app.example:444", {"allowed_origins": ("https://app.example",)}, False),
+        ("https://anything.example", {"allowed_origins": ("*",)}, True),
+    ],
+)
+async def test_a_page_of_a_foreign_origin_is_refused(origin: str, rules: dict[str, Any], is_ours: bool) -> None:
+    hosts = host_list("127.0.0.1", rules.get("allowed_hosts", ()))
+    assert origin_list(hosts, rules.get("allowed_origins", ())).allows(origin) is is_ours
+    response = await get("/api/v1/status", {"origin": origin, **ADMIN}, **rules)
+    assert code_of(response) == (None if is_ours else "FOREIGN_ORIGIN")
+
+
+@pytest.mark.proves("API-1")
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+async def test_the_probes_are_open_to_any_host_and_need_no_credential(path: str) -> None:
+    response = await get(path, {"host": "10.1.2.3", "origin": "http://evil.example"}, **PUBLIC)
+    assert response.status_code == 200
+
+
+async def test_what_merely_begins_like_a_probe_is_not_one() -> None:
+    assert code_of(await get("/healthz/deeper", {"host": "evil.example"})) == "FOREIGN_HOST"
+    assert code_of(await get("/healthzz")) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.8.9.1", True), ("localhost", True), ("::1", True), ("[::1]", True),
+     ("::ffff:127.0.0.1", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("host.example", False)],
+)  # fmt: skip
+async def test_only_addresses_of_this_machine_count_as_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+# --- credentials ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-api-key": ""},
+        {"x-api-key": "wrong"},
+        {"x-api-key": KEY + "x"},
+        {"x-api-key": KEY[:-1]},
+        {"x-api-key": TOKEN},
+        {"authorization": "Bearer "},
+        {"authorization": f"Basic {KEY}"},
+        {"authorization": KEY},
+        {"authorization": f"Bearer {TOKEN}"},
+        {"x-api-key": "wrong", "authorization": f"Bearer {KEY}"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api", "/ui", "/", "/mcpx", "//mcp"])
+async def test_nothing_but_the_admin_key_opens_rest(path: str, headers: dict[str, str]) -> None:
+    response = await get(path, headers, mcp_token=TOKEN)
+    assert code_of(response) == "UNAUTHORIZED"
+    assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize(
+    "headers", [{"x-api-key": KEY}, {"authorization": f"Bearer {KEY}"}, {"authorization": f"bearer {KEY}"}]
+)
+async def test_the_admin_key_opens_rest_in_either_header(headers: dict[str, str]) -> None:
+    response = await get("/api/v1/status", headers)
+    assert response.json()["principal"] == "admin"
+
+
+@pytest.mark.parametrize(
+    ("rules", "needs_token"),
+    [
+        ({}, False),
+        ({"mcp_token": TOKEN}, True),
+        ({"require_mcp_auth": True}, True),
+        ({"listen_host": "::1"}, False),
+        ({"listen_host": "0.0.0.0"}, True),
+        ({"listen_host": "192.168.1.5"}, True),
+        (PUBLIC, True),
+    ],
+)
+async def test_mcp_is_open_on_loopback_only_and_unless_a_token_is_asked_for(
+    rules: dict[str, Any], needs_token: bool
+) -> None:
+    response = await get("/mcp", **rules)
+    assert code_of(response) == ("UNAUTHORIZED" if needs_token else None)
+    assert needs_token or response.json()["principal"] == "local"
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/mcp/direct", "/mcp/s/git"])
+async def test_the_agent_token_opens_mcp_and_the_admin_key_does_not(path: str) -> None:
+    assert (await get(path, AGENT, **PUBLIC)).json()["principal"] == "agent"
+    for headers in (ADMIN, {"authorization": f"Bearer {KEY}"}, {"authorization": "Bearer wrong"}, {"x-api-key": TOKEN}):
+        assert code_of(await get(path, headers, **PUBLIC)) == "UNAUTHORIZED"
+
+
+async def test_without_a_token_to_compare_with_a_required_one_never_fits() -> None:
+    for given in ("", "None", KEY):
+        headers = {"authorization": f"Bearer {given}"}
+        assert code_of(await get("/mcp", headers, require_mcp_auth=True)) == "UNAUTHORIZED"
+
+
+async def test_an_empty_admin_key_opens_nothing() -> None:
+    assert code_of(await get("/api/v1/status", {"x-api-key": ""}, admin_key=lambda: "")) == "UNAUTHORIZED"
+
+
+async def test_a_token_that_equals_the_admin_key_opens_mcp_only() -> None:
+    both = {"authorization": f"Bearer {KEY}"}
+    assert code_of(await get("/mcp", both, mcp_token=KEY)) is None
+    assert code_of(await get("/api/v1/status", both, mcp_token=KEY)) == "UNAUTHORIZED"
+
+
+async def test_a_rotated_key_stops_working_at_once() -> None:
+    keys = [KEY]
+    async with client(admin_key=lambda: keys[-1]) as http:
+        assert (await http.get("/api/v1/status", headers=ADMIN)).is_success
+        keys.append("mcpk_new")
+        assert code_of(await http.get("/api/v1/status", headers=ADMIN)) == "UNAUTHORIZED"
+        assert (await http.get("/api/v1/status", headers={"x-api-key": "mcpk_new"})).is_success
+
+
+async def test_new_rules_apply_from_the_next_request_on() -> None:
+    guard = Guard(echo, GuardRules(admin_key=lambda: KEY))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://gate.example") as http:
+        assert code_of(await http.get("/mcp")) == "FOREIGN_HOST"
+        guard.use(GuardRules(admin_key=lambda: KEY, allowed_hosts=("gate.example",)))
+        assert code_of(await http.get("/mcp")) is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "is_open"),
+    [
+        ("127.0.0.1", {}, True),
+        ("::1", {}, True),
+        ("10.0.0.9", {}, False),
+        ("10.0.0.9", ADMIN, True),
+        ("10.0.0.9", AGENT, False),
+        ("127.0.0.1", {"x-forwarded-for": "10.0.0.9"}, False),
+        ("127.0.0.1", {"forwarded": "for=10.0.0.9"}, False),
+        ("127.0.0.1", {"x-forwarded-for": "127.0.0.1", **ADMIN}, True),
+    ],
+)
+async def test_metrics_are_for_this_machine_or_the_admin_key(peer: str, headers: dict[str, str], is_open: bool) -> None:
+    response = await get("/metrics", headers, peer=peer, **PUBLIC)
+    assert code_of(response) == (None if is_open else "UNAUTHORIZED")
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [("host", "127.0.0.1"), ("host", "evil.example")],
+        [("authorization", f"Bearer {TOKEN}"), ("authorization", f"Bearer {KEY}")],
+        [("x-api-key", "wrong"), ("x-api-key", KEY)],
+        [("origin", "http://localhost"), ("origin", "http://evil.example")],
+    ],
+)
+async def test_a_header_that_decides_something_may_not_come_twice(twice: list[tuple[str, str]]) -> None:
+    assert code_of(await get("/mcp", twice)) == "BAD_REQUEST"
+
+
+# --- bodies --------------------------------------------------------------------------------------------
+
+
+async def pieces(*sizes: int) -> AsyncIterator[bytes]:
+    for size in sizes:
+        yield b"x" * size
+
+
+@pytest.mark.parametrize(
+    ("content", "fits"),
+    [(b"x" * 100, True), (b"x" * 101, False), (pieces(50, 50), True), (pieces(50, 51), False), (pieces(500), False)],
+)
+async def test_a_body_is_bounded_whether_announced_or_streamed(content: Any, fits: bool) -> None:
+    async with client(max_body_bytes=100) as http:
+        response = await http.post("/mcp", content=content)
+    assert code_of(response) == (None if fits else "TOO_LARGE")
+    assert not fits or response.json()["size"] == 100
+
+
+@pytest.mark.parametrize("length", ["abc", "-1", "1e3", "²", "9" * 5000])
+async def test_a_length_that_is_no_length_is_refused(length: str) -> None:
+    async with client(max_body_bytes=100) as http:
+        response = await http.post("/mcp", content=b"{}", headers=[(b"content-length", length.encode())])
+    assert code_of(response) in ("BAD_REQUEST", "TOO_LARGE")
+
+
+async def test_an_application_that_swallows_the_limit_is_not_heard() -> None:
+    async def careless(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await echo(scope, receive, send)
+        except Exception:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"fine"})
+
+    async with client(careless, max_body_bytes=100) as http:
+        assert code_of(await http.post("/mcp", content=pieces(101))) == "TOO_LARGE"
+
+
+# --- request ids, failures -------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("OPS-1")
+@pytest.mark.parametrize("given", ["abc-123", "x" * 128])
+async def test_a_request_id_is_taken_over_and_echoed(given: str) -> None:
+    assert (await get("/mcp", {"x-request-id": given})).headers["x-request-id"] == given
+    refused = await get("/api/v1/status", {"x-request-id": given})
+    assert refused.headers["x-request-id"] == given
+
+
+@pytest.mark.proves("OPS-1")
+@pytest.mark.parametrize("given", [None, "", "x" * 129, "two words", b"caf\xe9", "a\tb"])
+async def test_a_request_id_unfit_for_a_log_line_is_replaced(given: Any) -> None:
+    made = (await get("/mcp", {"x-request-id": given} if given is not None else {})).headers["x-request-id"]
+    assert made != given
+    assert len(made) == 16
+    assert made != (await get("/mcp")).headers["x-request-id"]
+
+
+@pytest.mark.proves("OPS-1")
+async def test_a_bug_answers_500_and_its_details_go_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise RuntimeError("the secret plan")
+
+    async with client(broken) as http:
+        response = await http.get("/mcp", headers={"x-request-id": "r-1"})
+    assert code_of(response) == "INTERNAL"
+    assert response.json()["error"]["details"] == {"request_id": "r-1"}
+    assert "secret plan" not in response.text
+    assert "secret plan" in caplog.text
+
+
+@pytest.mark.proves("OPS-1")
+async def test_refusals_are_logged_without_the_credential(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "mcpproxy"):
+        await get("/api/v1/status?x=y", {"x-api-key": "a-wrong-but-still-secret-key"})
+    assert "UNAUTHORIZED" in caplog.text
+    assert "still-secret" not in caplog.text
+
+
+async def test_rules_do_not_show_the_token() -> None:
+    assert TOKEN not in repr(GuardRules(admin_key=lambda: KEY, mcp_token=TOKEN))
+
+
+async def test_websockets_are_closed_and_the_lifespan_passes() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    guard = Guard(app, GuardRules(admin_key=lambda: KEY))
+    await guard({"type": "lifespan"}, None, send)  # type: ignore[arg-type]
+    await guard({"type": "websocket", "path": "/mcp", "headers": []}, None, send)  # type: ignore[arg-type]
+    assert seen == ["lifespan"]
+    assert [message["type"] for message in sent] == ["websocket.close"]

@@ -1,0 +1,162 @@
+"""Secrets by reference are filled in or missed loudly, and nothing that is shown gives one away."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy_py.errors import GatewayError
+from mcpproxy_py.settings import Loaded, load, shown, validate_text
+
+pytestmark = pytest.mark.proves("CONF-1")
+
+ENVIRON = {"A": "hunter2", "URL": "https://user:hunter2@example.com/mcp", "EMPTY": ""}
+
+
+def loaded(directory: Path, content: Any) -> Loaded:
+    config = directory / "c.json"
+    config.write_text(json.dumps(content))
+    return load(config=config, environ=ENVIRON)
+
+
+def test_references_are_filled_in_wherever_a_secret_may_stand(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("hunter2\n")
+    settings = loaded(
+        tmp_path,
+        {
+            "mcp_token": "${env:A}",
+            "api_key": "${file:secret.txt}",
+            "activity": {"database_url": "postgresql://me:${env:A}@db/x"},
+            "mcpServers": {
+                "a": {"command": "c", "args": ["--token", "${env:A}"], "env": {"T": "x-${env:A}-${file:secret.txt}"}},
+                "b": {"url": "${env:URL}", "headers": {"Authorization": "Bearer ${env:A}"}},
+            },
+        },
+    ).settings
+    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == "hunter2"
+    assert settings.api_key is not None and settings.api_key.get_secret_value() == "hunter2"
+    assert settings.activity.database_url == "postgresql://me:hunter2@db/x"
+    a, b = settings.servers["a"], settings.servers["b"]
+    assert (a.args, a.env) == (("--token", "hunter2"), {"T": "x-hunter2-hunter2"})
+    assert (b.url, b.headers) == (ENVIRON["URL"], {"Authorization": "Bearer hunter2"})
+
+
+def test_other_texts_with_dollars_stay_as_they_are(tmp_path: Path) -> None:
+    content = {"mcpServers": {"a": {"command": "${env:A}", "args": ["${HOME}", "$x", "${}", "{env:A}"]}}}
+    server = loaded(tmp_path, content).settings.servers["a"]
+    assert (server.command, server.args) == ("${env:A}", ("${HOME}", "$x", "${}", "{env:A}"))
+
+
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("${env:NOPE}", "the environment variable NOPE is not set"),
+        ("${env:EMPTY}", "the environment variable EMPTY is empty"),
+        ("${file:nope}", "cannot be read (No such file or directory)"),
+        ("${file:.}", "cannot be read (Is a directory)"),
+        ("${file:empty}", "is empty"),
+        ("${file:binary}", "is not UTF-8 text"),
+        ("${file:large}", "is too large for a secret"),
+        ("${vault:x}", "it is not one of ${env:NAME}, ${file:PATH}, ${keyring:NAME}"),
+        ("${TOKEN:-none}", "it is not one of"),
+    ],
+)
+def test_a_secret_that_is_missing_is_an_error_and_never_a_blank(tmp_path: Path, reference: str, why: str) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large").write_text("x" * 70_000)
+    with pytest.raises(GatewayError) as caught:
+        loaded(tmp_path, {"mcpServers": {"a": {"url": "http://x", "headers": {"K": f"Bearer {reference}"}}}})
+    assert f"mcpServers.a.headers.K: {reference} has no value: " in caught.value.message
+    assert why in caught.value.message
+
+
+def test_a_reference_that_something_stronger_overrides_need_not_lead_anywhere(tmp_path: Path) -> None:
+    config = tmp_path / "c.json"
+    config.write_text('{"mcp_token": "${env:NOPE}"}')
+    settings = load(config=config, environ={"MCPPROXY_MCP_TOKEN": "given"}).settings
+    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == "given"
+
+
+def test_the_keyring_is_asked_if_its_extra_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = {"mcp_token": "${keyring:gate}"}
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(GatewayError, match=r"mcp_token: .* needs an extra: pip install 'mcpproxy-py\[keyring\]'"):
+        loaded(tmp_path, content)
+    backend: Any = types.ModuleType("keyring")
+    backend.get_password = lambda service, name: {("mcpproxy", "gate"): "from-the-keyring"}.get((service, name))
+    monkeypatch.setitem(sys.modules, "keyring", backend)
+    token = loaded(tmp_path, content).settings.mcp_token
+    assert token is not None and token.get_secret_value() == "from-the-keyring"
+    with pytest.raises(GatewayError, match="the keyring holds nothing: keyring set mcpproxy other"):
+        loaded(tmp_path, {"mcp_token": "${keyring:other}"})
+
+
+def test_checking_a_file_needs_none_of_its_secrets() -> None:
+    content = {
+        "mcp_token": "${env:NOPE}",
+        "activity": {"database_url": "${keyring:db}"},
+        "mcpServers": {
+            "a": {"url": "${env:NOPE}"},
+            "b": {"url": "https://${env:HOST}:${env:PORT}/${file:/nope}"},
+            "c": {"command": "x", "env": {"T": "${keyring:t}"}},
+        },
+    }
+    assert validate_text(json.dumps(content), origin="f.json") == []
+
+
+SECRETIVE = {
+    "mcp_token": "hunter2",
+    "api_key": "hunter2",
+    "activity": {"database_url": "postgresql://me:hunter2@db/x"},
+    "mcpServers": {
+        "a": {
+            "command": "c",
+            "env": {"PLAIN_NAME": "hunter2"},
+            "args": [
+                "--api-key", "hunter2", "--token=hunter2", "-e", "GITHUB_TOKEN=hunter2", "--header",
+                "Authorization: hunter2", "postgresql://me:hunter2@db/x", "--port", "80", "${env:A}",
+            ],
+        },
+        "b": {"url": "https://me:hunter2@x/mcp?api_key=hunter2&page=2#x", "headers": {"X-Plain": "hunter2"}},
+        "c": {"url": "${env:URL}"},
+    },
+}  # fmt: skip
+
+
+def test_what_is_shown_holds_no_secret_and_everything_else(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, SECRETIVE).settings
+    found = shown(settings)
+    assert "hunter2" not in json.dumps(found)
+    assert (found["mcp_token"], found["api_key"], found["activity"]["database_url"]) == ("***", "***", "***")
+    a, b, c = (found["mcpServers"][name] for name in "abc")
+    assert a["env"] == {"PLAIN_NAME": "***"}
+    assert a["args"][0] == "--api-key" and a["args"][-3:] == ["--port", "80", "${env:A}"]
+    assert b["headers"] == {"X-Plain": "***"}
+    assert b["url"].startswith("https://***@x/mcp?api_key=***&page=2")
+    assert c["url"] == "${env:URL}"
+
+
+def test_unset_secrets_are_shown_as_unset(tmp_path: Path) -> None:
+    found = shown(loaded(tmp_path, {}).settings)
+    assert (found["mcp_token"], found["api_key"], found["activity"]["database_url"]) == (None, None, None)
+
+
+def test_printing_settings_gives_no_secret_away(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, SECRETIVE).settings
+    assert "hunter2" not in repr(settings) + str(settings) + repr(settings.servers)
+
+
+def test_what_is_shown_uses_the_keys_of_the_file(tmp_path: Path) -> None:
+    tools = {"t": [{"when": {"type": "object"}, "class": "read"}, {"class": "write"}]}
+    content = {"intent_declaration": {"schema": "flat"}, "mcpServers": {"a": {"command": "c", "tools": tools}}}
+    found = shown(loaded(tmp_path, content).settings)
+    assert found["intent_declaration"]["schema"] == "flat"
+    assert found["mcpServers"]["a"]["tools"] == tools
+    assert "url" not in found["mcpServers"]["a"]
+    assert loaded(tmp_path, found).settings.servers["a"].overrides["t"][1] == ("write", None)

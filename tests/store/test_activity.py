@@ -1,0 +1,238 @@
+"""Filters, pages, summary and export say what a plain loop over all rows would say (ACT-3)."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import insert, text
+
+from mcpproxy_py.store.activity import Filters, Reader
+from mcpproxy_py.store.codec import encode
+from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.filters import conditions
+from mcpproxy_py.store.ledger import project
+from mcpproxy_py.store.migrate import migrate
+from mcpproxy_py.store.projection import parse
+from mcpproxy_py.store.tables import activity
+
+pytestmark = pytest.mark.proves("ACT-3")
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+POOL: dict[str, list[Any]] = {
+    "type": ["tool_call", "tool_search"], "server": [None, "github", "files"], "tool": ["read_100%", "drop_table", "Ångström"],
+    "session_id": [None, "s1", "s2"], "request_id": [None, "r1"], "client": ["cursor", "codex"], "principal": ["local", "agent"],
+    "intent_type": [None, "read", "destructive"], "status": ["pending", "success", "error", "blocked"],
+    "q": ["ÅNG", "%", "_", "\\", "/", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711"],
+}  # fmt: skip
+
+
+def story(many: int) -> list[dict[str, Any]]:
+    choose = random.Random(7)
+    found: list[dict[str, Any]] = []
+    for number in range(many):
+        picked = {key: choose.choice(values) for key, values in POOL.items()}
+        row_id = f"{number:05d}"
+        at = START.timestamp() + number // 3  # several at the very same moment
+        intent = {"operation_type": picked["intent_type"], "reason": choose.choice(["Because", "why not"])}
+        found.append(
+            {"kind": "asked", "id": row_id, "at": at, "source": "mcp", "surface": "gate", "arguments_size": 9,
+             "arguments": {"path": choose.choice(["a\\b/c", 'quo"ted', {"deep": [4711, True]}])}, **{k: picked[k] for k in
+             ("type", "server", "tool", "session_id", "request_id", "principal")}, "client": {"name": picked["client"]},
+             "metadata": {"intent": intent} if picked["intent_type"] else {}}
+        )  # fmt: skip
+        if picked["status"] != "pending":
+            error = {"code": "E_CODE", "message": "It broke"} if picked["status"] == "error" else None
+            found.append({"kind": "finished", "id": row_id, "at": at, "status": picked["status"], "error": error,
+                          "response": None, "duration_ms": choose.random() * 100, "metadata": {}})  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    database = Database(tmp_path_factory.mktemp("activity") / "activity.db")
+    migrate(database)
+    lines = [encode(event) for event in story(700)]
+    with database.writing() as connection:
+        project(connection, lines, [parse(line) for line in lines])
+    yield Reader(database)
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def everything(reader: Reader) -> list[dict[str, Any]]:
+    rows = list(reader.export(Filters()))
+    assert len(rows) == 700
+    return rows
+
+
+def words_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [word for key, item in value.items() for word in (key, *words_of(item))]
+    if isinstance(value, list):
+        return [word for item in value for word in words_of(item)]
+    return [] if value is None else [str(value).lower() if isinstance(value, bool) else str(value)]
+
+
+def naive(row: dict[str, Any], filters: Filters) -> bool:
+    intent = row["metadata"].get("intent", {})
+    at = datetime.fromisoformat(row["timestamp"])
+    same = {"client": row["client"]["name"], "intent_type": intent.get("operation_type")}
+    if any(
+        getattr(filters, key) not in (None, same.get(key, row.get(key)))
+        for key in ("intent_type", "type", "status", "server", "tool", "session_id", "request_id", "client", "principal")
+    ):
+        return False
+    if (filters.start_time and at < filters.start_time) or (filters.end_time and at >= filters.end_time):
+        return False
+    parts = words_of([row["tool"], row["server"], row["arguments"], intent.get("reason"), row["error"]])
+    return filters.q is None or any(filters.q.casefold() in part.casefold() for part in parts)
+
+
+times = st.integers(0, 240).map(lambda seconds: START + timedelta(seconds=seconds))
+combined = st.fixed_dictionaries(
+    {},
+    optional={
+        **{key: st.sampled_from([value for value in values if value is not None]) for key, values in POOL.items()},
+        "start_time": times,
+    },
+)
+
+
+def expect_same(reader: Reader, everything: list[dict[str, Any]], filters: Filters) -> None:
+    wanted = [row for row in everything if naive(row, filters)]
+    assert list(reader.export(filters)) == wanted
+    assert reader.list(filters).activities == wanted[: filters.limit]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, value) for key, values in POOL.items() for value in values if value is not None]
+)
+def test_each_filter_alone_finds_what_a_loop_finds(
+    reader: Reader, everything: list[dict[str, Any]], key: str, value: str
+) -> None:
+    expect_same(reader, everything, Filters(**{key: value}))
+
+
+@settings(deadline=None, max_examples=60)
+@given(combined, st.integers(0, 100), st.sampled_from([1, 7, 50, 500]))
+def test_filters_together_find_what_a_loop_finds(
+    reader: Reader, everything: list[dict[str, Any]], chosen: dict[str, Any], seconds: int, limit: int
+) -> None:
+    end = chosen.get("start_time", START) + timedelta(seconds=seconds)
+    expect_same(reader, everything, Filters(**chosen, end_time=end, limit=limit))
+
+
+def test_rows_come_newest_first(everything: list[dict[str, Any]]) -> None:
+    keys = [(row["timestamp"], row["id"]) for row in everything]
+    assert keys == sorted(keys, reverse=True)
+
+
+def test_the_start_is_included_and_the_end_is_not(reader: Reader) -> None:
+    second = timedelta(seconds=1)
+    found = reader.list(Filters(start_time=START + second, end_time=START + 2 * second)).activities
+    assert [row["id"] for row in found] == ["00005", "00004", "00003"]
+
+
+@pytest.mark.parametrize("limit", [1, 33, 500])
+def test_pages_follow_each_other_without_gap_or_repetition(
+    reader: Reader, everything: list[dict[str, Any]], limit: int
+) -> None:
+    filters = Filters(limit=limit, status="success")
+    found: list[dict[str, Any]] = []
+    page = reader.list(filters)
+    while True:
+        found += page.activities
+        if page.next_cursor is None:
+            break
+        page = reader.list(replace(filters, cursor=page.next_cursor))
+    assert found == [row for row in everything if row["status"] == "success"]
+
+
+def test_a_full_last_page_has_no_cursor(reader: Reader, everything: list[dict[str, Any]]) -> None:
+    many = sum(row["server"] == "github" for row in everything)
+    assert reader.list(Filters(server="github", limit=many)).next_cursor is None
+    assert reader.list(Filters(server="github", limit=many - 1)).next_cursor is not None
+
+
+def test_a_cursor_that_was_changed_anywhere_is_refused(reader: Reader) -> None:
+    good = reader.list(Filters(limit=1)).next_cursor
+    assert good is not None
+    bad = ["", "x", good[:-1], good + "A", good.upper(), "é" + good[1:], good + "=", "\n" + good, good * 2]
+    bad += [good[:i] + ("A" if good[i] != "A" else "B") + good[i + 1 :] for i in range(len(good))]
+    bad.append(base64.urlsafe_b64encode(b"\x00" * 20).decode())
+    for cursor in bad:
+        with pytest.raises(ValueError, match="cursor"):
+            Filters(cursor=cursor)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 501}, "limit"),
+        ({"q": "x" * 1001}, "q must"),
+        ({"start_time": datetime(2026, 1, 1)}, "start_time needs a time zone"),
+        ({"start_time": START, "end_time": START - timedelta(1)}, "end_time is before start_time"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Filters(**wrong)
+
+
+@pytest.mark.parametrize("filters", [Filters(), Filters(status="error"), Filters(q="because", limit=1), Filters(tool="?")])
+def test_the_summary_counts_what_a_loop_counts(
+    reader: Reader, everything: list[dict[str, Any]], filters: Filters
+) -> None:
+    rows = [row for row in everything if naive(row, filters)]
+    found = reader.summary(filters)
+    assert found["total"] == len(rows)
+    for key in ("status", "type", "server", "tool"):
+        assert found[f"by_{key}"] == dict(Counter(row[key] for row in rows if row[key] is not None))
+    types = [row["metadata"]["intent"]["operation_type"] for row in rows if "intent" in row["metadata"]]
+    assert found["by_intent_type"] == dict(Counter(types))
+    durations = sorted(row["duration_ms"] for row in rows if row["duration_ms"] is not None)
+    rank = {share: durations[-(-len(durations) * share // 100) - 1] if durations else None for share in (50, 95)}
+    assert found["duration_ms"] == {"p50": rank[50], "p95": rank[95]}
+
+
+def test_one_row_is_found_by_its_id_and_no_row_is_none(reader: Reader, everything: list[dict[str, Any]]) -> None:
+    assert reader.get("00042") == next(row for row in everything if row["id"] == "00042")
+    assert reader.get("' OR 1=1 --") is None
+
+
+@pytest.mark.proves("PERF-5")
+@pytest.mark.parametrize("key", [key for key in POOL if key != "q"])
+def test_every_filter_is_followed_along_an_index_without_sorting(reader: Reader, key: str) -> None:
+    filters = Filters(**{key: "x"}, end_time=START)
+    query = activity.select().where(*conditions(filters)).order_by(activity.c.at.desc(), activity.c.id.desc()).limit(51)
+    with reader._database.reading() as connection:
+        compiled = query.compile(connection, compile_kwargs={"literal_binds": True})
+        plan = " ".join(row[3] for row in connection.execute(text(f"EXPLAIN QUERY PLAN {compiled}")))
+    assert "USING INDEX activity_" in plan
+    assert "B-TREE" not in plan
+
+
+def test_a_database_that_cannot_be_read_says_so_and_tells_no_parameters(tmp_path: Path) -> None:
+    database = Database(tmp_path / "activity.db")
+    with pytest.raises(StoreUnavailable, match="no such table") as caught:
+        Reader(database).list(Filters(q="my secret"))
+    assert "secret" not in str(caught.value)
+    database.close()
+
+
+def test_readers_cannot_write(reader: Reader) -> None:
+    with pytest.raises(StoreUnavailable, match="readonly"), reader._database.reading() as connection:
+        connection.execute(insert(activity), [{"id": "x", "at": 1, "type": "t", "source": "s", "tool": "t", "status": "x",
+                                               "metadata": "{}", "searchable": ""}])  # fmt: skip

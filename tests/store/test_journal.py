@@ -1,0 +1,245 @@
+"""The journal keeps what it acknowledged, whole, and says so when it cannot (ACT-5)."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcpproxy_py.store import segments
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.journal import Journal
+
+pytestmark = pytest.mark.proves("ACT-5")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "journal")
+    yield made
+    made.close()
+
+
+def lines(folder: Path) -> list[Any]:
+    paths = [segments.path_of(folder, number) for number in segments.numbers(folder)]
+    return [json.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def test_what_was_appended_is_in_the_file_when_append_returns(journal: Journal) -> None:
+    journal.append({"n": 1}, {"n": 2})
+    journal.append({"text": "line\nbreak\r and \u2028 too"})
+    assert lines(journal.folder) == [{"n": 1}, {"n": 2}, {"text": "line\nbreak\r and \u2028 too"}]
+
+
+@pytest.mark.proves("OPS-2")
+def test_nobody_else_can_read_the_journal(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = Journal(tmp_path / "journal")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(journal.folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in journal.folder.iterdir()] == [0o600]
+    journal.close()
+
+
+def test_a_full_segment_is_followed_by_the_next_and_nothing_is_lost_between(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", segment_bytes=100)
+    for number in range(50):
+        journal.append({"number": number})
+    assert len(segments.numbers(journal.folder)) > 5
+    assert [event["number"] for event in lines(journal.folder)] == list(range(50))
+    journal.close()
+
+
+def test_every_life_begins_a_segment_with_a_number_never_used_before(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "journal")
+    first.append({"n": 1})
+    first.close()
+    second = Journal(tmp_path / "journal", after=41)
+    second.append({"n": 2})
+    second.close()
+    assert segments.numbers(first.folder) == [1, 42]
+
+
+def test_an_unfinished_last_line_is_cut_off_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = Journal(tmp_path / "journal")
+    first.append({"n": 1})
+    first.close()
+    with segments.path_of(first.folder, 1).open("ab") as file:
+        file.write(b'{"n": 2, "half')
+    second = Journal(tmp_path / "journal")
+    assert second.torn_bytes == 14
+    assert lines(second.folder) == [{"n": 1}]
+    assert "unfinished record" in caplog.text
+    second.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 200_000])
+def test_a_torn_line_of_any_length_is_found(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"whole\n" * 20_000 + b"x" * size)
+    assert segments.cut_torn_line(path) == size
+    assert path.read_bytes() == b"whole\n" * 20_000
+
+
+@pytest.mark.parametrize("block", [1, 5, 64, 1 << 20])
+def test_reading_gives_whole_lines_whatever_the_block(tmp_path: Path, block: int) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"a\nbb\n" + b"c" * 100 + b"\r\x0b\nrest")
+    found: list[bytes] = []
+    place, stop = 0, path.stat().st_size
+    while (step := segments.read_lines(path, place, stop, block))[0]:
+        found += step[0]
+        place = step[1]
+    assert found == [b"a", b"bb", b"c" * 100 + b"\r\x0b"]
+    assert place == stop - len(b"rest")
+
+
+FULL = """
+    import json, resource, sys
+    from pathlib import Path
+    from mcpproxy_py.store.failure import StoreUnavailable
+    from mcpproxy_py.store.journal import Journal
+    from mcpproxy_py.store import segments
+
+    journal = Journal(Path(sys.argv[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+
+    def attempt(name, size):
+        try:
+            journal.append({"name": name, "pad": "x" * size})
+            return True
+        except StoreUnavailable as error:
+            assert "cannot write" in error.message and "Free some disk space" in error.message
+            return False
+
+    took = {"fits": attempt("fits", 600), "too much": attempt("too much", 600), "healthy": journal.trouble is None}
+    took["next file"] = attempt("next file", 600)
+    took["far too much"] = [attempt("far too much", 5000) for _ in range(3)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    took["after"] = attempt("after", 5000)
+    took["failures"], took["well"] = journal.append_failures, journal.trouble is None
+    took["files"] = len(segments.numbers(journal.folder))
+    journal.close()
+    print(json.dumps(took))
+"""
+
+
+def test_a_write_that_falls_short_leaves_nothing_behind_and_is_refused(
+    tmp_path: Path, child: Callable[..., Any]
+) -> None:
+    out, err = child(FULL, tmp_path / "journal").communicate(timeout=60)
+    assert json.loads(out or "null") == {
+        "fits": True, "too much": False, "healthy": False, "next file": True, "far too much": [False] * 3,
+        "after": True, "failures": 4, "well": True, "files": 3,
+    }, err  # fmt: skip
+    assert [event["name"] for event in lines(tmp_path / "journal")] == ["fits", "next file", "after"]
+
+
+def test_a_closed_journal_refuses(journal: Journal) -> None:
+    journal.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        journal.append({"n": 1})
+
+
+def test_what_no_encoder_takes_is_written_all_the_same(journal: Journal) -> None:
+    deep: Any = "end"
+    for _ in range(1000):
+        deep = [deep]
+    journal.append({"deep": deep, "half": "\ud800", "nan": float("nan"), "bytes": b"\xff"})
+    assert lines(journal.folder)[0]["nan"] == "nan"
+
+
+@pytest.mark.anyio
+async def test_many_who_wait_for_the_disk_share_its_syncs(journal: Journal) -> None:
+    done: list[int] = []
+
+    async def call(number: int) -> None:
+        journal.append({"n": number})
+        await journal.synced()
+        done.append(number)
+
+    async with anyio.create_task_group() as group:
+        for number in range(100):
+            group.start_soon(call, number)
+    assert sorted(done) == list(range(100))
+    assert 1 <= journal.syncs < 20
+
+
+@pytest.mark.anyio
+async def test_syncing_goes_on_across_a_change_of_segments(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", segment_bytes=50)
+    for number in range(20):
+        journal.append({"number": number})
+        if number % 5 == 0:
+            await journal.synced()
+    segments.path_of(journal.folder, 3).unlink()  # as the writer does once the database has it
+    await journal.synced()
+    assert journal.trouble is None
+    journal.close()
+
+
+def break_disk(journal: Journal) -> None:
+    """Puts a pipe where the segment was: it can be written, and the kernel refuses to sync it."""
+    reading, writing = os.pipe()
+    os.dup2(writing, journal._descriptor)
+    os.close(writing)
+    os.set_blocking(reading, False)
+
+
+@pytest.mark.anyio
+async def test_a_failed_sync_reaches_everyone_it_concerns_and_the_segment_is_given_up(journal: Journal) -> None:
+    journal.append({"n": 0})
+    await journal.synced()
+    break_disk(journal)
+    failed: list[int] = []
+
+    async def call(number: int) -> None:
+        journal.append({"n": number})
+        try:
+            await journal.synced()
+        except StoreUnavailable:
+            failed.append(number)
+
+    async with anyio.create_task_group() as group:
+        for number in (1, 2, 3):
+            group.start_soon(call, number)
+    assert sorted(failed) == [1, 2, 3]
+    assert journal.trouble is not None
+    assert "cannot sync" in journal.trouble
+    with pytest.raises(StoreUnavailable):
+        await journal.synced()
+    journal.append({"n": 4})
+    assert journal.end.segment == 2
+    await journal.synced()
+    assert journal.trouble is None
+    assert [event["n"] for event in lines(journal.folder)] == [0, 4]
+
+
+@pytest.mark.anyio
+async def test_a_caller_that_is_cancelled_while_it_waits_harms_nobody_else(journal: Journal) -> None:
+    async def impatient() -> None:
+        with anyio.move_on_after(0):
+            await journal.synced()
+
+    for number in range(20):
+        journal.append({"n": number})
+        async with anyio.create_task_group() as group:
+            group.start_soon(impatient)
+            group.start_soon(journal.synced)
+    await journal.synced()
+    assert len(lines(journal.folder)) == 20
+
+
+def test_a_probe_notices_that_the_disk_is_well_again_and_leaves_nothing_behind(journal: Journal) -> None:
+    journal.trouble = "it was full"
+    journal.probe()
+    assert journal.trouble is None
+    assert [path.name for path in journal.folder.iterdir()] == ["0000000001.jsonl"]

@@ -1,0 +1,87 @@
+"""What the tests of this room share: real servers, a real supervisor, and waiting with an end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+
+SERVERS = Path(__file__).parents[1] / "servers"
+LONG = 20.0
+
+
+def stdio(name: str, program: str, *args: str, **more: Any) -> UpstreamSpec:
+    return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **more)
+
+
+@contextmanager
+def web_server(program: str, *args: str) -> Iterator[str]:
+    """A server on a free port; gives its origin. It ends with its stdin, so with this test, whatever happens."""
+    command = [sys.executable, str(SERVERS / program), *args]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdin is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("PORT "), line
+        yield f"http://127.0.0.1:{int(line.split()[1])}"
+    finally:
+        process.kill()
+        process.wait(LONG)
+        process.stdin.close()
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def running(log_dir: Path, *specs: UpstreamSpec, **options: Any) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(log_dir=log_dir, **options)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(supervisor.run, {spec.name: spec for spec in specs})
+        try:
+            yield supervisor
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def connected(supervisor: Supervisor, *names: str) -> None:
+    for name in names:
+        await until(lambda name=name: supervisor.snapshot.servers[name].state == "connected", lambda: supervisor.describe())
+
+
+async def until(true: Callable[[], Any], shown: Callable[[], Any] = lambda: "", within: float = LONG) -> None:
+    """Poll, with a deadline; what is asked may touch files and processes."""
+    end = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < end, f"it did not become true: {shown()}"
+        await anyio.sleep(0.02)
+
+
+def until_now(true: Callable[[], Any], within: float = LONG) -> None:
+    end = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < end, "it did not become true"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; what is dead and only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def numbers(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    return result["content"][0]["text"]

@@ -1,0 +1,145 @@
+"""Upstreams that answer wrongly: what that costs, over each transport, is at most the one call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+from tests.upstream.helpers import connected, running, stdio, text_of, until, web_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-7", "SEC-5")]
+LIMIT = 1024 * 1024
+TRANSPORTS = ("stdio", "json", "events", "sse")
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def spec(transport: str) -> Iterator[UpstreamSpec]:
+    """The plain server under the name `bad`, over each way to reach it."""
+    if transport == "stdio":
+        yield stdio("bad", "plain.py", timeout=10)
+    elif transport == "sse":
+        with web_server("plain_http.py", "--sse", "0") as origin:
+            yield UpstreamSpec("bad", "sse", url=f"{origin}/sse", timeout=10)
+    else:
+        with web_server("plain_http.py", "--http", "0", "--answer", transport) as origin:
+            yield UpstreamSpec("bad", "http", url=f"{origin}/mcp", timeout=10)
+
+
+@pytest.fixture
+async def supervisor(spec: UpstreamSpec, tmp_path: Path) -> AsyncIterator[Supervisor]:
+    async with running(tmp_path, spec, max_result_bytes=LIMIT) as supervisor:
+        await connected(supervisor, "bad")
+        yield supervisor
+
+
+async def failure_of(supervisor: Supervisor, tool: str, **args: object) -> UpstreamFailure:
+    with pytest.raises(UpstreamFailure) as caught:
+        await supervisor.call_tool("bad", tool, args)
+    return caught.value
+
+
+async def still_works(supervisor: Supervisor) -> None:
+    assert text_of(await supervisor.call_tool("bad", "echo", {"text": "still"})) == '{"text": "still"}'
+    assert supervisor.describe()[0]["restarts"] == 0
+
+
+async def test_an_answer_too_large_fails_that_call_and_keeps_the_connection(supervisor: Supervisor) -> None:
+    failure = await failure_of(supervisor, "huge", bytes=50_000_000)
+    assert (failure.code, failure.message) == (Code.UPSTREAM_ERROR, f"it answered with more than {LIMIT} bytes")
+    await still_works(supervisor)
+
+
+async def test_a_large_answer_within_the_limit_is_passed_on_whole(supervisor: Supervisor) -> None:
+    size = LIMIT - 200
+    assert len(text_of(await supervisor.call_tool("bad", "huge", {"bytes": size}))) == size
+
+
+async def test_invalid_json_fails_the_call_it_answers_at_once(supervisor: Supervisor) -> None:
+    failure = await failure_of(supervisor, "invalid")
+    assert (failure.code, failure.message) == (Code.UPSTREAM_ERROR, "it answered with invalid JSON")
+    await still_works(supervisor)
+
+
+async def test_a_second_answer_is_dropped_and_counted(supervisor: Supervisor, transport: str) -> None:
+    assert text_of(await supervisor.call_tool("bad", "twice", {})) == "first"
+    await still_works(supervisor)
+    if transport in ("stdio", "sse"):
+        assert supervisor.describe()[0]["ignored"]["unmatched"] == 1
+
+
+async def test_an_answer_with_a_foreign_id_answers_nobody(supervisor: Supervisor, spec: UpstreamSpec) -> None:
+    await supervisor.apply({"bad": UpstreamSpec(**{**fields(spec), "timeout": 0.3})})
+    failure = await failure_of(supervisor, "wrong_id")
+    assert failure.code in (Code.TIMEOUT, Code.UPSTREAM_ERROR)
+    assert supervisor.describe()[0]["ignored"]["unmatched"] == 1
+    await still_works(supervisor)
+
+
+async def test_junk_around_an_answer_is_skipped_and_counted(supervisor: Supervisor, transport: str) -> None:
+    if transport == "json":  # there the first thing said is the answer
+        assert (await failure_of(supervisor, "garbage")).code is Code.UPSTREAM_ERROR
+    else:
+        assert text_of(await supervisor.call_tool("bad", "garbage", {})) == "after the garbage"
+    assert supervisor.describe()[0]["ignored"]["garbage"] >= 1
+    await still_works(supervisor)
+
+
+async def test_an_error_is_passed_on_with_its_code_and_data(supervisor: Supervisor) -> None:
+    failure = await failure_of(supervisor, "error")
+    assert failure.code is Code.UPSTREAM_ERROR
+    assert failure.message == "the plain server refuses"
+    assert failure.data == {"code": -32050, "data": {"why": "asked to"}}
+
+
+async def test_a_call_never_answered_times_out_and_holds_up_no_other(supervisor: Supervisor, spec: UpstreamSpec) -> None:
+    await supervisor.apply({"bad": UpstreamSpec(**{**fields(spec), "timeout": 0.5})})
+    failures: list[UpstreamFailure] = []
+
+    async def hang() -> None:
+        failures.append(await failure_of(supervisor, "never"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(hang)
+        await until(lambda: supervisor.describe()[0]["in_flight"] == 5)
+        await still_works(supervisor)
+    assert {failure.code for failure in failures} == {Code.TIMEOUT}
+    assert all("may have acted" in failure.message and failure.sent for failure in failures)
+
+
+async def test_what_a_result_holds_comes_whole_and_unknown_keys_with_it(supervisor: Supervisor) -> None:
+    args = {"text": "é\u0000\U0001f600", "big": 12345678901234567890123456789, "deep": {"a": [None, 1.5, True]}}
+    result = await supervisor.call_tool("bad", "echo", args)
+    assert result["structuredContent"] == {"args": args}
+    assert result["draftResult"] == {"kept": 1}
+
+
+async def test_arguments_that_are_no_json_fail_before_anything_is_sent(supervisor: Supervisor) -> None:
+    failure = await failure_of(supervisor, "echo", text="\ud800")
+    assert (failure.code, failure.sent) == (Code.UPSTREAM_ERROR, False)
+    await still_works(supervisor)
+
+
+async def test_progress_arrives_raw_and_in_order_for_the_call_it_belongs_to(
+    supervisor: Supervisor, transport: str
+) -> None:
+    seen: list[dict[str, object]] = []
+    await supervisor.call_tool("bad", "progress", {"steps": 4}, on_progress=seen.append, meta={"progressToken": "mine"})
+    expected = [] if transport == "json" else [(step, 4, step) for step in range(4)]
+    assert [(each["progress"], each["total"], each["draftField"]) for each in seen] == expected
+
+
+def fields(spec: UpstreamSpec) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in spec.__slots__}
