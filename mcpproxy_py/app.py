@@ -51,6 +51,8 @@ from mcpproxy_py.upstream.supervisor import Supervisor
 log = logging.getLogger(__name__)
 
 IDLE_CHECK: Final = 1.0
+SWITCH_INTERVAL: Final = 0.0005
+"""Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
 
 def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
@@ -58,6 +60,7 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     logs.configure(loaded.settings.log.level, loaded.settings.log.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     status = EXIT_OK
     try:
         anyio.run(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from asyncio import CancelledError
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -36,6 +36,9 @@ from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
 log = logging.getLogger(__name__)
+
+OWED: Final = 500
+"""Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Takes the raw params of one progress notification. On the event loop; must not block."""
@@ -90,9 +93,7 @@ LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]
 class Gateway:
     """The one path from an ask to its reply. Its only state of its own is what is in flight and counted."""
 
-    def __init__(
-        self, upstreams: Upstreams, journal: Record, limits: Limits, new_id: Callable[[float], str]
-    ) -> None:
+    def __init__(self, upstreams: Upstreams, journal: Record, limits: Limits, new_id: Callable[[float], str]) -> None:
         self._upstreams = upstreams
         self._journal = journal
         self._limits = limits
@@ -102,7 +103,9 @@ class Gateway:
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Asks by (outer tool, status), for metrics."""
         self.unrecorded = 0
-        """Events that could not be written. Never silent: counted here, logged, and shown by readiness."""
+        """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
+        self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
+        """Their events, which go on record as soon as that works again."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -163,7 +166,9 @@ class Gateway:
         if self.draining:
             return decide.refuse(route, Code.SERVER_UNAVAILABLE, "draining", "The gateway is shutting down")
         if self.in_flight >= self._limits.in_flight:
-            return decide.refuse(route, Code.OVERLOADED, "in_flight", f"The gateway has {self.in_flight} calls in flight")
+            return decide.refuse(
+                route, Code.OVERLOADED, "in_flight", f"The gateway has {self.in_flight} calls in flight"
+            )
         return None
 
     async def _write_ahead(self, call: _Call, route: Route) -> Refusal | None:
@@ -209,9 +214,12 @@ class Gateway:
         duration = (time.perf_counter() - call.started) * 1000
         closing = record.finished(call.ask.id, time.time(), call.outcome, duration, self._limits.payload_bytes)
         self.outcomes[_counted(call.ask.tool), call.outcome.status] += 1
+        due = [*self._owed, *(() if call.on_record else (self._asked(call),)), closing]
         try:
-            self._journal.append(*(() if call.on_record else (self._asked(call),)), closing)
+            self._journal.append(*due)
+            self._owed.clear()
         except StoreUnavailable as error:
+            self._owed = deque(due, OWED)
             self._count_unrecorded(call.ask.id, error)
 
     def _count_unrecorded(self, ask_id: str, error: StoreUnavailable) -> None:

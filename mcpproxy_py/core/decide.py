@@ -295,9 +295,7 @@ def explain(ask: Ask, snapshot: Snapshot) -> list[Step]:
     return steps
 
 
-def refuse(
-    route: Route, code: Code, rule: str, message: str, details: Mapping[str, Any] | None = None
-) -> Refusal:
+def refuse(route: Route, code: Code, rule: str, message: str, details: Mapping[str, Any] | None = None) -> Refusal:
     """A refusal met while acting on a route: no room, no record, no answer."""
     return Refusal(
         code=code, message=message, rule=rule, remedy=FACTS[code].hint, name=route.tool.full_name,

@@ -51,9 +51,7 @@ PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
     "retrieve_tools": {
         "query": Param("string", "What you need, in plain words", required=True),
         "limit": Param("integer", default=5, least=1, most=50),
-        "detail": Param(
-            "string", "compact: signatures, no schemas", default="full", choices=("full", "compact")
-        ),
+        "detail": Param("string", "compact: signatures, no schemas", default="full", choices=("full", "compact")),
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
         "server": Param("string", "Only this server's tools"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
-from mcpproxy_py.core.redaction import capped, mask
+from mcpproxy_py.core.redaction import capped, mask, mask_text, redacted
 from mcpproxy_py.core.values import VARIANT_OF, Ask, Caller, Decision, Local, Policy, Refusal, Route, Status
 from mcpproxy_py.errors import Code
 
@@ -29,12 +29,12 @@ class Outcome:
 
 def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str, Any]:
     """The event written before anything is done."""
-    arguments, size = capped(_arguments(ask, decision), limit)
+    arguments, size = redacted(_arguments(ask, decision), limit)
     server, tool = _subject(ask, decision)
     return {
         "kind": "asked", "id": ask.id, "at": ask.at,
         "type": TYPES.get(ask.tool, "tool_call"), "source": ask.source, "surface": ask.surface,
-        "server": server, "tool": tool, "arguments": mask(arguments), "arguments_size": size,
+        "server": server, "tool": tool, "arguments": arguments, "arguments_size": size,
         "session_id": ask.session_id, "request_id": ask.request_id,
         "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
         "metadata": _metadata(ask, decision, policy),
@@ -43,10 +43,10 @@ def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str,
 
 def finished(ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit: int) -> dict[str, Any]:
     """The event that closes an ask, whatever became of it."""
-    response, size = capped(outcome.result, limit) if outcome.result is not None else (None, 0)
+    response, size = redacted(outcome.result, limit) if outcome.result is not None else (None, 0)
     return {
         "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "error": mask(outcome.error),
-        "response": mask(response), "response_size": size, "duration_ms": round(duration_ms, 3),
+        "response": response, "response_size": size, "duration_ms": round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
 
@@ -119,15 +119,15 @@ def _intent(decision: Route | Refusal) -> Any:
     """What was declared: parsed where it stands, else the known fields as they came, cut short and masked."""
     if decision.intent is not None:
         shown = decision.intent.as_json()
-        return {**shown, "reason": mask(shown["reason"])} if "reason" in shown else shown
+        return {**shown, "reason": mask_text(shown["reason"])} if "reason" in shown else shown
     claimed = None if isinstance(decision, Route) else decision.claimed
     if claimed is None:
         return None
     said = jsonvalue.as_object(claimed)
     if said is None:
-        return {"claimed": mask(capped(claimed, NAME_LIMIT)[0])}
+        return {"claimed": redacted(claimed, NAME_LIMIT)[0]}
     parts = {key: value for key, value in said.items() if key in FIELDS}
-    return {key: mask(capped(value, 4 * NAME_LIMIT)[0]) for key, value in parts.items()}
+    return {key: redacted(value, 4 * NAME_LIMIT)[0] for key, value in parts.items()}
 
 
 def _decision(decision: Decision, policy: Policy) -> dict[str, Any]:

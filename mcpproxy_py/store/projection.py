@@ -18,6 +18,7 @@ Row = dict[str, Any]
 NAME_LIMIT = 500
 """Characters of a name that are kept. An index of PostgreSQL refuses rows of more than some 2,700 bytes."""
 _MOST = (1 << 63) - 1
+_LAST_MOMENT = 253_402_300_799_999_999
 UNREADABLE = "unreadable"
 
 
@@ -41,8 +42,9 @@ def number(value: Any) -> int | None:
 
 
 def micros(seconds: Any) -> int:
-    usable = isinstance(seconds, (int, float)) and math.isfinite(seconds)
-    return number(round(seconds * 1e6)) or 0 if usable else 0
+    """Seconds since 1970 as a time column holds them, kept within the years that a timestamp can show."""
+    usable = isinstance(seconds, (int, float)) and 0 < seconds < math.inf
+    return min(_LAST_MOMENT, round(seconds * 1e6)) if usable else 0
 
 
 def real(value: Any) -> float | None:

@@ -70,6 +70,8 @@ def _catch_up(writer: Writer, database: Database) -> None:
         writer.drain()
     except SQLAlchemyError as error:
         raise StoreUnavailable(f"cannot write {database.path}: {plain(error)}. Free some disk space.") from error
+    except OSError as error:
+        raise StoreUnavailable(f"cannot read the journal beside {database.path}: {error}.") from error
 
 
 def _interrupt_pending(journal: Journal, database: Database) -> None:

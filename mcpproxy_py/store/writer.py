@@ -21,7 +21,7 @@ from mcpproxy_py.store.segments import Place, path_of
 
 log = logging.getLogger(__name__)
 
-LINGER = 0.03
+LINGER = 0.1
 """Seconds that pass between an append and its batch, so that a busy gateway writes few and large ones."""
 BATCH_BYTES = 1 << 20
 SLOWEST_RETRY = 5.0
@@ -82,21 +82,36 @@ class Writer:
         while not self._stopping.is_set():
             try:
                 if not self._step():
-                    self._rest()
+                    self._await_news()
+                if not self._behind():
+                    self._linger()
                 pause = 0.0
             except Exception as error:
                 pause = min(SLOWEST_RETRY, pause * 2 or 0.05)
                 self._failed(error)
                 self._news.clear()
                 self._stopping.wait(pause)
+                self._look_after_journal()
 
-    def _rest(self) -> None:
-        """Until there is news, and then a little longer. Meanwhile a journal in trouble is looked after."""
+    def _await_news(self) -> None:
+        """Until something was appended. Meanwhile a journal in trouble is looked after."""
         while not self._news.wait(1.0 if self._journal.trouble else None):
-            self._journal.probe()
+            self._look_after_journal()
+
+    def _behind(self) -> bool:
+        """Whether a whole batch is waiting already; then there is nothing to gain by letting it grow."""
+        end = self._journal.end
+        return end.segment > self.place.segment or end.offset - self.place.offset >= BATCH_BYTES
+
+    def _linger(self) -> None:
+        """Let the next batch grow, unless somebody waits for it: this thread takes the interpreter from the loop."""
         self._hurry.wait(LINGER)
         self._hurry.clear()
         self._news.clear()
+
+    def _look_after_journal(self) -> None:
+        if self._journal.trouble:
+            self._journal.probe()
 
     def _failed(self, error: Exception) -> None:
         self.failures += 1
@@ -145,12 +160,13 @@ class Writer:
         self.unreadable += sum(event.get("kind") == UNREADABLE for event in parsed)
 
     def _arrive(self, place: Place) -> None:
-        if place.segment > self._oldest:
-            self._forget_before(place)
-        self.last_error = None
+        # First of all, so that nothing that fails below can make what was committed be read again.
         with self._moved:
             self.place = place
             self._moved.notify_all()
+        if place.segment > self._oldest:
+            self._forget_before(place)
+        self.last_error = None
 
     def _forget_before(self, place: Place) -> None:
         """Deletes segments that are in the database, once the database itself would survive a power cut."""

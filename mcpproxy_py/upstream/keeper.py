@@ -37,6 +37,7 @@ class Keeper:
         self._process: asyncio.subprocess.Process | None = None
         self._starting = anyio.Lock()
         self._begun = False
+        self._complained = False
 
     @property
     def pid(self) -> int | None:
@@ -92,8 +93,13 @@ class Keeper:
             )  # fmt: skip
         except OSError as error:
             self._process = None
-            logger.error("the warden cannot be started (%s); a killed gateway would leave its servers behind", error)
+            self._complain(error)
         self._tell("".join(f"pid {pid} {started}\n" for pid, started in self._roots.items()))
+
+    def _complain(self, error: OSError) -> None:
+        if not self._complained:
+            self._complained = True
+            logger.error("the warden cannot be started (%s); a killed gateway would leave its servers behind", error)
 
     async def _replace_when_dead(self) -> None:
         while True:

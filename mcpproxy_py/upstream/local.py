@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ class LocalConnection:
         self.closed = asyncio.Event()
         self.why = ""
         self.on_notification: OnNotification = lambda method, params: None
+        self.on_closed: Callable[[], None] = lambda: None
         self._name = name
         self._upstream = upstream
 
@@ -42,7 +43,7 @@ class LocalConnection:
             async with asyncio.timeout(timeout):
                 return await self._answer(method, params)
         except TimeoutError:
-            message = f"no answer to {method} within {timeout:g} s; {MAY_HAVE_ACTED}"
+            message = f"no answer to {method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
             raise UpstreamFailure(Code.TIMEOUT, message) from None
         except UpstreamFailure:
             raise

@@ -7,6 +7,7 @@ the one call it belongs to. Results stay the raw objects the peer sent (UP-6, UP
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -34,6 +35,7 @@ class Connection(Protocol):
     closed: asyncio.Event
     why: str
     on_notification: OnNotification
+    on_closed: Callable[[], None]
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, timeout: float | None,
@@ -73,8 +75,21 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes | str) -> Any:
-    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader."""
-    return from_json(data, allow_inf_nan=False)
+    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader.
+
+    Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
+    a lost answer, so the half becomes a question mark.
+    """
+    try:
+        return from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        if "surrogate" not in str(error):
+            raise
+    try:
+        whole = json.dumps(json.loads(data), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return from_json(whole.encode("utf-8", "replace"), allow_inf_nan=False)
 
 
 class Wire:
@@ -84,6 +99,7 @@ class Wire:
         self.closed = asyncio.Event()
         self.why = ""
         self.on_notification: OnNotification = lambda method, params: None
+        self.on_closed: Callable[[], None] = lambda: None
         self._limit = max_result_bytes
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, Pending] = {}
@@ -136,7 +152,7 @@ class Wire:
     def _expire(self, pending: Pending, method: str, timeout: float) -> None:
         if not pending.future.done():
             outcome = MAY_HAVE_ACTED if pending.sent else "nothing had been sent"
-            message = f"no answer to {method} within {timeout:g} s; {outcome}"
+            message = f"no answer to {method} within {timeout:.3g} s; {outcome}"
             pending.future.set_exception(UpstreamFailure(Code.TIMEOUT, message, sent=pending.sent))
 
     def _mark_sent(self, request_id: int | None) -> None:
@@ -156,11 +172,12 @@ class Wire:
             self.receive(message)
 
     def receive(self, message: Any) -> None:
-        if isinstance(message, list):  # revision 2025-03-26 allowed batches
-            for item in message:
-                self._receive_one(item)
-        else:
-            self._receive_one(message)
+        several = message if isinstance(message, list) else [message]  # revision 2025-03-26 allowed batches
+        for each in several:
+            try:
+                self._receive_one(each)
+            except Exception:
+                logger.exception("a message could not be handled")
 
     def _receive_one(self, message: Any) -> None:
         if not isinstance(message, dict):
@@ -178,13 +195,10 @@ class Wire:
         self._receive_notification(message["method"], params if isinstance(params, dict) else {})
 
     def _receive_notification(self, method: str, params: dict[str, Any]) -> None:
-        try:
-            if method == "notifications/progress":
-                self._progress(params)
-            else:
-                self.on_notification(method, params)
-        except Exception:
-            logger.exception("handling %s failed", method)
+        if method == "notifications/progress":
+            self._progress(params)
+        else:
+            self.on_notification(method, params)
 
     def _progress(self, params: dict[str, Any]) -> None:
         pending = self._pending.get(_own_id(params.get("progressToken")))
@@ -231,11 +245,13 @@ class Wire:
         return True
 
     def shut(self, why: str) -> None:
-        """The conversation is over: everybody who waits is told so, with whether it had been sent."""
+        """The conversation is over: everybody who waits is told so, with whether it had been sent. `on_closed` comes
+        first, so that whoever hears of it here finds it published."""
         if self.closed.is_set():
             return
         self.why = why
         self.closed.set()
+        self.on_closed()
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(lost(why, pending.sent))

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -62,6 +63,7 @@ class Worker:
         self.state: ServerState = "connecting"
         self.error: str | None = None
         self.restarts = 0
+        self._told = ""
         self.done = anyio.Event()
         self._board = board
         self._dialer = dialer
@@ -156,6 +158,7 @@ class Worker:
         return "sleeping" if self.spec.lazy and not self._wake.is_set() else "connecting"
 
     def _start_over(self) -> None:
+        self.session = None
         self._show(self._first_state())
         self._life.cancel()
 
@@ -176,8 +179,8 @@ class Worker:
 
     async def _pause(self, reason: str, failures: int) -> None:
         """Full jitter: many servers lost at once must not come back at once."""
-        logger.log(logging.WARNING if reason != self.error else logging.DEBUG, "%s: %s", self.spec.name, reason)
-        self.error = reason
+        logger.log(logging.WARNING if reason != self._told else logging.DEBUG, "%s: %s", self.spec.name, reason)
+        self.error = self._told = reason
         if failures:
             self._show("failed", reason)
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
@@ -190,14 +193,26 @@ class Worker:
             async with self._dialer.open(spec, self._log) as connection:
                 session = await self._connect(connection, spec)
                 connected = True
-                self.session = session
-                self._show("connected")
+                self._enter(session)
                 await self._stay(session)
                 return connection.why, True
         except Exception as error:
             return self._reason(error, spec), connected
         finally:
             self.session = None
+
+    def _enter(self, session: Session) -> None:
+        session.connection.on_closed = partial(self._lost, session)
+        self.session = session
+        self._show("connected")
+        if session.closed.is_set():
+            self._lost(session)
+
+    def _lost(self, session: Session) -> None:
+        """Told at once: what is left of a dead server can take seconds to end, and it is no server meanwhile."""
+        if self.session is session:
+            self.session = None
+            self._show("connecting", session.connection.why)
 
     async def _connect(self, connection: Connection, spec: UpstreamSpec) -> Session:
         try:
@@ -285,10 +300,10 @@ class Worker:
         try:
             with anyio.fail_after(KNOWN_TIMEOUT):
                 self._saved = await self._known.load(self.spec.name)
+            if self._saved:
+                await self._derive(self._saved)
         except Exception as error:
             logger.warning("%s: its last listing could not be read: %s", self.spec.name, error)
-        if self._saved:
-            await self._derive(self._saved)
 
     async def _save_known(self) -> None:
         if self._known is None or self._saved == self._listed:

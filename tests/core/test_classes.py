@@ -23,7 +23,9 @@ def test_hints_are_classed_as_the_specification_says(pair: tuple[object, object]
     assert classify({**hints_of(pair), **noise}) == expected
 
 
-@pytest.mark.parametrize("odd", [None, [], "x", 5, {"readOnlyHint": "true"}, {"readOnlyHint": 1}, {"read_only_hint": True}])
+@pytest.mark.parametrize(
+    "odd", [None, [], "x", 5, {"readOnlyHint": "true"}, {"readOnlyHint": 1}, {"read_only_hint": True}]
+)
 def test_only_a_json_boolean_in_an_object_is_a_declaration(odd: Any) -> None:
     assert classify(odd) == "unknown"
 

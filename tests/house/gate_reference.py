@@ -101,7 +101,8 @@ _CODES: Final = """
 
 def reference() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *_sections()]).rstrip() + "\n"
+    text = "\n".join([_HEAD, *_sections()])
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
 
 def _sections() -> Iterator[str]:

@@ -96,6 +96,8 @@ def test_a_client_that_hangs_up_leaves_a_cancelled_record(tmp_path: Path) -> Non
         wire.http.timeout = httpx.Timeout(1.0)
         with pytest.raises(httpx.ReadTimeout):
             wire.via("destructive", "s:slow", {"seconds": 30})
-        row = until(lambda: [r for r in running.activities(tool="slow") if r["status"] == "cancelled"], what="cancelled")
+        row = until(
+            lambda: [r for r in running.activities(tool="slow") if r["status"] == "cancelled"], what="cancelled"
+        )
         assert len(row) == 1
         assert not Wire(running.mcp).via("write", "s:echo", {}).get("isError")

@@ -84,7 +84,9 @@ def test_a_wish_is_acknowledged_and_recorded_under_its_own_name(client: Wire, sh
     wish = f"export the report as PDF ({client.era})"
     result = client.call("request_capability", {"capability": wish, "context": "quarterly report"})
     assert not result.get("isError")
-    rows = [row for row in shared_gateway.activities(tool="request_capability") if row["arguments"]["capability"] == wish]
+    rows = [
+        row for row in shared_gateway.activities(tool="request_capability") if row["arguments"]["capability"] == wish
+    ]
     assert len(rows) == 1
     assert (rows[0]["type"], rows[0]["status"]) == ("tool_call", "success")
     assert client.call("request_capability", {"capability": "  "})["isError"] is True
@@ -129,7 +131,9 @@ def test_bad_input_gets_a_clear_error_and_a_record(
 @pytest.mark.proves("GATE-1")
 def test_a_reason_of_a_thousand_emoji_is_kept(client: Wire, shared_gateway: Running) -> None:
     reason = "🦀" * 1000
-    result = client.call("call_tool_read", {"name": "s:hint_t_n", "intent": {"operation_type": "read", "reason": reason}})
+    result = client.call(
+        "call_tool_read", {"name": "s:hint_t_n", "intent": {"operation_type": "read", "reason": reason}}
+    )
     assert not result.get("isError")
     assert shared_gateway.activities(tool="hint_t_n", limit=1)[0]["metadata"]["intent"]["reason"] == reason
 

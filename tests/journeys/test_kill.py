@@ -18,11 +18,13 @@ from tests.support.wire import Wire
 @pytest.mark.proves("UP-3")
 def test_kill_9_of_the_gateway_leaves_no_upstream_process_three_deep(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    config = {"mcpServers": {"family": python_server("family.py", "--pids", str(pids)), "s": python_server("plain.py")}}
+    config = {
+        "mcpServers": {"family": python_server("family.py", "--pid-file", str(pids)), "s": python_server("plain.py")}
+    }
     running = start(tmp_path / "data", config)
-    family = until(lambda: [int(pid) for pid in pids.read_text().split()] if pids.exists() else None, what="family")
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 3, what="a family of three")
+    family = [int(pid) for pid in pids.read_text().split()]
     everyone = [*psutil.Process(running.process.pid).children(recursive=True), *(psutil.Process(p) for p in family)]
-    assert len(family) >= 3
     running.kill()
     running.client.close()
     _, alive = psutil.wait_procs(everyone, timeout=20)

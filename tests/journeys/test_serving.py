@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from tests.support.wire import Wire
 
 def failing(data_dir: Path, *args: str, config: Any = None, **env: str) -> subprocess.CompletedProcess[str]:
     """A gateway that should not start."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config is not None:
         text = config if isinstance(config, str) else json.dumps(config)
         (data_dir / "mcp_config.json").write_text(text)
@@ -43,8 +44,7 @@ def test_with_nothing_configured_it_makes_a_private_data_directory_and_serves(tm
         assert f"{running.url}/mcp" in running.stderr(), "it says where to connect"
         assert data.stat().st_mode & 0o777 == 0o700
         for path in data.rglob("*"):
-            if path.name != "test-stderr.log":
-                assert path.stat().st_mode & 0o077 == 0, path
+            assert path.stat().st_mode & 0o077 == 0, path
         assert running.key not in running.stderr()
 
 
@@ -84,9 +84,9 @@ def test_a_public_address_without_a_token_is_refused_with_the_line_that_sets_one
     [
         ({"intent_declaration": {"strict_server_validatoin": True}}, ["strict_server_validatoin", "strict_server_validation"]),
         ({"mcpServers": {"a": {"args": []}}}, ["mcpServers.a", "command"]),
-        ({"mcpServers": [{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]}, ["a", "duplicate"]),
-        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', ["a", "duplicate"]),
-        ({"mcpServers": {"catalog": {"command": "x"}}}, ["catalog", "reserved"]),
+        ({"mcpServers": [{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]}, ["two servers are named 'a'"]),
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', ["two servers are named 'a'"]),
+        ({"mcpServers": {"catalog": {"command": "x"}}}, ["catalog", "built-in upstream"]),
         ("{", ["line 1"]),
         ({"limits": {"max_in_flight": "many"}}, ["limits.max_in_flight", "many"]),
     ],
@@ -198,26 +198,29 @@ def test_a_freeze_survives_a_restart(tmp_path: Path) -> None:
 def test_when_the_record_cannot_be_written_reads_go_on_and_everything_else_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(data)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m,mode=0700", "tmpfs", str(data)], capture_output=True
+    ).returncode:
         pytest.skip("a small disk is not to be had here: mount needs root")
     try:
         seen = tmp_path / "calls.jsonl"
         config = {"mcpServers": {"s": python_server("plain.py", "--log", str(seen))}}
         with gateway(data, config) as running:
             wire = Wire(running.mcp)
-            with (data / "filler").open("wb") as filler:
-                while True:
-                    try:
-                        filler.write(b"x" * 4096)
-                        filler.flush()
-                    except OSError:
-                        break
-            lenient = {"name": "s:hint_f_t", "intent": {"operation_type": "destructive"}, "args": {"fill": "y" * 60_000}}
+            with (data / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+                while filler.write(b"x" * 4096):
+                    pass
+            lenient = {
+                "name": "s:hint_f_t",
+                "intent": {"operation_type": "destructive"},
+                "args": {"fill": "y" * 60_000},
+            }
             code = until(lambda: wire.call("call_tool_destructive", lenient).get("structuredContent", {}).get("code"))
             assert code == "STORE_UNAVAILABLE"
-            before = len(seen.read_text().splitlines()) if seen.exists() else 0
+            before = seen.read_text() if seen.exists() else ""
             assert wire.call("call_tool_destructive", lenient)["structuredContent"]["code"] == "STORE_UNAVAILABLE"
-            assert len(seen.read_text().splitlines()) == before, "no upstream saw what could not be recorded"
+            after = seen.read_text() if seen.exists() else ""
+            assert after == before, "no upstream saw what could not be recorded"
             read = wire.read("s:hint_t_f", {"fill": "y" * 60_000})
             assert not read.get("isError"), "reads go on"
             assert running.get("/status")["unrecorded"] > 0, "and are counted"

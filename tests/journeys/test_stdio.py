@@ -75,9 +75,9 @@ READ = {"name": "call_tool_read", "arguments": {"name": "s:hint_t_f", "intent": 
 
 def test_two_ides_start_one_gateway_share_it_and_closing_one_hurts_nobody(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    data.mkdir()
+    data.mkdir(mode=0o700)
     started = tmp_path / "started"
-    config = {"listen": "127.0.0.1:0", "mcpServers": {"s": python_server("plain.py", "--started", str(started))}}
+    config = {"listen": "127.0.0.1:0", "mcpServers": {"s": python_server("plain.py", "--pid-file", str(started))}}
     (data / "mcp_config.json").write_text(json.dumps(config))
     first, second = Pipes(data), Pipes(data)
     try:

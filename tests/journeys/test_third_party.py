@@ -76,7 +76,9 @@ def test_search_read_a_refused_write_an_allowed_write_and_the_query_that_finds_t
     message = {"repo_path": str(repository), "message": f"commit {era}"}
     written = wire.via(commit["call_with"].removeprefix("call_tool_"), "git:git_commit", message)
     assert not written.get("isError"), text(written)
-    history = subprocess.run(["git", "-C", str(repository), "log", "-1", "--format=%s"], capture_output=True, check=True)
+    history = subprocess.run(
+        ["git", "-C", str(repository), "log", "-1", "--format=%s"], capture_output=True, check=True
+    )
     assert history.stdout.decode().strip() == f"commit {era}"
 
     mine = {"client": f"journey-{era}"}

@@ -20,7 +20,8 @@ from plain import Plain, record_pid, serve
 
 def start(role: str, args: argparse.Namespace) -> None:
     command = [sys.executable, __file__, "--role", role, "--pid-file", args.pid_file]
-    subprocess.Popen(command + ["--orphan"] * args.orphan, stdin=subprocess.DEVNULL, start_new_session=role == "grandchild")
+    command += ["--orphan"] * args.orphan
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=role == "grandchild")
 
 
 def main() -> None:

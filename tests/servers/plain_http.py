@@ -19,7 +19,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from plain import Plain, made, options, record
 
-
 NOTIFIES = b'{"jsonrpc": "2.0", "method"'
 
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import insert, text
+from sqlalchemy import delete, text
 
 from mcpproxy_py.store.activity import Filters, Reader
 from mcpproxy_py.store.codec import encode
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.filters import conditions
+from mcpproxy_py.store.filters import EQUALS, conditions
 from mcpproxy_py.store.ledger import project
 from mcpproxy_py.store.migrate import migrate
 from mcpproxy_py.store.projection import parse
@@ -30,8 +30,9 @@ pytestmark = pytest.mark.proves("ACT-3")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 POOL: dict[str, list[Any]] = {
-    "type": ["tool_call", "tool_search"], "server": [None, "github", "files"], "tool": ["read_100%", "drop_table", "Ångström"],
-    "session_id": [None, "s1", "s2"], "request_id": [None, "r1"], "client": ["cursor", "codex"], "principal": ["local", "agent"],
+    "type": ["tool_call", "tool_search"], "server": [None, "github", "files"],
+    "tool": ["read_100%", "drop_table", "Ångström"], "session_id": [None, "s1", "s2"], "request_id": [None, "r1"],
+    "client": ["cursor", "codex"], "principal": ["local", "agent"],
     "intent_type": [None, "read", "destructive"], "status": ["pending", "success", "error", "blocked"],
     "q": ["ÅNG", "%", "_", "\\", "/", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711"],
 }  # fmt: skip
@@ -47,8 +48,9 @@ def story(many: int) -> list[dict[str, Any]]:
         intent = {"operation_type": picked["intent_type"], "reason": choose.choice(["Because", "why not"])}
         found.append(
             {"kind": "asked", "id": row_id, "at": at, "source": "mcp", "surface": "gate", "arguments_size": 9,
-             "arguments": {"path": choose.choice(["a\\b/c", 'quo"ted', {"deep": [4711, True]}])}, **{k: picked[k] for k in
-             ("type", "server", "tool", "session_id", "request_id", "principal")}, "client": {"name": picked["client"]},
+             "arguments": {"path": choose.choice(["a\\b/c", 'quo"ted', {"deep": [4711, True]}])},
+             **{key: picked[key] for key in ("type", "server", "tool", "session_id", "request_id", "principal")},
+             "client": {"name": picked["client"]},
              "metadata": {"intent": intent} if picked["intent_type"] else {}}
         )  # fmt: skip
         if picked["status"] != "pending":
@@ -88,10 +90,7 @@ def naive(row: dict[str, Any], filters: Filters) -> bool:
     intent = row["metadata"].get("intent", {})
     at = datetime.fromisoformat(row["timestamp"])
     same = {"client": row["client"]["name"], "intent_type": intent.get("operation_type")}
-    if any(
-        getattr(filters, key) not in (None, same.get(key, row.get(key)))
-        for key in ("intent_type", "type", "status", "server", "tool", "session_id", "request_id", "client", "principal")
-    ):
+    if any(getattr(filters, key) not in (None, same.get(key, row.get(key))) for key in EQUALS):
         return False
     if (filters.start_time and at < filters.start_time) or (filters.end_time and at >= filters.end_time):
         return False
@@ -191,7 +190,9 @@ def test_a_filter_that_cannot_be_meant_is_refused(wrong: dict[str, Any], words: 
         Filters(**wrong)
 
 
-@pytest.mark.parametrize("filters", [Filters(), Filters(status="error"), Filters(q="because", limit=1), Filters(tool="?")])
+@pytest.mark.parametrize(
+    "filters", [Filters(), Filters(status="error"), Filters(q="because", limit=1), Filters(tool="?")]
+)
 def test_the_summary_counts_what_a_loop_counts(
     reader: Reader, everything: list[dict[str, Any]], filters: Filters
 ) -> None:
@@ -234,5 +235,4 @@ def test_a_database_that_cannot_be_read_says_so_and_tells_no_parameters(tmp_path
 
 def test_readers_cannot_write(reader: Reader) -> None:
     with pytest.raises(StoreUnavailable, match="readonly"), reader._database.reading() as connection:
-        connection.execute(insert(activity), [{"id": "x", "at": 1, "type": "t", "source": "s", "tool": "t", "status": "x",
-                                               "metadata": "{}", "searchable": ""}])  # fmt: skip
+        connection.execute(delete(activity))

@@ -100,10 +100,10 @@ def start(
     data_dir: Path, config: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, wait: bool = True
 ) -> Running:
     """Start a gateway on this data directory, on a port of its own, and wait until it answers."""
-    data_dir.mkdir(parents=True, exist_ok=True)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config is not None:
         (data_dir / "mcp_config.json").write_text(json.dumps(config))
-    log = data_dir / "test-stderr.log"
+    log = data_dir.parent / f"{data_dir.name}.stderr"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", "mcpproxy_py", "serve", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0"],

@@ -53,7 +53,7 @@ async def running(log_dir: Path, *specs: UpstreamSpec, **options: Any) -> AsyncI
 
 async def connected(supervisor: Supervisor, *names: str) -> None:
     for name in names:
-        await until(lambda name=name: supervisor.snapshot.servers[name].state == "connected", lambda: supervisor.describe())
+        await until(lambda name=name: supervisor.snapshot.servers[name].state == "connected", supervisor.describe)
 
 
 async def until(true: Callable[[], Any], shown: Callable[[], Any] = lambda: "", within: float = LONG) -> None:

@@ -103,7 +103,9 @@ async def test_an_error_is_passed_on_with_its_code_and_data(supervisor: Supervis
     assert failure.data == {"code": -32050, "data": {"why": "asked to"}}
 
 
-async def test_a_call_never_answered_times_out_and_holds_up_no_other(supervisor: Supervisor, spec: UpstreamSpec) -> None:
+async def test_a_call_never_answered_times_out_and_holds_up_no_other(
+    supervisor: Supervisor, spec: UpstreamSpec
+) -> None:
     await supervisor.apply({"bad": UpstreamSpec(**{**fields(spec), "timeout": 0.5})})
     failures: list[UpstreamFailure] = []
 

@@ -93,7 +93,7 @@ def test_a_schema_that_points_elsewhere_causes_no_request(tempting_server: tuple
         {"type": 12},
         {"pattern": "("},
         {"description": "\ud800"},
-        {"enum": [{"a": list(range(10)) for _ in range(1)}] * 60_000},
+        {"enum": [{"a": [1, 2, 3]}] * 60_000},
     ],
     ids=["deep", "very deep", "doubling", "doubling by anchors", "bad type", "bad pattern", "surrogate", "large"],
 )
@@ -105,9 +105,12 @@ def test_a_schema_that_cannot_be_compiled_safely_is_refused_with_a_reason(schema
 
 @pytest.mark.parametrize(
     "schema",
-    [{"$ref": "#"}, {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
-     {"properties": {"a": {"$ref": "#"}, "b": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}}],
-)  # fmt: skip
+    [
+        {"$ref": "#"},
+        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"properties": {"a": {"$ref": "#"}, "b": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}},
+    ],
+)
 def test_a_schema_that_refers_to_itself_is_checked(schema: dict[str, Any]) -> None:
     assert compile_violation(schema)({"a": {"b": None}}) is None
 
@@ -156,7 +159,12 @@ def test_a_tool_whose_schema_does_not_compile_stays_callable_and_says_why() -> N
 @pytest.mark.proves("GATE-8")
 @pytest.mark.parametrize(
     ("args", "expected"),
-    [({"sql": "SELECT 1"}, "read"), ({"sql": "DROP x"}, "destructive"), ({"sql": "\ud800"}, "destructive"), (None, "destructive")],
+    [
+        ({"sql": "SELECT 1"}, "read"),
+        ({"sql": "DROP x"}, "destructive"),
+        ({"sql": "\ud800"}, "destructive"),
+        (None, "destructive"),
+    ],
 )
 def test_an_override_may_depend_on_the_arguments(args: dict[str, Any] | None, expected: str) -> None:
     reads = {"properties": {"sql": {"pattern": "^SELECT"}}, "required": ["sql"]}

@@ -1,0 +1,164 @@
+"""What a child process gets, says and hears."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.logfile import CappedLog
+from mcpproxy_py.upstream.process import child_environment
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from tests.upstream.helpers import connected, running, stdio, text_of, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.proves("UP-1")
+async def test_a_child_gets_a_short_list_of_variables_and_none_of_our_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MCPPROXY_API_KEY", "DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "PYTHONPATH", "PGPASSWORD"):
+        monkeypatch.setenv(name, "s3cret")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    async with running(tmp_path, stdio("s", "plain.py", env={"MINE": "yes"})) as supervisor:
+        await connected(supervisor, "s")
+        env = json.loads(text_of(await supervisor.call_tool("s", "environment", {})))
+    assert "s3cret" not in env.values()
+    assert (env["MINE"], env["PATH"], env["LC_TIME"]) == ("yes", os.environ["PATH"], "C")
+    assert env["https_proxy"] == "http://127.0.0.1:1"
+    assert env["MCP_GATEWAY_RUN"].endswith(":s")
+
+
+@pytest.mark.proves("UP-1")
+def test_what_the_operator_gives_a_server_is_given_but_cannot_replace_its_mark() -> None:
+    spec = UpstreamSpec("s", env={"PATH": "/x", "MCP_GATEWAY_RUN": "none", "MCPPROXY_OWN": "asked for"})
+    env = child_environment(spec, {"PATH": "/bin", "SECRET": "1"}, {"MCP_GATEWAY_RUN": "abc:s"})
+    assert env == {"PATH": "/x", "MCP_GATEWAY_RUN": "abc:s", "MCPPROXY_OWN": "asked for"}
+
+
+@pytest.mark.proves("UP-1")
+async def test_a_relative_command_is_found_from_its_working_directory(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    program = place / "serve"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {stdio('x', 'plain.py').args[0]}\n")
+    spec = UpstreamSpec("s", command="./serve", cwd=str(place))
+    async with running(tmp_path, spec) as supervisor:
+        await until(lambda: "not executable" in (supervisor.describe()[0]["error"] or ""))
+        program.chmod(0o755)
+        await connected(supervisor, "s")
+
+
+@pytest.mark.proves("UP-7", "UP-5")
+async def test_a_call_that_times_out_or_is_cancelled_is_cancelled_upstream_at_once(tmp_path: Path) -> None:
+    cancels = tmp_path / "cancels"
+    async with running(tmp_path, stdio("s", "plain.py", "--cancel-log", str(cancels), timeout=0.3)) as supervisor:
+        await connected(supervisor, "s")
+        with pytest.raises(UpstreamFailure) as caught:
+            await supervisor.call_tool("s", "never", {})
+        assert caught.value.code is Code.TIMEOUT
+        with anyio.move_on_after(0.1):
+            await supervisor.call_tool("s", "never", {})
+        await until(lambda: cancels.exists() and len(cancels.read_text().splitlines()) == 2)
+    reasons = [json.loads(line) for line in cancels.read_text().splitlines()]
+    assert reasons[0]["reason"].startswith("no answer to tools/call within 0.3 s")
+    assert reasons[1]["reason"] == "the caller cancelled"
+    assert reasons[0]["requestId"] != reasons[1]["requestId"]
+
+
+@pytest.mark.proves("UP-7")
+async def test_a_late_answer_is_dropped(tmp_path: Path) -> None:
+    async with running(tmp_path, stdio("s", "plain.py", timeout=0.2)) as supervisor:
+        await connected(supervisor, "s")
+        with pytest.raises(UpstreamFailure):
+            await supervisor.call_tool("s", "slow", {"seconds": 0.5})
+        await until(lambda: supervisor.describe()[0]["ignored"]["unmatched"] == 1)
+        assert text_of(await supervisor.call_tool("s", "echo", {})) == "{}"
+
+
+@pytest.mark.proves("UP-7")
+async def test_a_call_that_was_given_up_before_it_left_never_leaves(tmp_path: Path) -> None:
+    """The server reads nothing, so its pipe is full; what waits behind that was not sent, and says so."""
+    async with running(tmp_path, stdio("s", "plain.py", "--log", str(tmp_path / "calls"), timeout=0.5)) as supervisor:
+        await connected(supervisor, "s")
+        pid = next(int(p) for p in os.listdir("/proc") if p.isdigit() and str(tmp_path / "calls") in command_of(p))
+        os.kill(pid, 19)
+        failures: list[UpstreamFailure] = []
+
+        async def call(text: str) -> None:
+            try:
+                await supervisor.call_tool("s", "echo", {"text": text})
+            except UpstreamFailure as failure:
+                failures.append(failure)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(call, "x" * 1_000_000)
+                await anyio.sleep(0.01)
+            tasks.start_soon(call, "unsent")
+        os.kill(pid, 18)
+        assert text_of(await supervisor.call_tool("s", "echo", {"text": "after"})) == '{"text": "after"}'
+    assert failures[-1].sent is False
+    assert "unsent" not in (tmp_path / "calls").read_text()
+
+
+def command_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.proves("UP-5")
+async def test_a_server_that_asks_is_answered(tmp_path: Path) -> None:
+    async with running(tmp_path, stdio("s", "plain.py")) as supervisor:
+        await connected(supervisor, "s")
+        pong = json.loads(text_of(await supervisor.call_tool("s", "ask", {"method": "ping"})))
+        refusal = json.loads(text_of(await supervisor.call_tool("s", "ask", {"method": "sampling/createMessage"})))
+    assert pong[0]["result"] == {}
+    assert refusal[0]["error"]["code"] == -32601
+    assert "sampling/createMessage" in refusal[0]["error"]["message"]
+
+
+@pytest.mark.proves("UP-3")
+async def test_a_server_that_floods_its_stderr_works_and_its_log_stays_small_and_private(tmp_path: Path) -> None:
+    async with running(tmp_path / "logs", stdio("s", "floods.py", "--megabytes", "5")) as supervisor:
+        await connected(supervisor, "s")
+        path = supervisor.log_path("s")
+        assert path == tmp_path / "logs" / "s.log"
+    rolled = path.with_name("s.log.1")
+    assert path.stat().st_size <= 1024 * 1024
+    assert rolled.stat().st_size <= 1024 * 1024
+    assert {stat.S_IMODE(each.stat().st_mode) for each in (path, rolled)} == {0o600}
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.proves("UP-3")
+def test_a_log_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    log = CappedLog(tmp_path / "file" / "s.log")
+    log.write(b"first\n\x1b[31mlast\x00 words\n\n")
+    assert log.last_line == "[31mlast words"
+
+
+@pytest.mark.proves("UP-3")
+def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    (tmp_path / "s.log").symlink_to(target)
+    CappedLog(tmp_path / "s.log").write(b"words\n")
+    assert not target.exists()
+
+
+async def test_junk_before_the_handshake_is_skipped(tmp_path: Path) -> None:
+    async with running(tmp_path, stdio("s", "garbage.py")) as supervisor:
+        await connected(supervisor, "s")
+        assert supervisor.describe()[0]["ignored"]["garbage"] >= 3
