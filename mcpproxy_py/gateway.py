@@ -7,6 +7,7 @@ every path: done, refused, failed, cancelled, timed out.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from asyncio import CancelledError
@@ -99,7 +100,8 @@ class Gateway:
         self._limits = limits
         self._new_id = new_id
         self.in_flight = 0
-        self.draining = False
+        self._idle = asyncio.Event()
+        self._draining = False
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Asks by (outer tool, status), for metrics."""
         self.unrecorded = 0
@@ -110,6 +112,17 @@ class Gateway:
     @property
     def snapshot(self) -> Snapshot:
         return self._upstreams.snapshot
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    async def drain(self) -> None:
+        """Take no new calls from now on, and return when the last one in flight has its answer."""
+        self._draining = True
+        while self.in_flight:
+            self._idle.clear()
+            await self._idle.wait()
 
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: str, principal: str, client: Client,
                 session_id: str | None = None, request_id: str | None = None) -> Ask:  # fmt: skip
@@ -163,7 +176,7 @@ class Gateway:
             call.decision = decide.decide(call.ask, self.snapshot)
 
     def _no_room(self, route: Route) -> Refusal | None:
-        if self.draining:
+        if self._draining:
             return decide.refuse(route, Code.SERVER_UNAVAILABLE, "draining", "The gateway is shutting down")
         if self.in_flight >= self._limits.in_flight:
             return decide.refuse(
@@ -197,6 +210,8 @@ class Gateway:
             return call.refuse(*_failed(route, failure))
         finally:
             self.in_flight -= 1
+            if not self.in_flight:
+                self._idle.set()
         if result.get("resultType", "complete") != "complete":
             message = f"Tool '{route.tool.full_name}' asks for input, which this surface does not pass on"
             return call.refuse(decide.refuse(route, Code.UPSTREAM_ERROR, "upstream", message), "error")

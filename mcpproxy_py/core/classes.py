@@ -33,15 +33,14 @@ HINTS: Final[tuple[tuple[str, bool, ToolClass], ...]] = (
 def classify(annotations: object, trusted: bool = True) -> ToolClass:
     """The class that a server's own annotations declare.
 
-    Hints of a server that is not trusted may raise a class, never lower it: there only `destructive`
-    counts, and everything else stays unknown.
+    Hints of a server that is not trusted may raise a class, never lower it: there `read` is not believed.
     """
     said = jsonvalue.as_object(annotations)
     if said is None:
         return "unknown"
     for hint, value, declared in HINTS:
         if said.get(hint) is value:
-            return declared if trusted or declared == "destructive" else "unknown"
+            return declared if trusted or declared != "read" else "unknown"
     return "unknown"
 
 
@@ -67,15 +66,19 @@ def _origin(tool: Tool) -> ClassOrigin:
     return "unannotated" if tool.trusted else "untrusted"
 
 
-def effective(tool_class: ToolClass, policy: Policy) -> ToolClass:
-    """What unknown counts as in phase two: itself, or what the operator said of unannotated tools."""
-    if tool_class == "unknown" and policy.unannotated != "allow":
-        return policy.unannotated
-    return tool_class
+def effective(tool: Tool, tool_class: ToolClass, policy: Policy) -> ToolClass:
+    """What a class counts as in phase two. Where the operator said what unannotated tools are, unknown is that,
+    and the hints of a server that is not trusted do not get below it."""
+    floor = policy.unannotated
+    if floor == "allow" or tool.overrides:
+        return tool_class
+    if tool_class == "unknown":
+        return floor
+    return tool_class if tool.trusted else max(tool_class, floor, key=RANK.__getitem__)
 
 
 def call_with(tool: Tool, policy: Policy) -> str:
     """The variant an agent should use: safe for the highest class the tool can have (FIND-1, GATE-8)."""
     highest, _ = class_of(tool, None)
-    counted = effective(highest, policy)
+    counted = effective(tool, highest, policy)
     return VARIANT_OF["write" if counted == "unknown" else counted]

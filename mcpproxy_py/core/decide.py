@@ -187,15 +187,15 @@ def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     tool, policy = _known(draft.tool), snapshot.policy
     found, draft.origin = class_of(tool, _known(draft.args))
     draft.tool_class = found
-    counted = effective(found, policy)
+    counted = effective(tool, found, policy)
+    by = BY[draft.origin if counted == found else "unannotated"]
     draft.risk = risk(draft.variant, counted)
     if counted == "unknown" or RANK[counted] <= RANK[draft.variant]:
         if draft.variant == "write" and counted == "read":
-            by = BY[draft.origin]
             draft.warning = f"Tool '{draft.name}' is marked read-only {by}, call_tool_read is enough"
         return None
     target = VARIANT_OF[OPERATIONS[RANK[counted]]]
-    message = f"Tool '{draft.name}' is marked {MARK[counted]} {BY[draft.origin]}, use {target}"
+    message = f"Tool '{draft.name}' is marked {MARK[counted]} {by}, use {target}"
     if not policy.strict:
         draft.warning, draft.relaxed = message, True
         return None

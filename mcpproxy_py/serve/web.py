@@ -43,6 +43,7 @@ class Web(uvicorn.Server):
                 access_log=False,
                 lifespan="off",
                 server_header=False,
+                proxy_headers=False,
                 ws="none",
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=2,

@@ -13,7 +13,8 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
-from mcpproxy_py.upstream.wire import METHOD_NOT_FOUND, OnNotification, OnProgress
+from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
+from mcpproxy_py.upstream.wire import OnNotification, OnProgress
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,9 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.listing import list_tools
+from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.stamp import HeaderMap, mirrored_arguments
-from mcpproxy_py.upstream.wire import METHOD_NOT_FOUND, Connection, OnProgress
+from mcpproxy_py.upstream.wire import Connection, OnProgress
 
 logger = logging.getLogger(__name__)
 

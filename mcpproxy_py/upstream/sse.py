@@ -15,9 +15,10 @@ import httpx2
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import UpstreamFailure, lost
+from mcpproxy_py.upstream.messages import cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import BROKEN, Web, refusal, stream, unreachable, unsent
-from mcpproxy_py.upstream.wire import Wire, cancellation
+from mcpproxy_py.upstream.wire import Wire
 
 logger = logging.getLogger(__name__)
 

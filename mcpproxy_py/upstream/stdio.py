@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
@@ -17,9 +18,10 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.lines import LineSplitter
 from mcpproxy_py.upstream.logfile import CappedLog
+from mcpproxy_py.upstream.messages import cancellation
 from mcpproxy_py.upstream.process import child_environment, ending, resolve
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.wire import Wire, cancellation
+from mcpproxy_py.upstream.wire import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +33,19 @@ MAX_UNREAD_ANSWERS: Final = 256
 """A server that asks us things and never reads must not fill our memory with the answers."""
 
 
+LINES_A_TURN: Final = 200
+"""Enough for any honest server; a turn of that many junk lines takes well under a millisecond."""
+
+
 class StdioConnection(Wire):
     def __init__(self, max_result_bytes: int, log: CappedLog) -> None:
         super().__init__(max_result_bytes)
         self.exited = asyncio.Event()
         self._log = log
         self._lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
+        self._inbox: deque[bytes] = deque()
         self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
         self._status: int | None = None
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
@@ -93,13 +101,38 @@ class StdioConnection(Wire):
 
     def attach(self, transport: asyncio.SubprocessTransport) -> None:
         self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
         self._flush()
 
     def read(self, fd: int, data: bytes) -> None:
-        if fd == 1:
+        if fd != 1:
+            self._log.write(data)
+        elif not self._inbox and data.count(b"\n") <= LINES_A_TURN:
             self._lines.feed(data)
         else:
-            self._log.write(data)
+            self._postpone(data)
+
+    def _postpone(self, data: bytes) -> None:
+        """A flood of lines is worked off in turns, so that it delays nobody else's calls; the pipe waits meanwhile."""
+        self._inbox.append(data)
+        if len(self._inbox) == 1:
+            self._hold_stdout(True)
+            self._loop.call_soon(self._work_off)
+
+    def _work_off(self) -> None:
+        now, later = _first_lines(self._inbox.popleft())
+        if later:
+            self._inbox.appendleft(later)
+        if self._inbox:
+            self._loop.call_soon(self._work_off)
+        else:
+            self._hold_stdout(False)
+        self._lines.feed(now)
+
+    def _hold_stdout(self, hold: bool) -> None:
+        if self._stdout is not None and not self._stdout.is_closing():
+            with contextlib.suppress(RuntimeError):
+                self._stdout.pause_reading() if hold else self._stdout.resume_reading()
 
     def _receive_line(self, line: bytes) -> None:
         if line and not line.isspace():
@@ -123,6 +156,12 @@ class StdioConnection(Wire):
     def hang_up(self) -> None:
         if self._stdin is not None:
             self._stdin.close()
+
+
+def _first_lines(data: bytes) -> tuple[bytes, bytes]:
+    """What to read in this turn, and what to leave for the next."""
+    later = data.split(b"\n", LINES_A_TURN)[LINES_A_TURN:]
+    return (data[: -len(later[0])], later[0]) if later and later[0] else (data, b"")
 
 
 class _Pipes(asyncio.SubprocessProtocol):

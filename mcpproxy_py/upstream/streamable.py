@@ -19,9 +19,10 @@ from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer, lost
+from mcpproxy_py.upstream.messages import cancellation, decode, encode, notification
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import BROKEN, Web, read_bounded, refusal, stream, unreachable, unsent
-from mcpproxy_py.upstream.wire import Wire, cancellation, decode, encode, notification
+from mcpproxy_py.upstream.wire import Wire
 
 logger = logging.getLogger(__name__)
 

@@ -18,10 +18,11 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream
+from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import AuthFor, Web
 from mcpproxy_py.upstream.wire import OnProgress
-from mcpproxy_py.upstream.worker import KnownListings, OnNotification, Worker
+from mcpproxy_py.upstream.worker import OnNotification, Worker
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 

@@ -197,7 +197,7 @@ def watch(run: str) -> None:
     if sys.platform == "win32":
         _signal(list(family.roots), signal.SIGTERM)
     else:
-        pass
+        sweep(family)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,18 @@ the one call it belongs to. Results stay the raw objects the peer sent (UP-6, UP
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
-from pydantic_core import from_json, to_json
-
 from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream import messages
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.upstream.lines import KEPT, id_at_the_edges
 
 logger = logging.getLogger(__name__)
 
-METHOD_NOT_FOUND: Final = -32601
 UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
 """The protocol forbids cancelling these."""
 
@@ -65,33 +62,6 @@ class Pending:
     sent: bool = False
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
-    try:
-        return to_json(message)
-    except (ValueError, RecursionError) as error:
-        raise UpstreamFailure(
-            Code.UPSTREAM_ERROR, f"these parameters cannot be written as JSON: {error}", sent=False
-        ) from None
-
-
-def decode(data: bytes | str) -> Any:
-    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader.
-
-    Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
-    a lost answer, so the half becomes a question mark.
-    """
-    try:
-        return from_json(data, allow_inf_nan=False)
-    except ValueError as error:
-        if "surrogate" not in str(error):
-            raise
-    try:
-        whole = json.dumps(json.loads(data), ensure_ascii=False)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    return from_json(whole.encode("utf-8", "replace"), allow_inf_nan=False)
-
-
 class Wire:
     """Base of the real connections; they say how bytes leave (`_transmit`) and how a request is given up."""
 
@@ -125,7 +95,7 @@ class Wire:
         if self.closed.is_set():
             raise lost(self.why, sent=False)
         request_id = self._last_id = self._last_id + 1
-        payload = encode(_request(request_id, method, params, on_progress is not None))
+        payload = messages.encode(messages.request(request_id, method, params, on_progress is not None))
         pending = self._pending[request_id] = Pending(self._loop.create_future(), on_progress)
         timer = self._loop.call_later(timeout, self._expire, pending, method, timeout) if timeout is not None else None
         try:
@@ -147,7 +117,7 @@ class Wire:
         self, method: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         if not self.closed.is_set():
-            self._transmit(encode(notification(method, params)), headers or {}, None)
+            self._transmit(messages.encode(messages.notification(method, params)), headers or {}, None)
 
     def _expire(self, pending: Pending, method: str, timeout: float) -> None:
         if not pending.future.done():
@@ -164,7 +134,7 @@ class Wire:
     def receive_text(self, data: bytes | str) -> None:
         """One message as it came off the wire; what is no JSON costs at most the call it answers."""
         try:
-            message = decode(data)
+            message = messages.decode(data)
         except ValueError:
             raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
             self._unreadable(raw[:KEPT], raw[-KEPT:], "it answered with invalid JSON")
@@ -189,7 +159,7 @@ class Wire:
 
     def _receive_call(self, message: dict[str, Any]) -> None:
         if "id" in message:
-            self._transmit(encode(_answer(message)), {}, None)
+            self._transmit(messages.encode(messages.answer(message)), {}, None)
             return
         params = message.get("params")
         self._receive_notification(message["method"], params if isinstance(params, dict) else {})
@@ -201,18 +171,18 @@ class Wire:
             self.on_notification(method, params)
 
     def _progress(self, params: dict[str, Any]) -> None:
-        pending = self._pending.get(_own_id(params.get("progressToken")))
+        pending = self._pending.get(messages.own_id(params.get("progressToken")))
         if pending is not None and pending.on_progress is not None:
             pending.on_progress(params)
 
     def _settle(self, message: dict[str, Any]) -> None:
-        pending = self._pending.get(_own_id(message.get("id")))
+        pending = self._pending.get(messages.own_id(message.get("id")))
         if pending is None or pending.future.done():
             self._counters.unmatched += 1
         elif isinstance(result := message.get("result"), dict):
             pending.future.set_result(result)
         else:
-            pending.future.set_exception(_error(message.get("error")))
+            pending.future.set_exception(messages.failure_of(message.get("error")))
 
     def _unreadable(self, head: bytes, tail: bytes, complaint: str) -> None:
         """Fail the call this was the answer to, where that can be told; count it otherwise."""
@@ -258,48 +228,3 @@ class Wire:
 
     def counts(self) -> dict[str, int]:
         return asdict(self._counters)
-
-
-def notification(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if params is not None:
-        message["params"] = params
-    return message
-
-
-def cancellation(request_id: int, reason: str) -> bytes:
-    return encode(notification("notifications/cancelled", {"requestId": request_id, "reason": reason}))
-
-
-def _request(request_id: int, method: str, params: Mapping[str, Any], wants_progress: bool) -> dict[str, Any]:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
-    if wants_progress:  # our own id is the token: the caller's could collide with another caller's
-        params = {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": request_id}}
-    if params:
-        message["params"] = params
-    return message
-
-
-def _answer(message: dict[str, Any]) -> dict[str, Any]:
-    answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-    if message["method"] == "ping":
-        return {**answer, "result": {}}
-    complaint = f"mcpproxy does not pass {message['method'][:80]} on to a client yet"
-    return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": complaint}}
-
-
-def _own_id(value: Any) -> int:
-    """An id of ours as a peer may echo it (some send it back as a string); 0 is never used."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, str) and len(value) <= 18 and value.isascii() and value.isdigit():
-        return int(value)
-    return 0
-
-
-def _error(error: Any) -> UpstreamFailure:
-    if not isinstance(error, dict):
-        return bad_answer("it answered with neither a result nor an error")
-    message = error.get("message")
-    shown = message if isinstance(message, str) and message else "it answered with an error"
-    return bad_answer(shown, {key: error[key] for key in ("code", "data") if key in error})

@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
-from mcpproxy_py.core.search import Segment, segment
-from mcpproxy_py.core.values import Server, ServerState, Tool
+from mcpproxy_py.core.search import Segment
+from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
 from mcpproxy_py.upstream.dial import Dialer
@@ -24,8 +23,8 @@ from mcpproxy_py.upstream.handshake import ProbeKilled, negotiate
 from mcpproxy_py.upstream.lane import Lane
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.shelf import KnownListings, Listing, Shelf
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.tools import build_tools
 from mcpproxy_py.upstream.wire import Connection
 
 logger = logging.getLogger(__name__)
@@ -37,17 +36,8 @@ STEADY: Final = 10.0
 COALESCE: Final = 0.1
 """Servers tell of ten changed tools with ten notifications."""
 LIST_TIMEOUT: Final = 60.0
-KNOWN_TIMEOUT: Final = 5.0
 
 OnNotification = Callable[[str, str, Mapping[str, Any]], None]
-
-
-class KnownListings(Protocol):
-    """Where the last listing of each server outlives the gateway."""
-
-    async def load(self, server: str) -> list[dict[str, Any]] | None: ...
-
-    async def save(self, server: str, tools: list[dict[str, Any]]) -> None: ...
 
 
 class Worker:
@@ -68,14 +58,10 @@ class Worker:
         self._board = board
         self._dialer = dialer
         self._log = CappedLog(log_path)
-        self._known = known
         self._clock = clock
         self._tell = on_notification
         self.since = clock()
-        self._listed: list[dict[str, Any]] = []
-        self._saved: list[dict[str, Any]] | None = None
-        self._tools: dict[str, Tool] = {}
-        self._deriving = anyio.Lock()
+        self._shelf = Shelf(known)
         self._life = anyio.CancelScope()
         self._stopped = False
         self._wake = asyncio.Event()
@@ -115,7 +101,7 @@ class Worker:
         self.lane.resize(spec.max_concurrency)
         if not spec.lazy:
             self._wake.set()
-        await self._derive(self._listed)
+        await self._derive()
         if keeps:
             self._show(self.state, self.error)
         else:
@@ -129,7 +115,7 @@ class Worker:
 
     @property
     def tool_count(self) -> int:
-        return len(self._tools)
+        return len(self._shelf.tools)
 
     def counts(self) -> dict[str, int]:
         return self.session.connection.counts() if self.session else {}
@@ -268,7 +254,7 @@ class Worker:
     # Its tools.
 
     async def _follow_changes(self, session: Session) -> None:
-        await self._save_known()
+        await self._shelf.remember(self.spec.name)
         while True:
             await self._stale.wait()
             await anyio.sleep(COALESCE)
@@ -278,42 +264,22 @@ class Worker:
             except UpstreamFailure as failure:
                 logger.warning("%s: its tools could not be listed again: %s", self.spec.name, failure.message)
                 continue
-            if listed != self._listed:
+            if listed != self._shelf.listed:
                 await self._adopt(session, listed)
-                await self._save_known()
+                await self._shelf.remember(self.spec.name)
 
-    async def _adopt(self, session: Session, listed: list[dict[str, Any]]) -> None:
+    async def _adopt(self, session: Session, listed: Listing) -> None:
         session.learn(listed)
         await self._derive(listed)
 
-    async def _derive(self, listed: list[dict[str, Any]]) -> None:
-        """Make tools of a listing under the present configuration, beside the event loop, and publish them."""
-        async with self._deriving:
-            spec = self.spec
-            tools, part = await anyio.to_thread.run_sync(_build, spec, listed)
-            self._listed, self._tools = listed, tools
-            self._show(self.state, self.error, part)
+    async def _derive(self, listed: Listing | None = None) -> None:
+        part = await self._shelf.fill(lambda: self.spec, listed)
+        self._show(self.state, self.error, part)
 
     async def _load_known(self) -> None:
-        if self._known is None:
-            return
-        try:
-            with anyio.fail_after(KNOWN_TIMEOUT):
-                self._saved = await self._known.load(self.spec.name)
-            if self._saved:
-                await self._derive(self._saved)
-        except Exception as error:
-            logger.warning("%s: its last listing could not be read: %s", self.spec.name, error)
-
-    async def _save_known(self) -> None:
-        if self._known is None or self._saved == self._listed:
-            return
-        try:
-            with anyio.fail_after(KNOWN_TIMEOUT):
-                await self._known.save(self.spec.name, self._listed)
-            self._saved = self._listed
-        except Exception as error:
-            logger.warning("%s: its listing could not be kept: %s", self.spec.name, error)
+        known = await self._shelf.remembered(self.spec.name)
+        if known:
+            await self._derive(known)
 
     def _show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:
         """The one place that changes the state, and tells everybody."""
@@ -332,7 +298,7 @@ class Worker:
         return Server(
             name=spec.name,
             state=self.state,
-            tools=self._tools,
+            tools=self._shelf.tools,
             error=self.error,
             allow_tools=spec.allow_tools,
             deny_tools=spec.deny_tools,
@@ -340,11 +306,6 @@ class Worker:
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
         )
-
-
-def _build(spec: UpstreamSpec, listed: list[dict[str, Any]]) -> tuple[dict[str, Tool], Segment]:
-    tools = build_tools(spec, listed)
-    return tools, segment(tools.values())
 
 
 def _innermost(error: BaseException) -> BaseException:

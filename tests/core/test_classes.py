@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.classes import call_with, class_of, classify
-from mcpproxy_py.core.values import Override, Policy
+from mcpproxy_py.core.classes import call_with, class_of, classify, effective
+from mcpproxy_py.core.values import RANK, Override, Policy
 from tests.core.house import tool
 from tests.core.matrix import ABSENT, CLASS_OF_HINTS
 
@@ -32,7 +32,16 @@ def test_only_a_json_boolean_in_an_object_is_a_declaration(odd: Any) -> None:
 
 @pytest.mark.parametrize(("pair", "expected"), CLASS_OF_HINTS.items())
 def test_hints_of_an_untrusted_server_may_raise_but_never_lower(pair: tuple[object, object], expected: str) -> None:
-    assert classify(hints_of(pair), trusted=False) == ("destructive" if expected == "destructive" else "unknown")
+    assert classify(hints_of(pair), trusted=False) == ("unknown" if expected == "read" else expected)
+
+
+@pytest.mark.parametrize("unannotated", ["allow", "write", "destructive"])
+def test_an_untrusted_hint_never_gets_a_tool_below_what_unannotated_ones_are(unannotated: str) -> None:
+    policy = Policy(unannotated=unannotated)  # pyright: ignore[reportArgumentType]
+    bare = effective(tool("t"), "unknown", policy)
+    for pair in CLASS_OF_HINTS:
+        made = tool("t", hints_of(pair), trusted=False)  # pyright: ignore[reportArgumentType]
+        assert RANK[effective(made, made.declared, policy)] >= RANK[bare]
 
 
 @pytest.mark.proves("FIND-1", "GATE-8")

@@ -70,6 +70,7 @@ TOOLS = [
     tool("twice", "Answers twice.", {"readOnlyHint": True}),
     tool("never", "Never answers.", {"readOnlyHint": True}),
     tool("garbage", "Prints junk, then answers.", {"readOnlyHint": True}),
+    tool("flood", "Prints that many lines of junk, then answers.", {"readOnlyHint": True}, lines="integer"),
     tool("invalid", "Answers with broken JSON.", {"readOnlyHint": True}),
     tool("progress", "Reports progress, then answers.", {"readOnlyHint": True}, steps="integer"),
     tool("ask", "Asks the client for something first.", {"readOnlyHint": True}, method="string"),
@@ -159,6 +160,11 @@ class Plain:
         for junk in (b"not json at all", b"{", b"[1,2", b"\xff\xfe\x00", b"null", b"42", b'{"id":true}', b"[]"):
             raw(junk)
         send(result(request_id, text("after the garbage")))
+
+    def _do_flood(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
+        for _ in range(int(args["lines"]) // 1000):
+            raw(b"junk\n" * 999 + b"junk")
+        send(result(request_id, text("after the flood")))
 
     def _do_invalid(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{' % request_id)

@@ -10,6 +10,7 @@ import pytest
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.messages import decode
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
 from tests.upstream.helpers import connected, running, stdio, text_of, until, web_server
@@ -126,6 +127,20 @@ async def test_what_a_result_holds_comes_whole_and_unknown_keys_with_it(supervis
     result = await supervisor.call_tool("bad", "echo", args)
     assert result["structuredContent"] == {"args": args}
     assert result["draftResult"] == {"kept": 1}
+
+
+def test_half_an_emoji_does_not_cost_the_answer() -> None:
+    assert decode(b'{"a":"cut \\ud83d","b":"\\ud83d\\ude00","n":12345678901234567890123}') == {
+        "a": "cut ?", "b": "\U0001f600", "n": 12345678901234567890123,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "bad", [b'{"a":NaN}', b'{"a":-Infinity}', b"[" * 200_000, b'{"a":"\\ud8', b"1" * 9000, b"", b"\xff"]
+)
+def test_what_is_no_json_is_no_json(bad: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(bad)
 
 
 async def test_arguments_that_are_no_json_fail_before_anything_is_sent(supervisor: Supervisor) -> None:

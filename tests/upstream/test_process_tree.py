@@ -26,7 +26,7 @@ def pids(tmp_path: Path) -> Iterator[Path]:
     """Where the family writes its pids; whoever is still alive after a test is ended here."""
     path = tmp_path / "pids"
     yield path
-    for pid in numbers(path):
+    for pid in (pid for each in tmp_path.glob("pids*") for pid in numbers(each)):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
 
@@ -101,7 +101,7 @@ def wardens_of(gateway: int) -> list[int]:
 
 
 def test_the_warden_ends_no_process_of_anybody_else(tmp_path: Path, pids: Path) -> None:
-    other = tmp_path / "other"
+    other = tmp_path / "pids-of-others"
     with owner(tmp_path, {"fam": family(pids)}) as (process, guard):
         members = whole_family(pids)
         with owner(tmp_path, {"fam": family(other)}):
@@ -114,7 +114,7 @@ def test_the_warden_ends_no_process_of_anybody_else(tmp_path: Path, pids: Path) 
 
 @pytest.mark.anyio
 async def test_removing_a_server_ends_its_tree_and_no_other(tmp_path: Path, pids: Path) -> None:
-    other = tmp_path / "other"
+    other = tmp_path / "pids-of-others"
     first = stdio("fam", "family.py", "--pid-file", str(pids))
     second = stdio("fam-2", "family.py", "--pid-file", str(other))
     async with running(tmp_path, first, second) as supervisor:
@@ -148,7 +148,8 @@ async def test_servers_end_when_the_gateway_is_cancelled_while_they_start(tmp_pa
 
 
 def test_where_there_is_no_proc_the_tree_is_read_from_ps(monkeypatch: pytest.MonkeyPatch) -> None:
-    grandchild = "import subprocess,sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
+    sleeps = "[sys.executable, '-c', 'import time; time.sleep(60)']"
+    grandchild = f"import subprocess,sys; subprocess.run({sleeps}, start_new_session=True)"
     with subprocess.Popen([sys.executable, "-c", grandchild], start_new_session=True) as child:
         until_now(lambda: any(p.parent == child.pid for p in warden.processes().values()))
         monkeypatch.setattr(warden, "HAS_PROC", False)

@@ -118,6 +118,26 @@ def command_of(pid: str) -> str:
         return ""
 
 
+@pytest.mark.proves("UP-7")
+async def test_a_flood_of_junk_on_stdout_delays_no_other_server(tmp_path: Path) -> None:
+    order: list[str] = []
+    async with running(tmp_path, stdio("s", "plain.py"), stdio("other", "plain.py")) as supervisor:
+        await connected(supervisor, "s", "other")
+
+        async def flood() -> None:
+            assert text_of(await supervisor.call_tool("s", "flood", {"lines": 400_000})) == "after the flood"
+            order.append("flood")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(flood)
+            await until(lambda: supervisor.describe()[0]["ignored"]["garbage"] > 1000)
+            for _ in range(20):
+                await supervisor.call_tool("other", "echo", {})
+            order.append("others")
+        assert order == ["others", "flood"]
+        assert supervisor.describe()[0]["ignored"]["garbage"] == 400_000
+
+
 @pytest.mark.proves("UP-5")
 async def test_a_server_that_asks_is_answered(tmp_path: Path) -> None:
     async with running(tmp_path, stdio("s", "plain.py")) as supervisor:
