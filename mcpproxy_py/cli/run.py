@@ -19,7 +19,8 @@ def serve(
 ) -> int:
     """Run the gateway in the foreground.
 
-    Without any configuration it makes a data directory, serves the capability catalog, and prints where to connect.
+    Without any configuration it makes a data directory, serves the gate with no servers behind it yet, and prints
+    where to connect.
     """
     # Before the import of the server: a mistake in the configuration is told at once.
     loaded = session.where.loaded()

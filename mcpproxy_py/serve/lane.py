@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
@@ -22,7 +22,6 @@ from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
     InboundModernRoute,
     classify_inbound_request,
-    find_duplicated_routing_header,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic_core import from_json, to_json
@@ -32,6 +31,8 @@ from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.serve.gate import Gate, Peer, claimed_client, enveloped
 
 HOT: Final = ("tools/call", "tools/list")
+BEGIN_AFTER: Final = 0.02
+"""Seconds after which a call counts as slow, and somebody listens for its client hanging up."""
 PING_AFTER: Final = 15.0
 PING: Final = b": ping\r\n\r\n"
 BACKLOG: Final = 256
@@ -64,61 +65,87 @@ class Lane:
         params = request["params"]
         if request["method"] == "tools/list":
             return await out.outcome(lambda: {**self._gate.list_tools(params), **self._gate.list_hints()})
-        steps = _Steps(params["_meta"].get("progressToken"))
-        peer = _peer(request, scope)
-        call = asyncio.ensure_future(self._gate.call(params, peer, steps.note if steps.wanted else None))
-        gone = asyncio.ensure_future(_hung_up(receive))
+        aside = _Aside(params["_meta"].get("progressToken"), receive, out)
+        call = self._gate.call(params, _peer(request, scope), aside.note if aside.wanted else None)
         try:
-            await _until_done(call, gone, steps, out)
-            if call.done() and not call.cancelled():
-                await out.outcome(call.result)
+            result = await call
+        except asyncio.CancelledError:
+            if not aside.client_left():
+                raise
+            return None
+        except MCPError as error:
+            return await out.refused(error)
         finally:
-            gone.cancel()
-            if not call.done():  # nobody waits for it any more; it ends, recorded as cancelled, before we do
-                call.cancel()
-                await asyncio.wait({call})
+            await aside.end()
+        await out.result(result)
 
 
-async def _until_done(call: asyncio.Future[Any], gone: asyncio.Future[Any], steps: _Steps, out: _Out) -> None:
-    """Until the call is over or the client is; meanwhile its progress goes out, or a sign of life."""
-    for watched in (call, gone):
-        watched.add_done_callback(steps.wake)
-    while not (call.done() or gone.done()):
-        silence = asyncio.get_running_loop().call_later(PING_AFTER, steps.tick)
-        await steps.news()
-        silence.cancel()
-        for chunk in steps.taken():
-            await out.stream(chunk)
+class _Aside:
+    """What goes on beside a call that takes longer: its progress goes out, silence is bridged, and a client
+    that hangs up cancels it. Most calls are over before it begins, and cost one timer."""
 
-
-class _Steps:
-    """What wakes the waiting request: progress, silence, or the end."""
-
-    def __init__(self, token: object) -> None:
-        self._token = token
+    def __init__(self, token: object, receive: Receive, out: _Out) -> None:
         self.wanted = isinstance(token, str | int) and not isinstance(token, bool)
+        self._token = token
+        self._receive = receive
+        self._out = out
+        self._caller = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._begin = self._loop.call_later(BEGIN_AFTER, self._start)
+        self._task: asyncio.Task[None] | None = None
         self._waiting: deque[bytes] = deque(maxlen=BACKLOG)
-        self._news = asyncio.Event()
+        self._over = False
+        self._left = False
 
     def note(self, step: Mapping[str, Any]) -> None:
+        """A step of progress. A client that does not read loses some of its bar, never its result."""
         self._waiting.append(_event(_message("notifications/progress", {**step, "progressToken": self._token})))
+        self._start()
         self._news.set()
 
-    def tick(self) -> None:
+    def client_left(self) -> bool:
+        """Whether it was us who cancelled the call; then the cancellation ends here."""
+        if self._left and self._caller is not None:
+            self._caller.uncancel()
+        return self._left
+
+    async def end(self) -> None:
+        """Returns when all progress has gone out and nobody else writes to this answer any more."""
+        self._begin.cancel()
+        self._over = True
+        if self._task is not None:
+            self._news.set()
+            await self._task
+
+    def _start(self) -> None:
+        if self._task is None and not self._over:
+            self._begin.cancel()
+            self._news = asyncio.Event()
+            self._task = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        gone = self._loop.create_task(_hung_up(self._receive))
+        gone.add_done_callback(lambda _: self._news.set())
+        try:
+            while not self._over and not gone.done():
+                await self._next(gone)
+        finally:
+            gone.cancel()
+
+    async def _next(self, gone: asyncio.Task[None]) -> None:
+        silence = self._loop.call_later(PING_AFTER, self._break_silence)
+        await self._news.wait()
+        silence.cancel()
+        self._news.clear()
+        while self._waiting:
+            await self._out.stream(self._waiting.popleft())
+        if gone.done() and not self._over and self._caller is not None:
+            self._left = True
+            self._caller.cancel()
+
+    def _break_silence(self) -> None:
         self._waiting.append(PING)
         self._news.set()
-
-    def wake(self, _: object) -> None:
-        self._news.set()
-
-    async def news(self) -> None:
-        await self._news.wait()
-        self._news.clear()
-
-    def taken(self) -> list[bytes]:
-        chunks = list(self._waiting)
-        self._waiting.clear()
-        return chunks
 
 
 class _Out:
@@ -135,13 +162,22 @@ class _Out:
             await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEAD})
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def outcome(self, result: Any) -> None:
-        """`result` is called here, so that what it raises becomes the answer."""
+    async def outcome(self, answer: Callable[[], Mapping[str, Any]]) -> None:
+        """`answer` is called here, so that what it raises becomes the answer."""
         try:
-            message, status = {"result": enveloped(result())}, 200
+            result = answer()
         except MCPError as error:
-            message = {"error": error.error.model_dump(exclude_none=True)}
-            status = ERROR_CODE_HTTP_STATUS.get(error.error.code, 200)
+            return await self.refused(error)
+        await self.result(result)
+
+    async def result(self, result: Mapping[str, Any]) -> None:
+        await self._last({"result": enveloped(result)}, 200)
+
+    async def refused(self, error: MCPError) -> None:
+        message = {"error": error.error.model_dump(exclude_none=True)}
+        await self._last(message, ERROR_CODE_HTTP_STATUS.get(error.error.code, 200))
+
+    async def _last(self, message: Mapping[str, Any], status: int) -> None:
         body = to_json({"jsonrpc": "2.0", "id": self._id, **message}, inf_nan_mode="null")
         if self._streaming:
             await self._send({"type": "http.response.body", "body": _event(body)})
@@ -185,8 +221,8 @@ def _hot_request(body: bytes, headers: dict[str, str], scope: Scope) -> dict[str
         return None
     if not isinstance(request.get("id"), str | int) or isinstance(request["id"], bool):
         return None
-    if find_duplicated_routing_header((name.decode("latin-1"), "") for name, _ in scope["headers"]) is not None:
-        return None
+    if len(headers) != len(scope["headers"]):
+        return None  # a header came twice, and somebody has to look which
     verdict = classify_inbound_request(request, headers=headers)
     is_plain = not any(name.startswith("mcp-param-") for name in headers)
     return request if isinstance(verdict, InboundModernRoute) and is_plain else None

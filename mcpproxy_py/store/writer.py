@@ -21,7 +21,7 @@ from mcpproxy_py.store.segments import Place, path_of
 
 log = logging.getLogger(__name__)
 
-LINGER = 0.1
+LINGER = 0.5
 """Seconds that pass between an append and its batch, so that a busy gateway writes few and large ones."""
 BATCH_BYTES = 1 << 20
 SLOWEST_RETRY = 5.0

@@ -36,6 +36,10 @@ class Shelf:
         self._saved: Listing | None = None
         self._filling = anyio.Lock()
 
+    @property
+    def has_memory(self) -> bool:
+        return self._known is not None
+
     async def fill(self, spec: Callable[[], UpstreamSpec], listed: Listing | None = None) -> Segment:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
         one is the last: a change of either may come in between."""

@@ -75,7 +75,7 @@ def _override(server: str, name: str, entry: OverrideEntry) -> Override:
     if when is None:
         return Override(tool_class)
     try:
-        return Override(tool_class, compile_match(when, otherwise=tool_class != "read"))
+        return Override(tool_class, compile_match(when, otherwise=tool_class == "destructive"))
     except Unusable as reason:
         logger.error("%s:%s: a `when` of its override is unusable, so it counts as destructive: %s",
                      server, name, reason)  # fmt: skip

@@ -280,6 +280,8 @@ class Worker:
         known = await self._shelf.remembered(self.spec.name)
         if known:
             await self._derive(known)
+        elif self._shelf.has_memory:
+            self._wake.set()  # never listed: a lazy server starts this once, or nobody could ever find its tools
 
     def _show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:
         """The one place that changes the state, and tells everybody."""

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import uvloop
+
 from tests.bench.measure import figures, percentile, report, spread
 from tests.support.gateway import SERVERS, start
 
@@ -132,7 +134,7 @@ async def lanes(script: str, tool: str) -> Any:
         process = await asyncio.create_subprocess_exec(
             sys.executable, str(SERVERS / script), stdin=-1, stdout=-1, stderr=-3, limit=1 << 22
         )
-        stack.callback(process.kill)
+        stack.push_async_callback(_end, process)
         pipe = Pipe(process, tool)
         await pipe.hello()
         data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -145,9 +147,14 @@ async def lanes(script: str, tool: str) -> Any:
         yield {"direct": pipe.call, "gated read": gate.calling("read"), "gated write": gate.calling("write")}
 
 
-async def measure(rounds: int) -> dict[str, Any]:
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.kill()
+    await process.wait()
+
+
+async def measure(rounds: int, upstreams: dict[str, tuple[str, str]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for upstream, (script, tool) in UPSTREAMS.items():
+    for upstream, (script, tool) in upstreams.items():
         async with lanes(script, tool) as calls:
             for call in calls.values():
                 await one_round(call, 16, 400)
@@ -179,8 +186,11 @@ def show(upstream: str, concurrency: int, rows: dict[str, list[tuple[float, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=("a", "b"))
     options = parser.parse_args()
-    report("overhead", {"rounds": options.rounds, "upstreams": asyncio.run(measure(options.rounds))})
+    wanted = {name: found for name, found in UPSTREAMS.items() if not options.only or name.startswith(options.only)}
+    found = uvloop.run(measure(options.rounds, wanted))  # a light client: what it costs is in every figure
+    report("overhead", {"rounds": options.rounds, "upstreams": found})
 
 
 if __name__ == "__main__":

@@ -22,7 +22,11 @@ def test_kill_9_of_the_gateway_leaves_no_upstream_process_three_deep(tmp_path: P
         "mcpServers": {"family": python_server("family.py", "--pid-file", str(pids)), "s": python_server("plain.py")}
     }
     running = start(tmp_path / "data", config)
-    until(lambda: pids.exists() and len(pids.read_text().split()) == 3, what="a family of three")
+    try:
+        until(lambda: pids.exists() and len(pids.read_text().split()) == 3, what="a family of three")
+    except BaseException:
+        running.stop()
+        raise
     family = [int(pid) for pid in pids.read_text().split()]
     everyone = [*psutil.Process(running.process.pid).children(recursive=True), *(psutil.Process(p) for p in family)]
     running.kill()

@@ -128,9 +128,13 @@ def start(
         process.wait()
         raise
     running = Running(process, data_dir, found["url"], log, (data_dir / "admin.key").read_text().strip())
-    if wait and config is not None:
-        lively = [name for name, entry in config.get("mcpServers", {}).items() if entry.get("enabled", True)]
-        running.wait_for(*(name for name in lively if not config["mcpServers"][name].get("lazy")))
+    try:
+        if wait and config is not None:
+            lively = [name for name, entry in config.get("mcpServers", {}).items() if entry.get("enabled", True)]
+            running.wait_for(*(name for name in lively if not config["mcpServers"][name].get("lazy")))
+    except BaseException:
+        running.stop()
+        raise
     return running
 
 
