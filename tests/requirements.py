@@ -22,7 +22,7 @@ NOT_YET: dict[str, str] = {
     "SURF-2": "issue 3: the direct surface",
     "SURF-3": "issue 3: the passthrough surface",
     "SURF-4": "issue 3: only the gate is there to choose; other names are refused",
-    "SURF-6": "issue 3: both eras reach the gate and any upstream; what an upstream asks in mid-call is not bridged yet",
+    "SURF-6": "issue 3: both eras reach the gate and any upstream; an upstream that asks in mid-call is not bridged",
     "SURF-7": "issue 3: the conformance suite",
     "SURF-8": "issue 3: resources/read",
     "UP-4": "issue 3: a changed list refreshes the snapshot; nothing goes on to clients yet",
@@ -462,6 +462,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
+    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -522,9 +523,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-4": (
-        "core/test_search.py::test_a_refresh_of_one_server_keeps_the_segments_of_the_others",
-    ),
+    "PERF-4": ("core/test_search.py::test_a_refresh_of_one_server_keeps_the_segments_of_the_others",),
     "SEC-1": (
         "house/test_docs.py::test_the_threat_model_says_what_an_agent_with_a_shell_can_do_and_what_to_do_about_it",
         "journeys/test_serving.py::test_the_admin_key_opens_rest_and_never_the_gate_and_the_token_the_other_way_round",
@@ -580,9 +579,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_stdio.py::test_a_detached_gateway_ends_after_it_was_idle",
         "journeys/test_stdio.py::test_a_surface_that_is_not_served_is_refused_with_a_reason",
     ),
-    "SURF-9": (
-        "journeys/test_gate.py::test_the_gate_lists_its_five_tools_the_same_way_to_everyone",
-    ),
+    "SURF-9": ("journeys/test_gate.py::test_the_gate_lists_its_five_tools_the_same_way_to_everyone",),
     "UP-1": (
         "journeys/test_third_party.py::test_search_read_a_refused_write_an_allowed_write_and_the_query_that_finds_them",
         "settings/test_config_file.py::test_adding_a_server_keeps_comments_order_and_everything_else",

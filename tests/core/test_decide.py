@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -296,6 +297,20 @@ def test_call_tool_is_gone_and_says_where_to_go() -> None:
     assert isinstance(decision, Refusal)
     for word in ("call_tool_read", "call_tool_write", "call_tool_destructive", "intent", "retrieve_tools"):
         assert word in decision.message
+
+
+@pytest.mark.proves("GATE-11")
+def test_deciding_touches_nothing_outside_its_arguments() -> None:
+    """No file, socket, clock or thread: the interpreter itself would tell of any (PEP 578)."""
+    here = snapshot(tool("t", {"readOnlyHint": True}))
+    asks = [ask(cell.params, f"call_tool_{cell.variant}") for cell in CELLS]
+    events: list[str] = []
+    watching = [True]
+    sys.addaudithook(lambda event, _: events.append(event) if watching[0] else None)
+    for asked in asks:
+        decide(asked, here)
+    watching[0] = False
+    assert [event for event in events if event.split(".")[0] in ("open", "socket", "os", "subprocess", "import")] == []
 
 
 JSON = st.recursive(

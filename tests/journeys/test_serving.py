@@ -82,7 +82,7 @@ def test_a_public_address_without_a_token_is_refused_with_the_line_that_sets_one
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"intent_declaration": {"strict_server_validatoin": True}}, ["strict_server_validatoin", "strict_server_validation"]),
+        ({"intent_declaration": {"strict_server_validatoin": 1}}, ["validatoin", "strict_server_validation"]),
         ({"mcpServers": {"a": {"args": []}}}, ["mcpServers.a", "command"]),
         ({"mcpServers": [{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]}, ["two servers are named 'a'"]),
         ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', ["two servers are named 'a'"]),

@@ -65,5 +65,5 @@ async def test_a_server_that_is_not_trusted_can_raise_a_class_and_not_lower_it(t
         await connected(supervisor, "s")
         declared = {name: tool.declared for name, tool in supervisor.snapshot.servers["s"].tools.items()}
         assert declared["hint_t_n"] == "unknown"
-        assert declared["hint_f_f"] == "unknown"
+        assert declared["hint_f_f"] == "write"
         assert declared["hint_t_t"] == declared["hint_n_t"] == "destructive"
