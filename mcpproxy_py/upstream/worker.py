@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -125,9 +126,9 @@ class Worker:
         """A place in the lane, the live session, and how much of the call's time is left. Raises `UpstreamFailure`."""
         self._require_session()
         timeout = self.spec.timeout
-        begun = anyio.current_time()
+        begun = time.monotonic()
         async with self.lane.place(timeout):
-            yield self._require_session(), max(0.0, timeout - (anyio.current_time() - begun))
+            yield self._require_session(), max(0.0, timeout - (time.monotonic() - begun))
 
     def _require_session(self) -> Session:
         session = self.session
