@@ -209,6 +209,7 @@ def _policy(settings: Settings, *, frozen: bool) -> Policy:
         missing_intent=declared.missing,
         frozen=frozen,
         max_depth=settings.limits.max_argument_depth,
+        wishes=settings.capture_missing_capabilities,
     )
 
 

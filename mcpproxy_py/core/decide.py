@@ -246,7 +246,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     """What becomes of this ask. Pure: same ask, same snapshot, same answer."""
     variant = VARIANTS.get(ask.tool)
     if variant is None:
-        return _local(ask)
+        return _local(ask, snapshot)
     draft = Draft(variant)
     for rule, rung in LADDER:
         refused = rung(ask, snapshot, draft)
@@ -304,9 +304,9 @@ def refuse(route: Route, code: Code, rule: str, message: str, details: Mapping[s
     )  # fmt: skip
 
 
-def _local(ask: Ask) -> Decision:
-    spec = localtools.PARAMS.get(ask.tool)
-    if spec is None:
+def _local(ask: Ask, snapshot: Snapshot) -> Decision:
+    exists = ask.tool in localtools.PARAMS and (snapshot.policy.wishes or ask.tool != "request_capability")
+    if not exists:
         gone = ask.tool == "call_tool"
         message = GONE if gone else f"Unknown tool: {jsonvalue.quoted(ask.tool)}"
         rule = "call_tool_is_gone" if gone else "unknown_outer_tool"

@@ -148,6 +148,8 @@ class Policy:
     missing_intent: Literal["refuse", "infer"] = "refuse"
     frozen: bool = False
     max_depth: int = 64
+    wishes: bool = True
+    """Whether `request_capability` exists."""
 
     @property
     def mode(self) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.core import decide as ladder
 from mcpproxy_py.core.decide import decide, explain
-from mcpproxy_py.core.values import Override, Policy, Refusal, Route
+from mcpproxy_py.core.values import Local, Override, Policy, Refusal, Route
 from mcpproxy_py.errors import Code
 from tests.core.house import ask, read, snapshot, tool
 from tests.core.matrix import CELLS, Cell
@@ -297,6 +297,15 @@ def test_call_tool_is_gone_and_says_where_to_go() -> None:
     assert isinstance(decision, Refusal)
     for word in ("call_tool_read", "call_tool_write", "call_tool_destructive", "intent", "retrieve_tools"):
         assert word in decision.message
+
+
+@pytest.mark.proves("MISS-1")
+def test_a_wish_that_nobody_takes_is_an_unknown_tool() -> None:
+    wish = ask({"capability": "fly"}, "request_capability")
+    assert isinstance(decide(wish, snapshot()), Local)
+    refused = decide(wish, snapshot(policy=Policy(wishes=False)))
+    assert isinstance(refused, Refusal)
+    assert refused.rule == "unknown_outer_tool"
 
 
 @pytest.mark.proves("GATE-11")
