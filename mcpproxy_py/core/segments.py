@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core.synonyms import senses, spelled_out
@@ -70,6 +70,9 @@ def _frequencies(tool: Tool) -> dict[str, float]:
         for word, count in Counter(words).items():
             for term in (word, *senses(word)):
                 found[term] = found.get(term, 0.0) + count * scale
+        for pair in pairwise(words):
+            for sense in senses(*pair):
+                found[sense] = found.get(sense, 0.0) + scale
     return found
 
 

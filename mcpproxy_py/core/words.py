@@ -77,6 +77,19 @@ def _pieces(word: str) -> list[str]:
     return rest + [run[at : at + 2] for run in runs for at in range(len(run) - 1)]
 
 
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+def one_edit_away(word: str) -> set[str]:
+    """All that one letter too many, too few, wrong or out of turn can make of a word."""
+    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    found = {left + right[1:] for left, right in splits if right}
+    found.update(left + right[1] + right[0] + right[2:] for left, right in splits if len(right) > 1)
+    found.update(left + letter + right[1:] for left, right in splits if right for letter in _LETTERS)
+    found.update(left + letter + right for left, right in splits for letter in _LETTERS)
+    return found - {word}
+
+
 _NAMES: Final = 20_000
 _NAME: Final = 128
 _SHORTLIST: Final = 24

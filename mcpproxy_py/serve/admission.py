@@ -33,6 +33,8 @@ PROBES: Final = frozenset(("/healthz", "/readyz"))
 """Load balancers call these by address, so no `Host` is foreign to them."""
 
 ONCE: Final = frozenset((b"host", b"origin", b"authorization", b"x-api-key", b"content-length", b"x-request-id"))
+MOST_KNOWN_HOSTS: Final = 64
+"""Spellings of our own name that were checked before; `*` lets anybody make up more."""
 FORWARDED: Final = frozenset((b"forwarded", b"x-forwarded-for", b"x-real-ip"))
 
 
@@ -62,6 +64,7 @@ class Admission:
 
     def __init__(self, rules: GuardRules) -> None:
         self._hosts = host_list(rules.listen_host, rules.allowed_hosts)
+        self._known_hosts: set[str] = set()
         self._origins = origin_list(self._hosts, rules.allowed_origins)
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
@@ -79,11 +82,15 @@ class Admission:
         return "local"
 
     def _check_host(self, host: str) -> None:
+        if host in self._known_hosts:
+            return
         given = authority(host)
         if given is None or not self._hosts.allows(given):
             shown = quoted(host)
             message = f"This gateway does not answer to the host '{shown}'"
             raise GatewayError(Code.FOREIGN_HOST, message, details={"host": shown})
+        if len(self._known_hosts) < MOST_KNOWN_HOSTS:
+            self._known_hosts.add(host)
 
     def _check_origin(self, origin: str | None) -> None:
         if origin is not None and not self._origins.allows(origin):

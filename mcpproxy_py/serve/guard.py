@@ -78,7 +78,8 @@ class Guard:
         exchange.declared(seen.get(b"content-length"))
         await self.app(scope, exchange.receive, exchange.send)
         exchange.check()
-        log.debug("%s %s", scope["method"], quoted(scope["path"]))
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s", scope["method"], quoted(scope["path"]))
 
 
 class _Watched:
@@ -116,15 +117,20 @@ class _Watched:
 
     async def send(self, message: Message) -> None:
         """An application that swallowed the 413 and answers something else is not heard."""
-        if self._over and not self.started:
-            return
-        await self._pass(message)
+        if not self.started:
+            if self._over:
+                return
+            message = self._named(message)
+        await self._send(message)
 
     async def _pass(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.started = True
-            message = {**message, "headers": [*message.get("headers", ()), self._head]}
-        await self._send(message)
+        await self._send(message if self.started else self._named(message))
+
+    def _named(self, message: Message) -> Message:
+        if message["type"] != "http.response.start":
+            return message
+        self.started = True
+        return {**message, "headers": [*message.get("headers", ()), self._head]}
 
     async def answer(self, scope: Scope, error: GatewayError, headers: Mapping[str, str] | None = None) -> None:
         """The answer of the guard's own, unless another is under way: that one stays cut off."""

@@ -1,6 +1,6 @@
 """How good and how fast tool ranking is. Run as a script; the table goes to stdout, the numbers to JSON.
 
-    python tests/bench/search.py [--rounds 5] [--out bench-results/search.json]
+    python tests/bench/search.py [--rounds 5] [--no-fresh] [--out bench-results/search.json]
 
 Quality comes from the labelled set beside this file. Its queries were split into halves before anything was
 tuned; `held_out` was never tuned on. `fresh` was written afterwards, from the tools alone, by somebody who had
@@ -68,14 +68,14 @@ VERBS, NOUNS, ADJECTIVES, PARAMETERS = (text.split() for text in (_VERBS, _NOUNS
 PHRASES = [" ".join(phrase.split()) for phrase in _PHRASES.split("|")]
 
 
-def labelled() -> tuple[Index, list[dict[str, Any]]]:
-    """The labelled tools as an index, and the queries."""
+def labelled(fresh: bool = True) -> tuple[Index, list[dict[str, Any]]]:
+    """The labelled tools as an index, and the queries; those of the fresh half only if it may be looked at."""
     rows = json.loads((DATA / "search_tools.json").read_text("utf-8"))
     tools: dict[str, list[Tool]] = {}
     for row in rows:
         tools.setdefault(row["server"], []).append(Tool(row["server"], row["wire"]["name"], row["wire"], "unknown"))
     index = Index({server: segment(theirs) for server, theirs in tools.items()})
-    files = ("search_queries.json", "search_fresh.json")
+    files = ("search_queries.json", *(["search_fresh.json"] if fresh else []))
     return index, [query for name in files for query in json.loads((DATA / name).read_text("utf-8"))]
 
 
@@ -212,10 +212,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results" / "search.json")
+    parser.add_argument("--no-fresh", action="store_true", help="leave out the fresh half, while ranking is being tuned")
     wanted = parser.parse_args()
-    index, queries = labelled()
+    index, queries = labelled(fresh=not wanted.no_fresh)
+    halves = ("tune", "held_out") if wanted.no_fresh else ("tune", "held_out", "fresh")
     results = {
-        "quality": {half: quality(index, queries, half) for half in ("tune", "held_out", "fresh")},
+        "quality": {half: quality(index, queries, half) for half in halves},
         "speed": speed(max(wanted.rounds, 1)),
     }
     wanted.out.parent.mkdir(parents=True, exist_ok=True)
