@@ -85,6 +85,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     load_or_create_key(data_dir)
     new_id = IdMaker(os.urandom)
 
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
     async with _opened(data_dir) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
@@ -122,10 +123,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await tasks.start(attachments.run)
         async with sessions.run():
             tasks.start_soon(web.serve, [listener])
-            with place.announced(data_dir, url, place.socket_path(data_dir)):
+            # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+            with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
                 _settle_memory()
                 _greet(settings, url)
-                await _until_told(gateway, attachments, pulse, idle_exit)
+                await _until_told(told, gateway, attachments, pulse, idle_exit)
                 await _drain(gateway, settings.shutdown_timeout)
             web.should_exit = True
         tasks.cancel_scope.cancel()
@@ -276,10 +278,11 @@ def _settle_memory() -> None:
 
 def _greet(settings: Settings, url: str) -> None:
     mode = "strict" if settings.intent_declaration.strict_server_validation else "permissive"
+    token = ' --header "Authorization: Bearer $MCPPROXY_MCP_TOKEN"' if settings.mcp_token else ""
     print(
         f"mcpproxy {__version__} is ready: {mode}, {len(settings.servers)} servers configured\n"
         f"  MCP endpoint  {url}/mcp\n"
-        f"  for example   claude mcp add --transport http mcpproxy {url}/mcp\n"
+        f"  for example   claude mcp add --transport http mcpproxy {url}/mcp{token}\n"
         f"  data          {settings.data_dir}\n"
         f"  admin key     mcpproxy key show",
         file=sys.stderr,
@@ -287,7 +290,9 @@ def _greet(settings: Settings, url: str) -> None:
     )
 
 
-async def _until_told(gateway: Gateway, attached: Attachments, pulse: Pulse, idle_exit: float | None) -> None:
+async def _until_told(
+    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: Attachments, pulse: Pulse, idle_exit: float | None
+) -> None:
     """Until a signal, or until nobody has needed us for a while."""
     async with anyio.create_task_group() as tasks:
 
@@ -302,10 +307,9 @@ async def _until_told(gateway: Gateway, attached: Attachments, pulse: Pulse, idl
 
         if idle_exit is not None:
             tasks.start_soon(idle, idle_exit)
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for number in signals:
-                log.info("%s, draining", signal.Signals(number).name)
-                tasks.cancel_scope.cancel()
+        async for number in told:
+            log.info("%s, draining", number.name)
+            tasks.cancel_scope.cancel()
 
 
 async def _drain(gateway: Gateway, timeout: float) -> None:
