@@ -24,8 +24,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
+from mcpproxy_py.core import record
 from mcpproxy_py.core.ids import IdMaker
-from mcpproxy_py.core.values import Policy
+from mcpproxy_py.core.values import Caller, Client, Policy
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
 from mcpproxy_py.serve import place
@@ -43,6 +44,8 @@ from mcpproxy_py.settings import (
     ensure_data_dir,
     load,
     load_or_create_key,
+    loosened,
+    needs_restart,
     rotate_key,
     shown,
 )
@@ -50,6 +53,7 @@ from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store, open_store
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
+from mcpproxy_py.watch import watch
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +96,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         upstreams = Supervisor(
             log_dir=data_dir / "logs", known=_Listings(store), max_result_bytes=settings.limits.max_result_bytes
         )
-        current = Current(loaded, upstreams, frozen=bool(await store.switch(FROZEN)))
+        current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
         gateway = Gateway(upstreams, store, _limits(settings), new_id)
         admin = Admin(
             upstreams,
@@ -101,7 +105,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             reload=current.reload,
             rotate_key=lambda: rotate_key(data_dir),
             shown_config=lambda: shown(current.settings),
-            status=lambda: _status(current.settings, gateway, store, url, started),
+            status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
         )
         gate = Gate(gateway, current.face)
@@ -121,6 +125,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
         await tasks.start(upstreams.run, upstream_specs(settings))
         await tasks.start(attachments.run)
+        tasks.start_soon(watch, loaded.path, current.reload_noticed)
         async with sessions.run():
             tasks.start_soon(web.serve, [listener])
             # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
@@ -136,9 +141,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 class Current:
     """The settings in force. A reload is a new value, applied as a whole or not at all."""
 
-    def __init__(self, loaded: Loaded, upstreams: Supervisor, *, frozen: bool) -> None:
+    def __init__(self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, *, frozen: bool) -> None:
         self._loaded = loaded
         self._upstreams = upstreams
+        self._store = store
+        self._new_id = new_id
+        self.error: str | None = None
+        """What is wrong with the file as it is now, while the configuration before it stays in force."""
         upstreams.set_policy(_policy(loaded.settings, frozen=frozen))
 
     @property
@@ -154,13 +163,42 @@ class Current:
             private=settings.mcp_token is not None,
         )
 
-    async def reload(self) -> None:
-        """Read the file again, and apply what may change while running: the servers and the policy."""
+    async def reload(self, *, noticed: bool = False) -> None:
+        """Read the file again, and apply what may change while running: the servers and the policy.
+
+        What the change loosens is on record before it takes hold, and so is every change that was `noticed`
+        rather than asked for. Raises `GatewayError` for a file that is wrong, and changes nothing then.
+        """
         fresh = await anyio.to_thread.run_sync(self._read_again)
+        self.error = None
+        if fresh.settings == self.settings:
+            return
+        loosens, waits = loosened(self.settings, fresh.settings), needs_restart(self.settings, fresh.settings)
+        if noticed or loosens:
+            await self._record({"loosens": loosens, "after_restart": waits})
+        for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
+            log.warning("configuration: %s", sentence)
         self._loaded = replace(self._loaded, settings=fresh.settings)
         frozen = self._upstreams.snapshot.policy.frozen
         self._upstreams.set_policy(_policy(fresh.settings, frozen=frozen))
         await self._upstreams.apply(upstream_specs(fresh.settings))
+
+    async def reload_noticed(self) -> None:
+        """The file was edited by hand. A bad edit is reported, and what was in force stays."""
+        try:
+            if not self._loaded.path.exists():
+                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
+            await self.reload(noticed=True)
+        except (GatewayError, StoreUnavailable) as error:
+            self.error = str(error)
+            log.error("the configuration stays as it was: %s", error)
+
+    async def _record(self, details: dict[str, Any]) -> None:
+        now = time.time()
+        event_id, by = self._new_id(now), Caller("local", "internal", Client("mcpproxy", __version__))
+        asked = record.administrative(event_id, now, "change_config", None, by, details)
+        self._store.append(asked, record.finished(event_id, now, record.Outcome("success"), 0.0, 0))
+        await self._store.synced()
 
     def _read_again(self) -> Loaded:
         path = self._loaded.path
@@ -320,8 +358,8 @@ async def _drain(gateway: Gateway, timeout: float) -> None:
         log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
 
 
-def _status(settings: Settings, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
-    policy = gateway.snapshot.policy
+def _status(current: Current, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
+    settings, policy = current.settings, gateway.snapshot.policy
     return {
         "version": __version__,
         "pid": os.getpid(),
@@ -333,6 +371,7 @@ def _status(settings: Settings, gateway: Gateway, store: Store, url: str, starte
         "frozen": policy.frozen,
         "draining": gateway.draining,
         "uptime_seconds": round(time.time() - started, 1),
+        "config_error": current.error,
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.unrecorded,
         "asks": _by_tool(gateway.outcomes),

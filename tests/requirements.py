@@ -28,7 +28,6 @@ NOT_YET: dict[str, str] = {
     "UP-4": "issue 3: a changed list refreshes the snapshot; nothing goes on to clients yet",
     "UP-5": "issue 3: progress and cancellation pass; elicitation, sampling and roots do not",
     "UP-6": "issue 3: tools and results are relayed whole; the fidelity suite is still to come",
-    "UP-8": "issue 3: edits by command and REST apply at once; the file is not watched yet",
     "UP-9": "later: OAuth",
     "CAT-1": "issue 4", "CAT-2": "issue 4", "CAT-3": "issue 4", "CAT-4": "issue 4", "CAT-5": "issue 4",
     "CAT-6": "issue 4", "CAT-7": "issue 4", "CAT-8": "issue 4", "CAT-9": "issue 4", "GAP-1": "issue 4",
@@ -669,6 +668,15 @@ DONE: dict[str, tuple[str, ...]] = {
         "upstream/test_supervisor.py::test_a_full_server_queues_as_many_again_and_refuses_the_rest_at_once",
         "upstream/test_supervisor.py::test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give_up",
         "upstream/test_supervisor.py::test_a_place_that_does_not_become_free_in_time_is_a_refusal",
+    ),
+    "UP-8": (
+        "journeys/test_commands.py::test_an_edit_of_the_file_takes_effect_between_two_calls_and_a_bad_one_changes_nothing",
+        "settings/test_changes.py::test_whatever_a_change_permits_is_said",
+        "settings/test_changes.py::test_tightening_and_new_servers_are_no_loosening",
+        "settings/test_changes.py::test_what_cannot_change_while_running_is_named",
+        "upstream/test_supervisor.py::test_a_change_of_policy_takes_effect_without_a_new_connection",
+        "upstream/test_supervisor.py::test_only_what_changed_is_connected_again",
+        "upstream/test_supervisor.py::test_a_server_can_be_disabled_and_enabled_and_keeps_its_tools",
     ),
     "UP-10": (
         "core/test_classes.py::test_hints_are_classed_as_the_specification_says",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import SERVERS, Running, clean_environment, gateway, python_server
+from tests.support.gateway import SERVERS, Running, clean_environment, gateway, python_server, until
 from tests.support.wire import Wire
 
 
@@ -98,3 +98,32 @@ def test_activity_is_listed_shown_summed_up_and_exported(running: Running, tmp_p
     command(running, "activity", "export", "--format", "csv", "--out", str(out))
     assert row["id"] in out.read_text()
     assert command(running, "activity", "list", "--intent-type", "sideways", status=2) == ""
+
+
+@pytest.mark.proves("UP-8")
+def test_an_edit_of_the_file_takes_effect_between_two_calls_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+    config: dict[str, Any] = {"mcpServers": {"s": python_server("plain.py")}}
+    with gateway(tmp_path / "data", config) as own:
+        path, wire = own.data_dir / "mcp_config.json", Wire(own.mcp)
+        assert wire.read("s:hint_f_t")["structuredContent"]["code"] == "SERVER_MISMATCH"
+
+        path.write_text("{ broken")
+        until(lambda: own.get("/status")["config_error"], what="the report of a bad edit")
+        assert wire.read("s:hint_f_t")["structuredContent"]["code"] == "SERVER_MISMATCH"
+
+        config["intent_declaration"] = {"strict_server_validation": False}
+        config["mcpServers"]["s"]["tools"] = {"hint_n_n": "read"}
+        config["mcpServers"]["new"] = python_server("plain.py")
+        path.write_text(json.dumps(config))
+        own.wait_for("new", "s")
+        assert "mcpproxy/warning" in wire.read("s:hint_f_t")["_meta"]
+        assert own.get("/status")["config_error"] is None
+        row = own.activities(type="config_change", limit=1)[0]
+        assert row["tool"] == "change_config"
+        assert len(row["arguments"]["loosens"]) == 2
+        restarts = {server["name"]: server["restarts"] for server in own.get("/servers")["servers"]}
+        assert restarts["s"] == 0, "a server whose connection did not change was not touched"
+
+        del config["mcpServers"]["new"]
+        path.write_text(json.dumps(config))
+        until(lambda: {row["name"] for row in own.get("/servers")["servers"]} == {"s"}, what="its removal")
