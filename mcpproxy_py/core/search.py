@@ -8,7 +8,7 @@ up for the tools that are still in the running. The result is the same as that o
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -16,28 +16,30 @@ from math import log
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mcpproxy_py.core.segments import PEAK, Segment, segment
-from mcpproxy_py.core.synonyms import implied, senses, spelled_out
+from mcpproxy_py.core.segments import PEAK, Segment, count, counted, joined, owners, segment
+from mcpproxy_py.core.synonyms import implied, senses, spelled_out, topics
 from mcpproxy_py.core.values import Tool
-from mcpproxy_py.core.words import one_edit_away, tokens
+from mcpproxy_py.core.words import lookalikes, tokens
 
 __all__ = ["Accept", "Hit", "Index", "Ranking", "Segment", "segment"]
 
 Accept = Callable[[Tool], bool]
-Scores = dict[int, float]
-"""By the tool's number in the index."""
+Scores = dict[int, float]  # by the tool's number in the index
 
-SENSE_SHARE: Final = 0.7
+# What counts for a word that is meant, hinted at or misspelled, as a share of what it would count if it were there.
+SENSE_SHARE: Final = 0.8
 TOPIC_SHARE: Final = 0.3
 LOOKS_SHARE: Final = 0.5
-REST = 0.0
-FUZZY = True
-SHORTEST: Final = 6
-LONGEST: Final = 20
-LOOKALIKES: Final = 5
-PARTS: Final = 4_000
+# A sense that more than one in so many tools have says little, and costs most.
+COMMON: Final = 4
 QUERY_CHARS: Final = 1_000
 QUERY_TERMS: Final = 48
+# How many words an index remembers the tools of: a bound for what strangers' queries can make it hold.
+PARTS: Final = 512
+# Where the tools of a word are parted, as shares of the most that any gets for it.
+LAYERS: Final = (0.3, 0.6)
+# How far what is still to come must have sunk before looking for the cut, and again.
+DUE: Final = 0.5
 # Sums of the same floats in another order differ by less than this; a bound has to clear it to be believed.
 SLACK: Final = 1e-9
 
@@ -58,33 +60,39 @@ class Ranking:
     total: int = 0
 
 
+class Layer(NamedTuple):
+    """Tools that get about the same: the most any gets, how much less the next layer has, and what each gets."""
+
+    most: float
+    drop: float
+    impacts: dict[int, float]
+
+
 class Part(NamedTuple):
-    """A word of a query: what it is worth, what each tool gets for it, the greatest of that, and who gets any, a
-    byte for each."""
+    """A word of a query: what it is worth, what tools get for it, best first, and who gets any, a byte for each."""
 
     name: str
     worth: float
-    impacts: dict[int, float]
-    most: float
+    layers: tuple[Layer, ...]
     owners: int
 
 
 class Index:
     """The segments of all servers as one collection. An update gives a new index.
 
-    Postings are joined over the segments when a term is first asked for and kept as long as this index: a refresh
-    costs the next query some microseconds, and no index is ever built for words that nobody uses.
+    What tools get for a word is joined over the segments when it is first asked for, and kept: a refresh makes the
+    next query somewhat slower, and no index is ever built for words that nobody uses.
     """
 
-    __slots__ = ("_frequencies", "_parts", "_segments", "_sorted", "_tools")
+    __slots__ = ("_frequencies", "_parts", "_segments", "_tools", "_vocabulary")
 
     def __init__(self, segments: Mapping[str, Segment], *, frequencies: Mapping[str, int] | None = None) -> None:
         """`frequencies` is for `with_segment`, which knows how many tools contain each term already."""
         self._segments = MappingProxyType(dict(segments))
         self._tools = [tool for part in self._segments.values() for tool in part.tools]
-        self._frequencies = _counted(self._segments.values()) if frequencies is None else frequencies
+        self._frequencies = counted(self._segments.values()) if frequencies is None else frequencies
         self._parts: dict[tuple[str, ...], Part] = {}
-        self._sorted: list[str] | None = None
+        self._vocabulary: list[str] = []
 
     @property
     def segments(self) -> Mapping[str, Segment]:
@@ -95,10 +103,10 @@ class Index:
         others = {name: part for name, part in self._segments.items() if name != server}
         frequencies = dict(self._frequencies)
         if (old := self._segments.get(server)) is not None:
-            _count(frequencies, old, -1)
+            count(frequencies, old, -1)
         if segment is not None:
             others[server] = segment
-            _count(frequencies, segment, 1)
+            count(frequencies, segment, 1)
         return Index(others, frequencies=frequencies)
 
     def rank(self, query: str, limit: int, accept: Accept | None = None) -> Ranking:
@@ -107,13 +115,12 @@ class Index:
         Filtering comes before the cut, so a filter never leaves fewer hits than there are matches (FIND-2).
         """
         asked = self._asked(query)
-        terms = sorted((part for part in asked if part.impacts), key=lambda part: (-part.most, part.name))
-        accepted = None if accept is None else self._accepted(terms, accept)
-        total = _matches(terms) if accepted is None else len(accepted)
+        accepted = None if accept is None else self._accepted(asked, accept)
+        total = _matches(asked) if accepted is None else len(accepted)
         if not total or limit < 1:
             return Ranking((), total)
         best = PEAK * sum(part.worth for part in asked)
-        rows = [(score, self._tools[number]) for number, score in _best(terms, limit, accepted).items()]
+        rows = [(score, self._tools[number]) for number, score in _best(_layers(asked), limit, accepted).items()]
         rows.sort(key=lambda row: (-row[0], row[1].full_name))
         return Ranking(tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit]), total)
 
@@ -122,8 +129,10 @@ class Index:
         that is answered in half should not look answered in full."""
         words = tuple(islice(dict.fromkeys(spelled_out(tokens(query, QUERY_CHARS))), QUERY_TERMS))
         asked = [self._part((word,)) for word in words]
-        asked.extend(part for pair in pairwise(words) if (part := self._part(pair)).impacts)
-        if any(part.impacts for part in asked):  # a shape alone finds nothing
+        asked.extend(
+            self._part(pair) for pair in pairwise(words) if senses(*pair) or "".join(pair) in self._frequencies
+        )
+        if any(part.layers for part in asked):  # a shape alone finds nothing
             asked.extend(self._part((sense,)) for sense in implied(query[:QUERY_CHARS]))
         return asked
 
@@ -136,34 +145,35 @@ class Index:
         return found
 
     def _blended(self, words: tuple[str, ...]) -> Part:
-        """What a tool has of the word itself or, at a discount, of what means or looks like it; whatever counts most."""
+        """For each tool the word itself or, at a discount, what means or looks like it: whichever gives most."""
         impacts: dict[int, float] = {}
-        most = self._idf(words[0]) if len(words) == 1 and words[0][0] != "~" else 0.0
+        most = self._idf(words[0]) if len(words) == 1 else 0.0
         for term, share in self._meanings(words):
             worth = share * self._idf(term)
             most = max(most, worth)
-            for number, impact in _joined(term, self._segments.values()):
-                impacts[number] = max(impacts.get(number, 0.0), worth * impact) + (REST*min(impacts.get(number, 0.0), worth * impact))
-        return Part("_".join(words), most, impacts, max(impacts.values(), default=0.0), _owners(impacts, len(self._tools)))
+            for number, impact in joined(term, self._segments.values()):
+                impacts[number] = max(impacts.get(number, 0.0), worth * impact)
+        return Part("_".join(words), most, _layered(impacts), owners(impacts, len(self._tools)))
 
     def _meanings(self, words: tuple[str, ...]) -> list[tuple[str, float]]:
-        """The terms that some tool has and that say what these words say, and how much of it."""
-        means = [("".join(words), 1.0), *((sense, TOPIC_SHARE if sense[1]=="~" else SENSE_SHARE) for sense in senses(*words))]
-        known = [(term, share) for term, share in means if term in self._frequencies]
-        if known or len(means) > 1 or len(words) > 1:
-            return known
-        return [(term, LOOKS_SHARE) for term in self._lookalikes(words[0])]
+        """The terms that some tool has and that say what these words say, and how much of it. What is only about
+        the same trade, or only looks the same, is for words that nothing better is known for."""
+        means = [("".join(words), 1.0), *((sense, SENSE_SHARE) for sense in senses(*words))]
+        vaguer = [(topic, TOPIC_SHARE) for topic in topics(*words)]
+        if found := self._known(means) or self._known(vaguer):
+            return found
+        guessed = len(words) == 1 and len(means) == 1 and not vaguer
+        return [(term, LOOKS_SHARE) for term in self._lookalikes(words[0])] if guessed else []
+
+    def _known(self, terms: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Those that some tool has; a sense that most tools share tells them apart as little as a word left out."""
+        found = [(term, share) for term, share in terms if term in self._frequencies]
+        most = len(self._tools) / COMMON
+        return [row for row in found if row[1] == 1.0 or self._frequencies[row[0]] <= most] or found
 
     def _lookalikes(self, word: str) -> list[str]:
-        """Terms that a word nobody knows may be a slip of, or begin."""
-        if not FUZZY or not SHORTEST <= len(word) <= LONGEST or not word.isalpha():
-            return []
-        if slips := sorted(near for near in one_edit_away(word) if near in self._frequencies):
-            return slips
-        if self._sorted is None:
-            self._sorted = sorted(self._frequencies)
-        at = bisect_left(self._sorted, word)
-        return [term for term in self._sorted[at : at + LOOKALIKES] if term.startswith(word)]
+        self._vocabulary = self._vocabulary or sorted(self._frequencies)
+        return lookalikes(word, self._frequencies, self._vocabulary)
 
     def _idf(self, term: str) -> float:
         frequency = self._frequencies.get(term, 0)
@@ -171,81 +181,69 @@ class Index:
 
     def _accepted(self, parts: list[Part], accept: Accept) -> Scores:
         """The matching tools that the filter lets through, none of them scored yet."""
-        matched = set[int]().union(*(part.impacts for part in parts))
+        matched = set[int]().union(*(layer.impacts for part in parts for layer in part.layers))
         return {number: 0.0 for number in matched if accept(self._tools[number])}
 
 
-def _counted(segments: Iterable[Segment]) -> dict[str, int]:
-    frequencies: dict[str, int] = {}
-    for part in segments:
-        _count(frequencies, part, 1)
-    return frequencies
+def _layered(impacts: Mapping[int, float]) -> tuple[Layer, ...]:
+    """Cut where what tools get falls below a share of the most, so that the many that get little can be left out."""
+    most = max(impacts.values(), default=0.0)
+    parts: list[dict[int, float]] = [{} for _ in range(len(LAYERS) + 1)]
+    bounds = [most * share for share in LAYERS]
+    for number, impact in impacts.items():
+        parts[bisect_left(bounds, impact)][number] = impact
+    filled = [part for part in reversed(parts) if part]
+    tops = [max(part.values()) for part in filled] + [0.0]
+    return tuple(Layer(top, top - below, part) for part, (top, below) in zip(filled, pairwise(tops), strict=True))
 
 
-def _count(frequencies: dict[str, int], part: Segment, sign: int) -> None:
-    for term, impacts in part.impacts.items():
-        count = frequencies.get(term, 0) + sign * len(impacts)
-        if count:
-            frequencies[term] = count
-        else:
-            del frequencies[term]
+def _layers(parts: Iterable[Part]) -> list[Layer]:
+    """Those that can add most first; the order depends on nothing but the tools and the query."""
+    rows = [(-layer.most, part.name, layer) for part in parts for layer in part.layers]
+    return [row[2] for row in sorted(rows, key=lambda row: row[:2])]
 
 
-def _joined(term: str, segments: Iterable[Segment]) -> Iterator[tuple[int, float]]:
-    first = 0
-    for part in segments:
-        if theirs := part.impacts.get(term):
-            for number, impact in theirs.items():
-                yield first + number, impact
-        first += len(part.tools)
+def _matches(parts: Iterable[Part]) -> int:
+    """How many tools have any of the parts."""
+    matched = 0
+    for part in parts:
+        matched |= part.owners
+    return matched.bit_count()
 
 
-def _owners(impacts: Iterable[int], size: int) -> int:
-    owners = bytearray(size)
-    for number in impacts:
-        owners[number] = 1
-    return int.from_bytes(owners, "little")
-
-
-def _matches(terms: list[Part]) -> int:
-    """How many tools have any of the terms."""
-    owners = 0
-    for term in terms:
-        owners |= term.owners
-    return owners.bit_count()
-
-
-def _best(terms: list[Part], limit: int, accepted: Scores | None) -> Scores:
+def _best(layers: list[Layer], limit: int, accepted: Scores | None) -> Scores:
     """The scores of the best `limit` tools, and of all that tie with the last of them.
 
-    `ahead` is the most that the terms still to come can add. When it is less than what the cut takes already, no
-    tool that has none of the terms so far can make it any more, and of the others only those that it can lift.
+    `ahead` is the most that layers still to come can add. When the cut takes more already, no tool without any of
+    the layers so far can make it any more, and of the others only those that it can lift.
     """
     scores: Scores = {}
     running = accepted
-    ahead = sum(term.most for term in terms)
-    for term in terms:
-        _visit(term, scores, running)
-        ahead -= term.most
-        if ahead < max(scores.values(), default=0.0) and (least := _cut(scores, limit)) > ahead + SLACK:
-            running = scores = _above(scores, least - ahead - SLACK)
+    ahead = sum(layer.drop for layer in layers)
+    due = ahead * DUE
+    for layer in layers:
+        _visit(layer.impacts, scores, running)
+        ahead -= layer.drop
+        if ahead < due:
+            due = ahead * DUE
+            if (least := _cut(scores, limit)) > ahead + SLACK:
+                lowest = least - ahead - SLACK
+                running = scores = {number: score for number, score in scores.items() if score >= lowest}
     return scores
 
 
-def _visit(term: Part, scores: Scores, running: Scores | None) -> None:
-    """Add the term to the score of every tool that has it and is in the running. The hot loop."""
-    impacts = term.impacts
+def _visit(impacts: Mapping[int, float], scores: Scores, running: Scores | None) -> None:
+    """Add what each tool gets to its score if it is in the running. The hot loop."""
     if running is not None:
         impacts = {number: impacts[number] for number in impacts.keys() & running.keys()}
+    elif not scores:
+        return scores.update(impacts)
+    get = scores.get
     for number, impact in impacts.items():
-        scores[number] = scores.get(number, 0.0) + impact
+        scores[number] = get(number, 0.0) + impact
 
 
 def _cut(scores: Scores, limit: int) -> float:
     """The score of the last tool that makes the cut so far; zero while there is room."""
     best = nlargest(limit, scores.values())
     return best[-1] if len(best) == limit else 0.0
-
-
-def _above(scores: Scores, least: float) -> Scores:
-    return {number: score for number, score in scores.items() if score >= least}

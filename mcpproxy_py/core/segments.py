@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
-from mcpproxy_py.core.synonyms import senses, spelled_out
+from mcpproxy_py.core.synonyms import senses, spelled_out, topics
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.core.words import tokens
 
@@ -30,10 +30,10 @@ class FieldRule(NamedTuple):
 
 NAME: Final = FieldRule(3.0, 0.5, 3)
 TITLE: Final = FieldRule(1.5, 0.3, 3)
-DESCRIPTION: Final = FieldRule(1.0, 0.6, 15)
+DESCRIPTION: Final = FieldRule(1.3, 0.6, 15)
 PARAMETERS: Final = FieldRule(0.35, 0.6, 5)
 SERVER: Final = FieldRule(1.0, 0.0, 1)
-K1: Final = 1.5
+K1: Final = 1.2
 PEAK: Final = K1 + 1
 
 # What is read of a tool at most. A server that writes more is indexed by its beginning and hurts nobody.
@@ -68,12 +68,20 @@ def _frequencies(tool: Tool) -> dict[str, float]:
     for rule, words in _fields(tool):
         scale = rule.weight / (1 - rule.b + rule.b * len(words) / rule.typical)
         for word, count in Counter(words).items():
-            for term in (word, *senses(word)):
-                found[term] = found.get(term, 0.0) + count * scale
+            _add(found, (word, *_meant(rule, word)), count * scale)
         for pair in pairwise(words):
-            for sense in senses(*pair):
-                found[sense] = found.get(sense, 0.0) + scale
+            _add(found, _meant(rule, *pair), scale)
     return found
+
+
+def _meant(rule: FieldRule, *words: str) -> tuple[str, ...]:
+    """What words stand for besides themselves. A parameter's name is too weak a sign to be taken for its synonyms."""
+    return () if rule is PARAMETERS else (*senses(*words), *topics(*words))
+
+
+def _add(found: dict[str, float], terms: Iterable[str], frequency: float) -> None:
+    for term in terms:
+        found[term] = found.get(term, 0.0) + frequency
 
 
 def _fields(tool: Tool) -> Iterator[tuple[FieldRule, list[str]]]:
@@ -92,3 +100,35 @@ def _parameters(tool: Tool) -> Iterable[object]:
     schema = tool.wire.get("inputSchema")
     properties = cast("Mapping[str, Any]", schema).get("properties") if isinstance(schema, Mapping) else None
     return islice(cast("Mapping[object, Any]", properties), PARAMETER_NAMES) if isinstance(properties, Mapping) else ()
+
+
+def counted(segments: Iterable[Segment]) -> dict[str, int]:
+    frequencies: dict[str, int] = {}
+    for part in segments:
+        count(frequencies, part, 1)
+    return frequencies
+
+
+def count(frequencies: dict[str, int], part: Segment, sign: int) -> None:
+    for term, impacts in part.impacts.items():
+        count = frequencies.get(term, 0) + sign * len(impacts)
+        if count:
+            frequencies[term] = count
+        else:
+            del frequencies[term]
+
+
+def joined(term: str, segments: Iterable[Segment]) -> Iterator[tuple[int, float]]:
+    first = 0
+    for part in segments:
+        if theirs := part.impacts.get(term):
+            for number, impact in theirs.items():
+                yield first + number, impact
+        first += len(part.tools)
+
+
+def owners(impacts: Iterable[int], size: int) -> int:
+    owners = bytearray(size)
+    for number in impacts:
+        owners[number] = 1
+    return int.from_bytes(owners, "little")

@@ -211,7 +211,7 @@ _SYNONYMS: Final[Mapping[str, str]] = {
     "~when": "date time day today tomorrow yesterday tonight morning afternoon evening noon week weekend month monday "
     "tuesday wednesday thursday friday saturday sunday hour deadline due calendar event",
     "~somewhere": "city country town village street airport station location place address london paris berlin tokyo "
-    "york madrid rome vienna sydney amsterdam singapore mumbai delhi beijing chicago boston seattle california texas "
+    "york madrid rome vienna sydney amsterdam singapore mumbai delhi beijing chicago boston seattle "
     "europe germany france spain italy japan china india brazil canada australia",
     "~anyone": "person user member someone somebody anyone anybody everyone everybody nobody boss manager colleague "
     "coworker teammate assignee",
@@ -220,34 +220,36 @@ _SYNONYMS: Final[Mapping[str, str]] = {
 
 # Read as: who says this speaks of that trade. Worth less than a synonym.
 _TOPICS: Final[Mapping[str, str]] = {
-    "~~code": "git github gitlab bitbucket repository branch commit pull merge fork rebase diff staged checkout tag code "
-    "codebase squash cherry_pick",
-    "~~files": "file folder directory filesystem path disk readme subfolder desktop downloads document",
-    "~~mail": "gmail outlook mail email inbox imap smtp recipient sender newsletter unread spam draft attachment label "
-    "subject reply forward thread",
-    "~~calendar": "calendar event meeting appointment availability busy invite attendee schedule reschedule agenda "
-    "monday tuesday wednesday thursday friday lunch dinner afternoon morning tomorrow",
-    "~~chat": "slack discord teams telegram whatsapp channel message chat dm thread emoji reaction post",
-    "~~tickets": "jira linear asana trello ticket issue sprint backlog bug epic story board kanban",
-    "~~database": "database sql postgres mysql sqlite mongodb table row column query schema index select join record",
-    "~~cluster": "kubernetes kubectl pod deployment namespace cluster node replica helm container docker image crash "
-    "restart rollout",
-    "~~cloud": "aws azure gcp ec2 s3 lambda instance vm bucket region server cloudflare dns",
-    "~~builds": "ci pipeline workflow build job action runner artifact test deploy jenkins",
-    "~~wiki": "notion confluence wiki page document doc workspace knowledge article",
-    "~~sheets": "spreadsheet sheet excel cell row column formula workbook csv tab",
-    "~~sales": "crm hubspot salesforce contact lead deal company pipeline opportunity customer prospect",
-    "~~money": "stripe paypal payment invoice charge refund customer subscription card billing price payout money paid",
-    "~~shop": "shopify shop store order product inventory cart discount shipping customer sku",
-    "~~watching": "grafana datadog prometheus sentry metric alert dashboard incident monitor log trace error latency "
-    "exception cpu outage crash",
-    "~~browser": "browser playwright puppeteer page click button form tab screenshot navigate login website",
-    "~~web": "web search google internet url website fetch scrape crawl news online",
-    "~~maps": "map maps place direction route distance address geocode drive walk nearby restaurant",
-    "~~weather": "weather forecast temperature rain snow storm sunny wind umbrella",
-    "~~memory": "memory remember knowledge entity relation observation recall forget note fact prefer",
-    "~~media": "spotify youtube song music playlist video track album play transcript",
-    "~~secrets": "vault secret password credential token key login",
+    "~about_code": "git github gitlab bitbucket repository branch commit pull merge fork rebase diff staged "
+    "checkout tag code codebase squash cherry_pick",
+    "~about_files": "file folder directory filesystem path disk readme subfolder desktop downloads document",
+    "~about_mail": "gmail outlook mail email inbox imap smtp recipient sender newsletter unread spam draft "
+    "attachment label subject reply forward thread",
+    "~about_calendar": "calendar event meeting appointment availability busy invite attendee schedule reschedule "
+    "agenda monday tuesday wednesday thursday friday lunch dinner afternoon morning tomorrow",
+    "~about_chat": "slack discord teams telegram whatsapp channel message chat dm thread emoji reaction post",
+    "~about_tickets": "jira linear asana trello ticket issue sprint backlog bug epic story board kanban",
+    "~about_database": "database sql postgres mysql sqlite mongodb table row column query schema index select join "
+    "record",
+    "~about_cluster": "kubernetes kubectl pod deployment namespace cluster node replica helm container docker image "
+    "crash restart rollout",
+    "~about_cloud": "aws azure gcp ec2 s3 lambda instance vm bucket region server cloudflare dns",
+    "~about_builds": "ci pipeline workflow build job action runner artifact test deploy jenkins",
+    "~about_wiki": "notion confluence wiki page document doc workspace knowledge article",
+    "~about_sheets": "spreadsheet sheet excel cell row column formula workbook csv tab",
+    "~about_sales": "crm hubspot salesforce contact lead deal company pipeline opportunity customer prospect",
+    "~about_money": "stripe paypal payment invoice charge refund customer subscription card billing price payout "
+    "money paid",
+    "~about_shop": "shopify shop store order product inventory cart discount shipping customer sku",
+    "~about_watching": "grafana datadog prometheus sentry metric alert dashboard incident monitor log trace error "
+    "latency exception cpu outage crash",
+    "~about_browser": "browser playwright puppeteer page click button form tab screenshot navigate login website",
+    "~about_web": "web search google internet url website fetch scrape crawl news online",
+    "~about_maps": "map maps place direction route distance address geocode drive walk nearby restaurant",
+    "~about_weather": "weather forecast temperature rain snow storm sunny wind umbrella",
+    "~about_memory": "memory remember knowledge entity relation observation recall forget note fact",
+    "~about_media": "spotify youtube song music playlist video track album play transcript",
+    "~about_secrets": "vault secret password credential token key login",
 }
 
 _SHORT_FORMS: Final[Mapping[str, str]] = {
@@ -258,17 +260,18 @@ _SHORT_FORMS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def _by_words() -> dict[tuple[str, ...], tuple[str, ...]]:
+def _by_words(groups: Mapping[str, str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The senses of a word, or of two words that follow each other."""
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for sense, words in (*_SYNONYMS.items(), *_TOPICS.items()):
+    for sense, words in groups.items():
         for word in words.split():
             key = tuple(map(stem, word.split("_")))
             found[key] = tuple(dict.fromkeys((*found.get(key, ()), sense)))
     return found
 
 
-_SENSES: Final = _by_words()
+_SENSES: Final = _by_words(_SYNONYMS)
+_SUBJECTS: Final = _by_words(_TOPICS)
 _LONG_FORMS: Final = {stem(short): tuple(map(stem, whole.split())) for short, whole in _SHORT_FORMS.items()}
 
 
@@ -276,6 +279,11 @@ def senses(*words: str) -> tuple[str, ...]:
     """What else this stem says, or two in a row: names of senses, which no text can contain as they start with a
     tilde."""
     return _SENSES.get(words, ())
+
+
+def topics(*words: str) -> tuple[str, ...]:
+    """The trades that somebody who says this stem, or these two, speaks of; named like senses."""
+    return _SUBJECTS.get(words, ())
 
 
 def spelled_out(words: list[str]) -> list[str]:
@@ -290,23 +298,25 @@ _FILE_NAME: Final = re.compile(
     r"\w\.(md|txt|json|ya?ml|toml|ini|csv|pdf|png|jpe?g|gif|svg|py|js|ts|html|css|xml|log|docx?|xlsx?|zip)\b",
     re.IGNORECASE,
 )
-_LINK: Final = re.compile(r"\bhttps?://|\bwww\.|\w\.(com|org|net|io|dev)\b", re.IGNORECASE)
+_LINK: Final = re.compile(r"\bhttps?://\S+\.|\bwww\.|\w\.(com|org|net|io|dev)\b", re.IGNORECASE)
 _MAIL_ADDRESS: Final = re.compile(r"\w@\w")
 _CHANNEL: Final = re.compile(r"(?<!\S)#[a-z]")
 _TICKET: Final = re.compile(r"(?<!\S)#[0-9]|\b[A-Z]{2,8}-[0-9]{1,6}\b")
 _MONEY: Final = re.compile(r"[$€£¥] ?[0-9]|\b[0-9]+ ?(usd|eur|gbp|dollars?|euros?|bucks)\b", re.IGNORECASE)
 _CLOCK: Final = re.compile(r"\b[0-9]{1,2}(:[0-9]{2}|(:[0-9]{2})? ?[ap]m)\b", re.IGNORECASE)
-_STATEMENT: Final = re.compile(r"\b(select\s.+\sfrom|insert\s+into|(create|alter|drop)\s+table)\b", re.IGNORECASE)
+_SIGN: Final = re.compile(r"[0-9.@#$€£¥]")
 
 
 def implied(query: str) -> tuple[str, ...]:
     """What a query asks for without a verb or noun that says so: a question ("what channels are there") wants to
-    be shown something, and a file name is about a file."""
-    return tuple(term for shape, term in _SHAPES if shape(query))
+    be shown something, a file name is about a file, and "3pm" about a time."""
+    asked = ("~show",) if _QUESTION.match(query) else ()
+    if not _SIGN.search(query):  # none of the shapes is without one, and most queries are
+        return asked
+    return asked + tuple(term for shape, term in _SHAPES if shape.search(query))
 
 
 _SHAPES: Final = (
-    (_QUESTION.match, "~show"), (_FILE_NAME.search, stem("file")), (_LINK.search, "~website"),
-    (_MAIL_ADDRESS.search, "~mail"), (_CHANNEL.search, "~channel"), (_TICKET.search, "~ticket"),
-    (_MONEY.search, "~payment"), (_CLOCK.search, "~when"), (_STATEMENT.search, "~query"),
+    (_FILE_NAME, stem("file")), (_LINK, "~website"), (_MAIL_ADDRESS, "~mail"), (_CHANNEL, "~channel"),
+    (_TICKET, "~ticket"), (_MONEY, "~payment"), (_CLOCK, "~when"),
 )  # fmt: skip

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Sequence
 from difflib import SequenceMatcher
 from heapq import nsmallest
 from itertools import islice, pairwise
@@ -78,6 +79,20 @@ def _pieces(word: str) -> list[str]:
 
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
+# Shorter words have too many others one letter away to be taken for misspelled.
+_MISSPELLED: Final = range(6, 21)
+_BEGUN: Final = 5
+
+
+def lookalikes(word: str, known: Container[str], ordered: Sequence[str]) -> list[str]:
+    """What of the known words, given in order too, a word that is none of them may be a slip of, or begin."""
+    if len(word) not in _MISSPELLED or not word.isalpha():
+        return []
+    at = bisect_left(ordered, word)
+    slips = sorted(near for near in one_edit_away(word) if near in known)
+    return slips or [longer for longer in ordered[at : at + _BEGUN] if longer.startswith(word)]
 
 
 def one_edit_away(word: str) -> set[str]:

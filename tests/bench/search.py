@@ -212,7 +212,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=ROOT / "bench-results" / "search.json")
-    parser.add_argument("--no-fresh", action="store_true", help="leave out the fresh half, while ranking is being tuned")
+    parser.add_argument(
+        "--no-fresh", action="store_true", help="leave out the fresh half, while ranking is being tuned"
+    )
     wanted = parser.parse_args()
     index, queries = labelled(fresh=not wanted.no_fresh)
     halves = ("tune", "held_out") if wanted.no_fresh else ("tune", "held_out", "fresh")

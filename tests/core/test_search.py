@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.search import PARTS, Index, segment
 from mcpproxy_py.core.values import Tool
 
 EVERYTHING = 1_000_000
@@ -224,3 +224,38 @@ keys = st.sampled_from(["title", "description", "inputSchema", "annotations", "n
 def test_no_listing_and_no_query_can_break_the_index(wire: Mapping[str, Any], query: str) -> None:
     ranking = index(Tool("s", "x", wire, "unknown")).rank(query, 5)
     assert ranking.total == len(ranking.hits) <= 1
+
+
+def test_synonyms_and_phrases_find_what_shares_no_word_with_them() -> None:
+    found = index(tool("create_refund"), tool("list_pods"), tool("reset_changes"), *OTHERS)
+    assert names(found, "give them their money back")[0] == "s:create_refund"
+    assert names(found, "which containers are there")[0] == "s:list_pods"
+    assert names(found, "undo it")[0] == "s:reset_changes"
+
+
+def test_the_very_word_outweighs_any_number_of_its_synonyms() -> None:
+    found = index(tool("erase_note", "Remove, drop, purge, discard or wipe a note"), tool("delete_note"), *OTHERS)
+    assert names(found, "delete note")[0] == "s:delete_note"
+
+
+def test_a_misspelled_or_unfinished_word_still_finds_its_tool_and_counts_less() -> None:
+    found = index(tool("list_wallpapers"), *OTHERS)
+    assert names(found, "walpapers") == names(found, "wallpa") == ["s:list_wallpapers"]
+    assert found.rank("walpapers", 5).hits[0].score < found.rank("wallpapers", 5).hits[0].score
+
+
+def test_two_words_find_the_name_that_writes_them_as_one() -> None:
+    assert names(index(tool("set_wallpaper"), *OTHERS), "wall paper") == ["s:set_wallpaper"]
+
+
+def test_a_word_of_the_same_trade_finds_something_when_nothing_better_is_known() -> None:
+    assert names(index(tool("list_commits"), *OTHERS), "rebase") == ["s:list_commits"]
+
+
+def test_an_index_does_not_remember_every_word_it_was_ever_asked() -> None:
+    found = index(tool("read_note"), *OTHERS)
+    before = found.rank("read note", 5)
+    for number in range(200):
+        found.rank(" ".join(f"florble{number}x{part}" for part in range(40)), 5)
+    assert len(found._parts) <= PARTS
+    assert found.rank("read note", 5) == before

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.stems import stem
-from mcpproxy_py.core.synonyms import implied, senses, spelled_out
-from mcpproxy_py.core.words import LONGEST_WORD, nearest, tokens
+from mcpproxy_py.core.synonyms import implied, senses, spelled_out, topics
+from mcpproxy_py.core.words import LONGEST_WORD, lookalikes, nearest, tokens
 
 FAMILIES = """create creates creating created creation|delete deleting deletion|configure configuration configuring
 |notify notification notifications|translate translation translating|deploy deployment deploying|pay paid payment
@@ -89,7 +89,26 @@ def test_short_forms_are_written_out() -> None:
 def test_the_shape_of_a_query_implies_what_its_words_leave_out() -> None:
     assert implied("what channels are there") == ("~show",)
     assert implied("save as notes.md") == (stem("file"),)
-    assert implied("whatever, at example.com") == ()
+    assert implied("look at https://example.com/page") == implied("look at example.com") == ("~website",)
+    assert implied("charge $20 at 3pm") == ("~payment", "~when")
+    assert implied("tell ann@example about #general") == ("~mail", "~channel")
+    assert implied("close #12") == implied("close ABC-12") == ("~ticket",)
+    assert implied("whatever, at noon, 7 of them.") == ()
+
+
+def test_two_words_in_a_row_may_have_a_sense_of_their_own() -> None:
+    assert set(senses(stem("money"), stem("back"))) & set(senses(stem("refund")))
+    assert senses("florble", "wug") == ()
+    assert set(topics("kubectl")) & set(topics("helm"))
+    assert topics("florble") == ()
+
+
+def test_what_looks_like_an_unknown_word_is_a_slip_of_it_or_begins_with_it() -> None:
+    known = ["repository", "report", "repositoryless", "wall"]
+    assert lookalikes("repositry", known, sorted(known)) == ["repository"]
+    assert lookalikes("reposi", known, sorted(known)) == ["repository", "repositoryless"]
+    assert lookalikes("wal", known, sorted(known)) == []
+    assert lookalikes("x" * 500, known, sorted(known)) == []
 
 
 @pytest.mark.parametrize(
