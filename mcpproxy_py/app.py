@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -299,7 +300,7 @@ def _attached(wish: Wish, session: str, gate: Gate) -> Server[Any]:
 
 @contextlib.asynccontextmanager
 async def _opened(data_dir: Path) -> AsyncIterator[Store]:
-    store = await anyio.to_thread.run_sync(open_store, data_dir)
+    store = await anyio.to_thread.run_sync(partial(open_store, data_dir, apart=True))
     try:
         yield store
     finally:

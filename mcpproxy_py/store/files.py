@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,23 +53,57 @@ def private_file(path: Path, flags: int = 0) -> int:
 
 class FolderLock:
     """Held by the one gateway that uses a data directory. The kernel lets go of it when that process ends,
-    however it ends, so there is no stale lock to clean up."""
+    however it ends, so there is no stale lock to clean up.
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = private_file(path)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._descriptor)
-            raise StoreUnavailable(
-                f"another mcpproxy (pid {holder}) uses {path.parent}. "
-                "Stop it, attach to it, or choose another --data-dir."
-            ) from None
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+    A process that inherits `descriptor` holds the lock too. It outlives a killed gateway by moments, so a lock
+    whose gateway is gone is waited for, and one whose gateway lives is not.
+    """
+
+    def __init__(self, path: Path, patience: float = 5.0) -> None:
+        self.descriptor = private_file(path)
+        give_up = time.monotonic() + patience
+        while not _taken(self.descriptor):
+            holder = _named_in(self.descriptor)
+            if _lives(holder) or time.monotonic() > give_up:
+                self.release()
+                raise StoreUnavailable(
+                    f"another mcpproxy (pid {holder or 'unknown'}) uses {path.parent}. "
+                    "Stop it, attach to it, or choose another --data-dir."
+                )
+            time.sleep(0.02)
+        disown(self.descriptor)
+        os.pwrite(self.descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Not by unlocking: that would take the lock from those who inherited it as well."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def disown(descriptor: int) -> None:
+    """The lock is still held, but no longer by the gateway it names; who finds it so may wait."""
+    os.ftruncate(descriptor, 0)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _named_in(descriptor: int) -> int:
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return pid > 0

@@ -16,12 +16,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.activity import Filters, Page, Reader
+from mcpproxy_py.store.apart import DATABASE, JOURNAL
 from mcpproxy_py.store.database import READERS, Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
+from mcpproxy_py.store.follower import Follower
 from mcpproxy_py.store.journal import Journal
 from mcpproxy_py.store.ledger import read_place
 from mcpproxy_py.store.migrate import migrate
+from mcpproxy_py.store.remote import Remote
 from mcpproxy_py.store.shelf import Shelf
 from mcpproxy_py.store.tables import activity
 from mcpproxy_py.store.writer import Writer
@@ -29,8 +32,6 @@ from mcpproxy_py.store.writer import Writer
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-DATABASE = "activity.db"
-JOURNAL = "journal"
 LOCK = "store.lock"
 GATEWAY_DIED = {
     "code": "INTERRUPTED",
@@ -39,9 +40,10 @@ GATEWAY_DIED = {
 CLOSE_TIMEOUT = 5.0
 
 
-def open_store(data_dir: Path) -> Store:
+def open_store(data_dir: Path, *, apart: bool = False) -> Store:
     """Blocks while what an earlier life left in the journal goes into the database. Calls that life had not
-    finished are `interrupted` afterwards.
+    finished are `interrupted` afterwards. With `apart`, a process of its own goes on with that from then on, which
+    is what a gateway wants; a thread is enough for everybody else.
 
     Raises `StoreUnavailable` when another gateway uses this directory, when it cannot be written, or when its
     database is from a newer version.
@@ -61,8 +63,9 @@ def open_store(data_dir: Path) -> Store:
         _interrupt_pending(journal, database)
         _catch_up(writer, database)
         undo.pop_all()
-    writer.start()
-    return Store(lock, database, journal, writer)
+    follower = Remote(journal, data_dir, writer.place, lock.descriptor, writer.unreadable) if apart else writer
+    follower.start()
+    return Store(lock, database, journal, follower)
 
 
 def _catch_up(writer: Writer, database: Database) -> None:
@@ -93,7 +96,7 @@ def _interrupted(row_id: str) -> dict[str, Any]:
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
-    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Writer) -> None:
+    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower) -> None:
         self._lock = lock
         self._database = database
         self._journal = journal

@@ -221,7 +221,7 @@ FULL_DISK = """
 
     async def main():
         folder = Path(sys.argv[1])
-        store = open_store(folder)
+        store = open_store(folder, apart=sys.argv[2] == "apart")
         kept = refused = 0
         while refused < 20:
             try:
@@ -257,9 +257,10 @@ def small_disk() -> Iterator[Path]:
     os.rmdir(folder)
 
 
-async def test_a_full_disk_refuses_and_an_emptied_one_is_noticed(small_disk: Path, child: Child) -> None:
+@pytest.mark.parametrize("where", ["thread", "apart"])
+async def test_a_full_disk_refuses_and_an_emptied_one_is_noticed(small_disk: Path, child: Child, where: str) -> None:
     (small_disk / "ballast").write_bytes(b"x" * 15_000_000)
-    out, err = child(FULL_DISK, small_disk).communicate(timeout=120)
+    out, err = child(FULL_DISK, small_disk, where).communicate(timeout=120)
     assert json.loads(out or "null") == {"ill": False, "failures": 20, "well": True, "caught": True, "rows": True}, err
 
 

@@ -1,0 +1,95 @@
+"""The writer in a process of its own: `python -m mcpproxy_py.store.apart DATA_DIR LOCK_DESCRIPTOR`.
+
+A batch in the gateway's process takes the interpreter from the event loop, and every call under way waits.
+`remote.Remote` starts this and says on stdin how far the journal may be read: only the gateway knows which
+lines it will not take back, as it does with half of a record on a full disk. Here is said on stdout how far the
+database is. The gateway is gone when stdin ends, and then this goes too, after the batch it is at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
+from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.files import disown
+from mcpproxy_py.store.follower import Source
+from mcpproxy_py.store.ledger import read_place
+from mcpproxy_py.store.segments import Place
+from mcpproxy_py.store.writer import Writer
+
+DATABASE = "activity.db"
+JOURNAL = "journal"
+
+
+class Tail(Source):
+    """The journal as far as it was told of. Looking after its health is the gateway's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.end = Place(0, 0)
+        self.trouble: str | None = None
+        self.on_change: Callable[[], None] = lambda: None
+
+    def probe(self) -> None:
+        return
+
+
+def follow(data_dir: Path, told: Iterable[str]) -> None:
+    """Until nothing more is told."""
+    database = Database(data_dir / DATABASE)
+    tail = Tail(data_dir / JOURNAL)
+    writer = Writer(tail, database, read_place(database) or Place(0, 0))
+    writer.on_step = lambda: _report(writer)
+    _report(writer)
+    writer.start()
+    for line in told:
+        segment, offset = line.split()
+        tail.end = Place(int(segment), int(offset))
+        writer.hurry()  # the gateway lingers already
+    writer.halt()
+    database.close()
+
+
+def _report(writer: Writer) -> None:
+    _say(
+        segment=writer.place.segment,
+        offset=writer.place.offset,
+        failures=writer.failures,
+        unreadable=writer.unreadable,
+        last_error=writer.last_error,
+    )
+
+
+def _say(**report: int | str | None) -> None:
+    """To nobody, where the gateway has been killed; the batch under way is finished all the same."""
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(report).encode() + b"\n")
+
+
+def _until_disowned(lock: int) -> Iterable[str]:
+    """The lines of stdin; after the last, the lock says at once that it will soon be free."""
+    yield from sys.stdin
+    disown(lock)
+
+
+def main(data_dir: str, lock: str) -> int:
+    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which still has records to write
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        follow(Path(data_dir), _until_disowned(int(lock)))
+    except StoreUnavailable as error:
+        _say(last_error=error.message)
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
