@@ -39,7 +39,8 @@ NOT_YET: dict[str, str] = {
     "ACT-9": "issue 5: masking works; the labelled corpus is still to come",
     "SEC-2": "later", "SEC-3": "later", "SEC-4": "later: what must be confirmed is refused", "SEC-5": "issue 3",
     "PERF-1": "issue 3: measured against this issue's targets", "PERF-2": "issue 3: the decision is measured",
-    "PERF-3": "issue 3", "PERF-4": "10,000 tools in time; 1,000 take 0.26 ms at p99, not 0.2, since ranking knows concepts",
+    "PERF-3": "issue 3",
+    "PERF-4": "10,000 tools in time; 1,000 take 0.26 ms at p99, not 0.2, since ranking knows concepts",
     "PERF-5": "issue 5", "PERF-6": "issue 3",
     "USE-1": "later", "USE-2": "later", "USE-3": "later",
 }  # fmt: skip
