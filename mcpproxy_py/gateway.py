@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from asyncio import CancelledError
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -134,7 +133,7 @@ class Gateway:
         call = _Call(ask, decide.decide(ask, self.snapshot), time.perf_counter())
         try:
             return await self._perform(call, on_progress)
-        except CancelledError:
+        except asyncio.CancelledError:
             call.outcome = Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
             raise
         except Exception:

@@ -1,0 +1,131 @@
+"""The settings in force, and what a new version of them changes while the gateway runs (UP-8)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+import anyio.to_thread
+
+from mcpproxy_py import __version__
+from mcpproxy_py.core import record
+from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.values import Caller, Client, Policy
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve.gate import Face
+from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.store import Store
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+class Current:
+    """The settings in force. A reload is a new value, applied as a whole or not at all."""
+
+    def __init__(self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, *, frozen: bool) -> None:
+        self._loaded = loaded
+        self._upstreams = upstreams
+        self._store = store
+        self._new_id = new_id
+        self.error: str | None = None
+        """What is wrong with the file as it is now, while the configuration before it stays in force."""
+        upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
+
+    @property
+    def settings(self) -> Settings:
+        return self._loaded.settings
+
+    def face(self) -> Face:
+        settings = self.settings
+        return Face(
+            schema=settings.intent_declaration.schema_,
+            wishes=settings.capture_missing_capabilities,
+            wish_text=settings.request_capability_description,
+            private=settings.mcp_token is not None,
+        )
+
+    async def reload(self, *, noticed: bool = False) -> None:
+        """Read the file again, and apply what may change while running: the servers and the policy.
+
+        What the change loosens is on record before it takes hold, and so is every change that was `noticed`
+        rather than asked for. Raises `GatewayError` for a file that is wrong, and changes nothing then.
+        """
+        fresh = await anyio.to_thread.run_sync(self._read_again)
+        self.error = None
+        if fresh.settings == self.settings:
+            return
+        loosens, waits = loosened(self.settings, fresh.settings), needs_restart(self.settings, fresh.settings)
+        if noticed or loosens:
+            await self._record({"loosens": loosens, "after_restart": waits})
+        for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
+            log.warning("configuration: %s", sentence)
+        self._loaded = replace(self._loaded, settings=fresh.settings)
+        frozen = self._upstreams.snapshot.policy.frozen
+        self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
+        await self._upstreams.apply(upstream_specs(fresh.settings))
+
+    async def reload_noticed(self) -> None:
+        """The file was edited by hand. A bad edit is reported, and what was in force stays."""
+        try:
+            if not self._loaded.path.exists():
+                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
+            await self.reload(noticed=True)
+        except (GatewayError, StoreUnavailable) as error:
+            self.error = str(error)
+            log.error("the configuration stays as it was: %s", error)
+
+    async def _record(self, details: dict[str, Any]) -> None:
+        now = time.time()
+        event_id, by = self._new_id(now), Caller("local", "internal", Client("mcpproxy", __version__))
+        asked = record.administrative(event_id, now, "change_config", None, by, details)
+        self._store.append(asked, record.finished(event_id, now, record.Outcome("success"), 0.0, 0))
+        await self._store.synced()
+
+    def _read_again(self) -> Loaded:
+        path = self._loaded.path
+        settled = {"listen": self.settings.listen}  # where we listen may have come from a flag, and stays
+        return load(config=path if path.exists() else None, data_dir=self.settings.data_dir, overrides=settled)
+
+
+def upstream_specs(settings: Settings) -> dict[str, UpstreamSpec]:
+    """The servers of the configuration as the upstream room wants them."""
+    return {
+        name: UpstreamSpec(
+            name=name,
+            transport=server.transport,
+            command=server.command,
+            args=server.args,
+            env=server.env,
+            cwd=server.cwd,
+            url=server.url,
+            headers=server.headers,
+            enabled=server.enabled,
+            lazy=server.lazy,
+            timeout=server.timeout,
+            connect_timeout=server.connect_timeout,
+            max_concurrency=server.max_concurrency,
+            trust_annotations=server.trust_annotations,
+            overrides=server.overrides,
+            allow_tools=server.allow_tools,
+            deny_tools=server.deny_tools,
+            confirm=server.confirm,
+        )
+        for name, server in settings.servers.items()
+    }
+
+
+def policy_of(settings: Settings, *, frozen: bool) -> Policy:
+    declared = settings.intent_declaration
+    return Policy(
+        strict=declared.strict_server_validation,
+        unannotated=declared.unannotated,
+        missing_intent=declared.missing,
+        frozen=frozen,
+        max_depth=settings.limits.max_argument_depth,
+        wishes=settings.capture_missing_capabilities,
+    )
