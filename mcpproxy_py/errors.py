@@ -121,5 +121,15 @@ class GatewayError(Exception):
         return error_json(self.code, self.message, self.details)
 
 
+class RpcError(Exception):
+    """A JSON-RPC error: what one side of the gateway says and the other must hear with its code and data."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
 def error_json(code: Code, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"error": {"code": code.value, "message": message, "hint": FACTS[code].hint, "details": dict(details or {})}}

@@ -19,6 +19,7 @@ from mcpproxy_py.core import answers, decide, record
 from mcpproxy_py.core.finding import retrieve_tools
 from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.talk import Nobody, Talk
 from mcpproxy_py.core.values import (
     VARIANTS,
     Ask,
@@ -44,6 +45,19 @@ OnProgress = Callable[[Mapping[str, Any]], None]
 """Takes the raw params of one progress notification. On the event loop; must not block."""
 
 
+class _ProgressOnly(Nobody):
+    """The way back of a client that can hear of progress and of nothing else."""
+
+    wants_progress = True
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._on_progress = on_progress
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == "notifications/progress":
+            self._on_progress(params)
+
+
 class Upstreams(Protocol):
     """What the gateway needs of the upstream room."""
 
@@ -51,7 +65,7 @@ class Upstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
     async def call_tool(
-        self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: OnProgress | None = None
+        self, server: str, tool: str, args: Mapping[str, Any], *, talk: Talk | None = None
     ) -> dict[str, Any]: ...
 
 
@@ -204,7 +218,8 @@ class Gateway:
     async def _forward(self, call: _Call, route: Route, on_progress: OnProgress | None) -> Reply:
         self.in_flight += 1
         try:
-            result = await self._upstreams.call_tool(route.server, route.tool.name, route.args, on_progress=on_progress)
+            talk = _ProgressOnly(on_progress) if on_progress is not None else None
+            result = await self._upstreams.call_tool(route.server, route.tool.name, route.args, talk=talk)
         except UpstreamFailure as failure:
             return call.refuse(*_failed(route, failure))
         finally:
