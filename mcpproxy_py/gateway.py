@@ -20,7 +20,7 @@ from mcpproxy_py.core.finding import retrieve_tools
 from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
 from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
-from mcpproxy_py.core.talk import Nobody, Talk
+from mcpproxy_py.core.talk import NOBODY, Talk
 from mcpproxy_py.core.values import (
     VARIANTS,
     Ask,
@@ -47,7 +47,6 @@ OWED: Final = 500
 
 MAX_ROUNDS: Final = 16
 """How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
-NOBODY: Final = Nobody()
 
 
 class Upstreams(Protocol):
@@ -280,7 +279,7 @@ class Gateway:
 
     def _ask_back(self, call: _Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> Reply:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
-        if isinstance(talk, Nobody):
+        if talk is NOBODY:
             message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
             return call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
         self.note_round(call.ask.id, "input_required", [method for method, _ in questions_of(result).values()])

@@ -1,13 +1,15 @@
-"""The way back to whoever asked, beside the answer, while their request is under way upstream."""
+"""Whoever asked, as the rooms below see them while their request is under way upstream."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.errors import RpcError
 
+CANNOT_BE_ASKED: Final = -32601
+"""JSON-RPC's "method not found": what a client says that never heard of the question."""
 NEEDS: Final[Mapping[str, str]] = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",
@@ -17,9 +19,11 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class Talk(Protocol):
+    """The way back to whoever asked, beside the answer, while their request is under way upstream."""
+
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What the client said it can do, as it came; empty where nobody can be asked."""
+        """The client's raw capabilities object, `{}` where nobody can be asked."""
         ...
 
     @property
@@ -27,8 +31,8 @@ class Talk(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether the client answers questions while its request goes on. Where not, a server that is able to
-        had better end its turn with `input_required`; `ask` may still work."""
+        """Whether the client answers while its request goes on. Where not, whoever is able to had better end its turn
+        with `input_required`; but `ask` may work all the same, by holding the call."""
         ...
 
     @property
@@ -37,16 +41,17 @@ class Talk(Protocol):
         ...
 
     def note(self, method: str, params: Mapping[str, Any]) -> None:
-        """Pass on a notification that belongs to this request. On the event loop; does not block."""
+        """A notification that belongs to this request, its params as the upstream sent them. Called on the event loop:
+        must not block."""
         ...
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The client's raw result of a server's request. Raises `RpcError`; cancelling it withdraws the question."""
+        """The client's raw result of a question of the server's. Raises `RpcError`. Cancelling withdraws it."""
         ...
 
 
 class Nobody:
-    """Who asked cannot be asked back: REST, the command line."""
+    """A caller that hears nothing and cannot be asked."""
 
     capabilities: Mapping[str, Any] = {}
     wants_progress = False
@@ -54,10 +59,26 @@ class Nobody:
     key = ""
 
     def note(self, method: str, params: Mapping[str, Any]) -> None:
-        """Nobody listens."""
+        return
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        raise RpcError(METHOD_NOT_FOUND, f"Nobody can be asked here ({method[:80]})")
+        raise RpcError(CANNOT_BE_ASKED, f"the caller cannot be asked: {method[:80]} is not possible here")
+
+
+NOBODY: Final[Talk] = Nobody()
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a built-in upstream gets beside the arguments of a call.
+
+    It may ask at once with `talk.ask`, where `talk.live`, or answer `{"resultType": "input_required", ...}` and be
+    called again, then with what the client answered (`input_responses`) and its own `request_state` as it gave it.
+    """
+
+    talk: Talk = NOBODY
+    input_responses: Mapping[str, Any] | None = None
+    request_state: str | None = None
 
 
 def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status
+from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.store.activity import Filters, Page
 
 

@@ -130,8 +130,8 @@ class Settings(BaseSettings):
     mcp_token: Secret | None = Field(default=None, description="Agent token that opens the MCP surfaces.")
     sealing_keys: tuple[Secret, ...] = Field(
         default=(),
-        description="Keys that sign what travels through clients between the rounds of a call; the first signs, all are "
-        "believed. Several gateways behind one address need the same ones. None means a key of this data directory.",
+        description="Keys that sign what travels through clients between the rounds of a call; the first signs, all "
+        "are believed. Gateways behind one address need the same ones. None means a key of this data directory.",
     )
     api_key: Secret | None = Field(default=None, description="Admin key to use instead of the one made at first start.")
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="More `Host` headers to answer to.")

@@ -1,4 +1,4 @@
-"""JSON-RPC messages on the client's side of the gateway: read with suspicion, written so that any peer can read them."""
+"""JSON-RPC messages on the client's side: read with suspicion, written so that any peer can read them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Rounds:
         """Raises `BadState` for a call that does not wait here."""
         if state.gateway != self._gateway:
             raise BadState(
-                f"This call waited in another gateway process, which has restarted or is another replica; {MAY_HAVE_ACTED}",
+                f"This call waited in a gateway process that has ended, or in another replica; {MAY_HAVE_ACTED}",
                 state.ask_id,
             )
         if (held := self._held.get(state.ask_id)) is None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.mirrors import Mirror, mirrors
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
+from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway import Reply
@@ -36,7 +37,10 @@ class Upstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
     def handshake(self, server: str) -> Handshake | None: ...
-    async def request(self, server: str, method: str, params: Mapping[str, Any], **more: Any) -> dict[str, Any]: ...
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]: ...  # fmt: skip
     async def subscribe(self, server: str, uri: str) -> dict[str, Any]: ...
     async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]: ...
 

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 from mcpproxy_py import __version__
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.mirrors import Mirror
-from mcpproxy_py.core.rounds import ROUND_KEYS
 from mcpproxy_py.core.revisions import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
+from mcpproxy_py.core.rounds import ROUND_KEYS
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
 
