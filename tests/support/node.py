@@ -68,6 +68,15 @@ def packages(project: Path) -> Path:
     return target / "node_modules"
 
 
+def script(project: Path, name: str) -> Path:
+    """A script of the project where Node finds its packages: beside them."""
+    there = packages(project).parent / name
+    fresh = there.with_suffix(f".{os.getpid()}")
+    shutil.copy(project / name, fresh)
+    fresh.replace(there)
+    return there
+
+
 @contextlib.contextmanager
 def _alone(target: Path) -> Iterator[None]:
     """One worker installs, the others wait for it; a killed one leaves no lock behind."""
