@@ -24,8 +24,8 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest
 from starlette.types import ASGIApp
 
-from . import cells
 from .eras import NO_HANDSHAKE, OneEra
+from .notebook import FILE
 from .resuming import Kept
 from .server import Everything
 
@@ -42,7 +42,7 @@ def main() -> None:
         "--notes", type=Path, help="a file for what the tools note, for several processes of one server"
     )
     args = parser.parse_args()
-    cells.NOTES = args.notes
+    FILE.extend([args.notes] if args.notes else [])
     server = Everything(args.page).build()
     if args.http is None:
         anyio.run(serve_stdio, server, args.era)

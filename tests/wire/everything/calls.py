@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict
+
+from .notebook import note
 
 KEY = secrets.token_bytes(32)
 CAPABILITY = {
@@ -108,6 +111,15 @@ def form(answer: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 async def run(handler: Handler, ctx: ServerRequestContext[Any]) -> dict[str, Any]:
+    """The result of a call, whatever it takes; that it was cancelled is noted."""
+    try:
+        return await _rounds(handler, ctx)
+    except anyio.get_cancelled_exc_class():
+        note(f"cancelled {Call(ctx, ctx.params or {}).arguments.get('who')}")
+        raise
+
+
+async def _rounds(handler: Handler, ctx: ServerRequestContext[Any]) -> dict[str, Any]:
     """Modern clients get questions as a result and come back; for the others we ask until there is a result."""
     params = ctx.params or {}
     call = Call(ctx, params)

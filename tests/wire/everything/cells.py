@@ -3,32 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import anyio
 
 from .calls import Call, elicit, form, roots, sample, text, wanted
+from .notebook import note, noted
 from .registry import schema, tool
-
-NOTES: Path | None = None
-"""A file that all processes of this server share, when a gateway keeps several of them."""
-_noted: list[str] = []
-
-
-def note(line: str) -> None:
-    if NOTES is None:
-        _noted.append(line)
-        return
-    with NOTES.open("a") as file:
-        file.write(line + "\n")
-
-
-def noted() -> list[str]:
-    if NOTES is None:
-        return [*_noted]
-    return NOTES.read_text().splitlines() if NOTES.exists() else []
-
 
 WHO = schema(("who",), who="string", aside="boolean")
 
@@ -88,15 +69,10 @@ async def steps(call: Call) -> dict[str, Any]:
     return text(f"{who} took {count} steps")
 
 
-@tool("Never answers; it notes when it starts and when it is cancelled", schema(("who",), who="string"))
+@tool("Never answers; notes that it started, and its cancellation is noted as that of every call", WHO)
 async def hang(call: Call) -> dict[str, Any]:
-    who = str(call.arguments.get("who"))
-    note(f"started {who}")
-    try:
-        await anyio.sleep_forever()
-    except anyio.get_cancelled_exc_class():
-        note(f"cancelled {who}")
-        raise
+    note(f"started {call.arguments.get('who')}")
+    await anyio.sleep_forever()
     raise AssertionError("it slept for ever")
 
 
