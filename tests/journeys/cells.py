@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tests.support.everything import COMMAND, ROOT
+from tests.support.gateway import clean_environment
 from tests.support.links import HttpLink, StdioLink
 from tests.support.peer import CAPABILITIES, Answer, Link, Message, Peer, connected, silent
 from tests.support.wire import HANDSHAKE, MODERN
@@ -25,6 +28,7 @@ class World:
     """The addresses of those that speak HTTP, by era."""
     notes: Path
     gateway: str | None = None
+    data_dir: Path | None = None
 
     def notes_of(self, upstream: str) -> list[str]:
         file = self.notes / upstream
@@ -38,7 +42,7 @@ class Cell:
     transport: str
     """Between the gateway and the upstream; where there is no gateway, between the client and the server."""
     door: str
-    """Which surface of the gateway; `straight` is none."""
+    """Which surface of the gateway; `straight` is none, `piped` is passthrough over `mcpproxy stdio`."""
 
     def __str__(self) -> str:
         return f"{self.door}-{self.client}-to-{self.upstream}-over-{self.transport}"
@@ -56,6 +60,9 @@ class Cell:
             if self.transport == "http":
                 return HttpLink(world.servers[self.upstream])
             return StdioLink(command(self.upstream, world.notes / self.name), cwd=ROOT)
+        if self.door == "piped":
+            piped = ["stdio", "--server", self.name, "--data-dir", str(world.data_dir)]
+            return StdioLink([sys.executable, "-m", "mcpproxy_py", *piped], env=clean_environment())
         paths = {"passthrough": f"/mcp/s/{self.name}", "direct": "/mcp/direct", "gate": "/mcp"}
         return HttpLink(f"{world.gateway}{paths[self.door]}")
 
@@ -94,11 +101,7 @@ STRAIGHT = tuple(Cell(era, era, transport, "straight") for era in ERAS for trans
 """The base line: a client straight at a server of its own era, which proves the servers and the client."""
 
 
-def through(*doors: str) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(client, upstream, transport, door)
-        for door in doors
-        for client in ERAS
-        for upstream in ERAS
-        for transport in TRANSPORTS
-    )
+def through(*doors: str, transports: Sequence[str] = TRANSPORTS) -> tuple[Cell, ...]:
+    """All four cells through each of these doors."""
+    found = product(ERAS, ERAS, transports, doors)
+    return tuple(Cell(client, upstream, transport, door) for client, upstream, transport, door in found)

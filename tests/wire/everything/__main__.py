@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
@@ -51,6 +50,8 @@ def main() -> None:
 
 
 def serve_http(server: Server[Any], era: str, port: int) -> None:
+    import uvicorn  # over stdio nobody waits for it
+
     app: ASGIApp = server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS)
     listener = socket.create_server(("127.0.0.1", port))
     print(f"PORT {listener.getsockname()[1]}", flush=True)
