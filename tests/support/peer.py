@@ -225,6 +225,7 @@ async def connected(
 ) -> AsyncIterator[Peer]:
     """A client of this era, ready to ask and to be asked, for the length of the block."""
     assert era in (MODERN, HANDSHAKE) or era < HANDSHAKE
+    failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         peer = Peer(link, era, tasks, answer, capabilities, name)
         await link.open(tasks, peer.receive)
@@ -232,7 +233,11 @@ async def connected(
             if not peer.modern:
                 await peer.shake_hands()
             yield peer
+        except Exception as error:
+            failure = error  # raised outside the group, which would wrap it
         finally:
             with anyio.CancelScope(shield=True):
                 await link.close()
             tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

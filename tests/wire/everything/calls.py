@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -155,14 +154,14 @@ def require(call: Call, capability: str) -> None:
 def seal(state: Any) -> str:
     """State goes through the client's hands: signed, and different each time."""
     body = json.dumps([state, secrets.token_hex(4)]).encode()
-    return base64.urlsafe_b64encode(hmac.digest(KEY, body, hashlib.sha256) + body).decode()
+    return (hmac.digest(KEY, body, hashlib.sha256) + body).hex()
 
 
 def unseal(sealed: Any) -> Any:
     if sealed is None:
         return None
     try:
-        found = base64.urlsafe_b64decode(sealed)
+        found = bytes.fromhex(sealed)
         signature, body = found[:32], found[32:]
         if hmac.compare_digest(signature, hmac.digest(KEY, body, hashlib.sha256)):
             return json.loads(body)[0]
