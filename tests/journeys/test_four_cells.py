@@ -6,17 +6,14 @@ gateway is the gateway's.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.journeys.cells import ERAS, STRAIGHT, TRANSPORTS, Cell, World, through
-from tests.support.everything import over_http, over_stdio
-from tests.support.gateway import gateway
+from tests.journeys.cells import STRAIGHT, Cell, World, through
 from tests.support.peer import WAIT, Peer
 from tests.support.wire import RpcError, text
 
@@ -31,37 +28,6 @@ OWN_NAMES = (*STRAIGHT, *through("passthrough"), *PIPED)
 
 def in_cells(*cells: Cell) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cell", cells, ids=str)
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    notes = tmp_path_factory.mktemp("notes")
-    with contextlib.ExitStack() as stack:
-        urls = {
-            era: stack.enter_context(over_http("--era", era, "--notes", str(notes / f"{era}-http"))) for era in ERAS
-        }
-        yield World(urls, notes)
-
-
-@pytest.fixture(scope="module")
-def behind(servers: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with gateway(tmp_path_factory.mktemp("cells") / "data", configuration(servers)) as running:
-        yield World(servers.servers, servers.notes, running.url, running.data_dir)
-
-
-def configuration(servers: World, **extra: Any) -> Mapping[str, Any]:
-    """One gateway with every surface in front of an upstream of each era over each transport."""
-    entries: dict[str, Any] = {}
-    for era in ERAS:
-        entries[f"{era}-http"] = {"url": servers.servers[era], **extra}
-        entries[f"{era}-stdio"] = over_stdio("--era", era, "--notes", str(servers.notes / f"{era}-stdio"), **extra)
-    assert len(entries) == len(ERAS) * len(TRANSPORTS)
-    return {"surfaces": ["gate", "direct", "passthrough"], "mcpServers": entries}
-
-
-@pytest.fixture
-def world(request: pytest.FixtureRequest, cell: Cell) -> World:
-    return request.getfixturevalue("servers" if cell.door == "straight" else "behind")
 
 
 class Person:
