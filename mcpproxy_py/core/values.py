@@ -134,7 +134,7 @@ class Server:
     transport: str = "stdio"
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What it said in its list of tools beside the tools (`_meta`, `ttlMs`), raw."""
+    """What the server said in its list beside the tools."""
 
     def offers(self, tool: str) -> bool:
         """Whether the operator's allow and deny lists let this tool be called at all."""
