@@ -19,7 +19,7 @@ from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
-from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer, lost
+from mcpproxy_py.upstream.failure import FORGOTTEN, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.upstream.messages import cancellation, decode, encode, notification
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import BROKEN, Web, read_bounded, refusal, stream, unreachable, unsent
@@ -33,12 +33,12 @@ JSON_OR_EVENTS: Final = {"accept": "application/json, text/event-stream", "conte
 EVENTS: Final = {"accept": "text/event-stream", "cache-control": "no-store"}
 SIDE_TIMEOUT: Final = 10.0
 """For what nobody waits for: cancellations, answers to pings, the goodbye."""
-MAX_SIDE_POSTS: Final = 64
+MAX_SIDE_POSTS: Final = 256
+"""More than there can be answers of clients on their way; beyond that somebody floods us."""
 DRAIN: Final = 1.0
 """How long an answered stream may take to end, so that its connection can be used again."""
 MAX_RESUMES: Final = 5
 MAX_LISTEN_PAUSE: Final = 30.0
-FORGOTTEN: Final = "the server forgot this session"
 
 
 class StreamableConnection(Wire):
