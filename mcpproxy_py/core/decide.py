@@ -36,6 +36,7 @@ from typing import Any, Final
 from mcpproxy_py.core import jsonvalue, localtools, rungs
 from mcpproxy_py.core.rungs import Draft, No, Step, known
 from mcpproxy_py.core.values import (
+    UNDECLARING,
     VARIANTS,
     Ask,
     Decision,
@@ -45,6 +46,7 @@ from mcpproxy_py.core.values import (
     Relay,
     Route,
     Snapshot,
+    Surface,
 )
 from mcpproxy_py.errors import FACTS, Code
 
@@ -63,6 +65,9 @@ UNDECLARED: Final[tuple[Step, ...]] = (
 )  # fmt: skip
 RELAYED: Final[tuple[Step, ...]] = (rungs.SERVER, rungs.CONNECTED, rungs.FREEZE)
 
+WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
+"""Beside its upstream tools, whose names all hold a separator, the direct surface has this one of its own."""
+
 READING: Final = frozenset({
     "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete",
     "logging/setLevel",
@@ -74,7 +79,8 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     """What becomes of this ask. Pure: same ask, same snapshot, same answer."""
     if ask.method != "tools/call":
         return _relay(ask, snapshot)
-    if ask.surface == "gate" and ask.tool not in VARIANTS:
+    declares = ask.surface not in UNDECLARING
+    if (declares and ask.tool not in VARIANTS) or ask.tool == WISH_ON.get(ask.surface):
         return _local(ask, snapshot)
     draft, ladder = _begin(ask)
     for rule, rung in ladder:
@@ -96,9 +102,9 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
 
 
 def _begin(ask: Ask) -> tuple[Draft, tuple[Step, ...]]:
-    if ask.surface == "gate":
-        return Draft(VARIANTS[ask.tool]), GATE
-    return Draft("write"), UNDECLARED
+    if ask.surface in UNDECLARING:
+        return Draft("write"), UNDECLARED
+    return Draft(VARIANTS[ask.tool]), GATE
 
 
 @dataclass(frozen=True, slots=True)

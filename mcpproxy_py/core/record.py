@@ -9,7 +9,19 @@ from typing import Any, Final
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
 from mcpproxy_py.core.redaction import capped, mask, mask_text, redacted
-from mcpproxy_py.core.values import VARIANT_OF, Ask, Caller, Decision, Local, Policy, Refusal, Relay, Route, Status
+from mcpproxy_py.core.values import (
+    UNDECLARING,
+    VARIANT_OF,
+    Ask,
+    Caller,
+    Decision,
+    Local,
+    Policy,
+    Refusal,
+    Relay,
+    Route,
+    Status,
+)
 from mcpproxy_py.errors import Code
 
 NAME_LIMIT: Final = 512
@@ -100,7 +112,7 @@ def _type(ask: Ask) -> str:
     """A search through the tools is counted apart from calling them."""
     if ask.method != "tools/call":
         return TYPES.get(ask.method, "request")
-    return "tool_search" if ask.surface == "gate" and ask.tool == "retrieve_tools" else "tool_call"
+    return "tool_search" if ask.tool == "retrieve_tools" and ask.surface not in UNDECLARING else "tool_call"
 
 
 def _arguments(ask: Ask, decision: Decision) -> Any:

@@ -13,11 +13,13 @@ Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
 ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
 Source = Literal["mcp", "cli", "api", "internal"]
-Surface = Literal["gate", "direct", "passthrough"]
+Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
 ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled"]
 Status = Literal["pending", "success", "error", "blocked", "cancelled", "timeout", "interrupted"]
 
+UNDECLARING: Final[frozenset[Surface]] = frozenset(("direct", "passthrough"))
+"""Doors at which nobody declares an intent: the tool's class implies it."""
 OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "destructive")
 SENSITIVITIES: Final = ("public", "internal", "private", "unknown")
 VARIANTS: Final[Mapping[str, Operation]] = {
@@ -82,6 +84,8 @@ class Ask:
     """The client's own `_meta`, which goes along upstream."""
     carried: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Of a later round: `inputResponses` and the upstream's own `requestState`."""
+    again: bool = False
+    """Whether this is a later round of an ask that is on record already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,8 @@ class Server:
     confirm: Literal["none", "write", "destructive"] = "none"
     transport: str = "stdio"
     protocol_version: str | None = None
+    listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the server said in its list beside the tools."""
 
     def offers(self, tool: str) -> bool:
         """Whether the operator's allow and deny lists let this tool be called at all."""
@@ -194,6 +200,10 @@ class Route:
     rule: str
     origin: ClassOrigin = "server"
     warning: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return self.tool.full_name
 
 
 @dataclass(frozen=True, slots=True)

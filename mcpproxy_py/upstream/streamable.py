@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -154,7 +155,7 @@ class StreamableConnection(Wire):
         except ValueError:
             self._counters.garbage += 1
             raise bad_answer("it answered with invalid JSON") from None
-        self.receive(message)
+        self.receive(message, request_id)
 
     async def _take_refusal(self, response: httpx2.Response, request_id: int, kind: str) -> None:
         """A status of 300 and more. Many servers put a JSON-RPC error into it, often with a null id."""
@@ -171,7 +172,7 @@ class StreamableConnection(Wire):
         raise refusal(response)
 
     async def _take_events(self, response: httpx2.Response, request_id: int | None) -> EventParser:
-        parser = EventParser(self._limit, self._take_event, self._oversize)
+        parser = EventParser(self._limit, partial(self._take_event, request_id), self._oversize)
         await self._feed(parser, response, request_id)
         return parser
 
@@ -182,13 +183,9 @@ class StreamableConnection(Wire):
                 if request_id is not None and self._is_settled(request_id):
                     reading.deadline = min(reading.deadline, anyio.current_time() + DRAIN)
 
-    def _take_event(self, event: Event) -> None:
+    def _take_event(self, request_id: int | None, event: Event) -> None:
         if event.kind == "message":
-            self.receive_text(event.data)
-
-    def _is_settled(self, request_id: int) -> bool:
-        pending = self._pending.get(request_id)
-        return pending is None or pending.future.done()
+            self.receive_text(event.data, request_id)
 
     async def _resume(self, parser: EventParser, request_id: int, headers: dict[str, str]) -> None:
         """A server may end a stream early and have us fetch the rest; it gave the events ids if so."""
@@ -214,7 +211,7 @@ class StreamableConnection(Wire):
 
     async def _listen(self) -> None:
         """What the server says unasked. Many offer no such stream; then its absence is no fault."""
-        parser = EventParser(self._limit, self._take_event, self._oversize)
+        parser = EventParser(self._limit, partial(self._take_event, None), self._oversize)
         pause = parser.retry
         while not self.closed.is_set():
             try:
