@@ -8,12 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
-
 from mcpproxy_py import __version__
+from mcpproxy_py.core.revisions import LATEST_HANDSHAKE, METHOD_NOT_FOUND
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
-from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.wire import OnNotification, OnProgress
 
 logger = logging.getLogger(__name__)
@@ -62,7 +60,7 @@ class LocalConnection:
             return {"tools": await self._upstream.list_tools()}
         if method == "initialize":
             info = {"name": self._name, "version": __version__}
-            return {"protocolVersion": LATEST_HANDSHAKE_VERSION, "serverInfo": info, "capabilities": {"tools": {}}}
+            return {"protocolVersion": LATEST_HANDSHAKE, "serverInfo": info, "capabilities": {"tools": {}}}
         raise bad_answer(f"the built-in server {self._name} has no {method[:80]}", {"code": METHOD_NOT_FOUND})
 
     async def notify(

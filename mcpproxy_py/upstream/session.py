@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import anyio
 
+from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.listing import list_tools
-from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
-from mcpproxy_py.upstream.stamp import HeaderMap, mirrored_arguments
 from mcpproxy_py.upstream.wire import Connection, OnProgress
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Session:
         self.connection = connection
         self.handshake = handshake
         self._name = name
-        self._mirrored: dict[str, HeaderMap] = {}
+        self._mirrored: dict[str, tuple[Mirror, ...]] = {}
 
     @property
     def closed(self) -> asyncio.Event:
@@ -43,7 +43,7 @@ class Session:
     def learn(self, listed: Iterable[Mapping[str, Any]]) -> None:
         """Note which tools want arguments repeated as headers."""
         if self.modern:
-            found = ((tool.get("name"), mirrored_arguments(tool.get("inputSchema"))) for tool in listed)
+            found = ((tool.get("name"), mirrors(tool.get("inputSchema"))) for tool in listed)
             self._mirrored = {name: mirrored for name, mirrored in found if isinstance(name, str) and mirrored}
 
     async def request(
@@ -56,7 +56,7 @@ class Session:
         stamp = self.handshake.stamp
         try:
             stamped = stamp.params(params)
-            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", "")))
+            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
