@@ -13,9 +13,9 @@ from mcpproxy_py.upstream.connection import Connection, OnNotification
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake, ProbeKilled, negotiate
 from mcpproxy_py.upstream.logfile import CappedLog
-from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.session import Mirrored, Session
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.stamp import CAPABILITIES, HeaderMap
+from mcpproxy_py.upstream.stamp import CAPABILITIES
 
 
 @contextmanager
@@ -43,7 +43,7 @@ class Greeter:
         self._on_notification = on_notification
         self._on_outside = on_outside
         self._on_unattributed = on_unattributed
-        self._mirrored: dict[str, HeaderMap] = {}
+        self._mirrored: Mirrored = {}
         self._probe = True
 
     async def greet(self, connection: Connection, spec: UpstreamSpec) -> Session:

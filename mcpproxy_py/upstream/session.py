@@ -6,19 +6,22 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.listing import Listed, read_all
-from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.pending import Hear
-from mcpproxy_py.upstream.stamp import HeaderMap, mirrored_arguments
+
+Mirrored = dict[str, tuple[Mirror, ...]]
+"""The arguments of each tool that its calls repeat as headers."""
 
 
 class Session:
-    def __init__(self, name: str, connection: Connection, handshake: Handshake, mirrored: dict[str, HeaderMap]) -> None:
+    def __init__(self, name: str, connection: Connection, handshake: Handshake, mirrored: Mirrored) -> None:
         """`mirrored`, which tools want arguments repeated as headers, is one for all sessions with a server."""
         self.connection = connection
         self.handshake = handshake
@@ -36,7 +39,7 @@ class Session:
     def learn(self, listed: Iterable[Mapping[str, Any]]) -> None:
         """Note which tools want arguments repeated as headers."""
         if self.modern:
-            found = ((tool.get("name"), mirrored_arguments(tool.get("inputSchema"))) for tool in listed)
+            found = ((tool.get("name"), mirrors(tool.get("inputSchema"))) for tool in listed)
             self._mirrored.clear()
             self._mirrored.update({name: mirrored for name, mirrored in found if isinstance(name, str) and mirrored})
 
@@ -50,7 +53,7 @@ class Session:
         stamp = self.handshake.stamp
         try:
             stamped = stamp.params(params, talk.capabilities if talk is not None else None)
-            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", "")))
+            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None

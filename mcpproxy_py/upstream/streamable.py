@@ -15,8 +15,8 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 import httpx2
-from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
 
+from mcpproxy_py.core import headers as names
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import FORGOTTEN, UpstreamFailure, bad_answer, lost
@@ -65,7 +65,7 @@ class StreamableConnection(Wire):
         scope = self._exchanges.pop(request_id, None)
         if scope is not None:
             scope.cancel()
-        if cancellable and MCP_METHOD_HEADER not in headers and not self.closed.is_set():
+        if cancellable and names.METHOD not in headers and not self.closed.is_set():
             self._post_aside(cancellation(request_id, reason), headers)
 
     async def notify(
@@ -73,7 +73,7 @@ class StreamableConnection(Wire):
     ) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
         if not self.closed.is_set():
-            self._remember(MCP_PROTOCOL_VERSION_HEADER, (headers or {}).get(MCP_PROTOCOL_VERSION_HEADER), headers or {})
+            self._remember(names.PROTOCOL_VERSION, (headers or {}).get(names.PROTOCOL_VERSION), headers or {})
             await self._post_and_forget(encode(notification(method, params)), headers or {})
         if method == "notifications/initialized" and SESSION_ID in self._session:
             self._tasks.start_soon(self._listen)
@@ -206,7 +206,7 @@ class StreamableConnection(Wire):
 
     def _remember(self, name: str, value: str | None, headers: Mapping[str, str]) -> None:
         """What every later message of the session repeats. The modern era has no session: nothing is kept there."""
-        if value and MCP_METHOD_HEADER not in headers:
+        if value and names.METHOD not in headers:
             self._session.setdefault(name, value)
 
     async def _listen(self) -> None:
