@@ -19,6 +19,7 @@ from mcpproxy_py.core import answers, decide, record
 from mcpproxy_py.core.finding import retrieve_tools
 from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.values import (
     VARIANTS,
     Ask,
@@ -32,6 +33,7 @@ from mcpproxy_py.core.values import (
     Status,
 )
 from mcpproxy_py.errors import Code
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
@@ -39,6 +41,8 @@ log = logging.getLogger(__name__)
 
 OWED: Final = 500
 """Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
+
+UNFINISHED: Final = Outcome("error", error=record.failure(Code.INTERNAL, "the gateway did not finish this call"))
 
 OnProgress = Callable[[Mapping[str, Any]], None]
 """Takes the raw params of one progress notification. On the event loop; must not block."""
@@ -93,11 +97,19 @@ LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]
 class Gateway:
     """The one path from an ask to its reply. Its only state of its own is what is in flight and counted."""
 
-    def __init__(self, upstreams: Upstreams, journal: Record, limits: Limits, new_id: Callable[[float], str]) -> None:
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        journal: Record,
+        limits: Limits,
+        new_id: Callable[[float], str],
+        masker: Masker = MASKER,
+    ) -> None:
         self._upstreams = upstreams
         self._journal = journal
         self._limits = limits
         self._new_id = new_id
+        self._masker = masker
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -147,7 +159,7 @@ class Gateway:
         """The decision run dry: nothing is waited for, sent or recorded."""
         decision = decide.decide(ask, self.snapshot)
         return {
-            "decision": record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes)["metadata"],
+            "decision": self._asked(ask, decision)["metadata"],
             "refusal": answers.refusal_json(decision) if isinstance(decision, Refusal) else None,
             "rungs": [
                 {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
@@ -187,7 +199,7 @@ class Gateway:
         """The ask on record before the upstream hears of it; on disk first where its risk is above read (ACT-5)."""
         decided_on = self.snapshot
         try:
-            self._journal.append(self._asked(call))
+            self._journal.append(self._asked(call.ask, call.decision))
             call.on_record = True
             if route.risk != "read":
                 await self._journal.synced()
@@ -220,15 +232,16 @@ class Gateway:
             result = answers.with_warning(result, route.warning)
         return call.answer(outcome, result)
 
-    def _asked(self, call: _Call) -> dict[str, Any]:
-        return record.asked(call.ask, call.decision, self.snapshot.policy, self._limits.payload_bytes)
+    def _asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
+        return record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes, self._masker)
 
     def _finish(self, call: _Call) -> None:
         """The one place that closes a record."""
         duration = (time.perf_counter() - call.started) * 1000
-        closing = record.finished(call.ask.id, time.time(), call.outcome, duration, self._limits.payload_bytes)
+        limit = self._limits.payload_bytes
+        closing = record.finished(call.ask.id, time.time(), call.outcome, duration, limit, self._masker)
         self.outcomes[_counted(call.ask.tool), call.outcome.status] += 1
-        due = [*self._owed, *(() if call.on_record else (self._asked(call),)), closing]
+        due = [*self._owed, *(() if call.on_record else (self._asked(call.ask, call.decision),)), closing]
         try:
             self._journal.append(*due)
             self._owed.clear()
@@ -251,7 +264,7 @@ class _Call:
         self.decision = decision
         self.started = started
         self.on_record = False
-        self.outcome = Outcome("error", error=record.failure(Code.INTERNAL, "the gateway did not finish this call"))
+        self.outcome = UNFINISHED
 
     def answer(self, outcome: Outcome, result: Mapping[str, Any]) -> Reply:
         self.outcome = outcome
