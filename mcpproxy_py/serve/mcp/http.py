@@ -198,7 +198,9 @@ class Endpoint:
         task = asyncio.current_task()
         assert task is not None
         mark = (SESSION_ID.encode(), (session.peer.session_id or "").encode())
-        answer = Answer(receive, send, on_left=_stays, stream=session.new_stream, headers=[mark])
+        answer = Answer(
+            receive, send, on_left=_stays, stream=session.new_stream, headers=[mark], resumable=session.resumable
+        )
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
         session.in_flight[request_id] = task.cancel
         session.busy += 1
