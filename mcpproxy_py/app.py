@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +26,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
 from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.current import Current, upstream_specs
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve import place
 from mcpproxy_py.serve.attach import Attachments, Wish
 from mcpproxy_py.serve.gate import Gate
@@ -45,6 +48,7 @@ from mcpproxy_py.settings import (
     rotate_key,
     shown,
 )
+from mcpproxy_py.settings.patterns import Patterns
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -92,7 +96,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             log_dir=data_dir / "logs", known=_Listings(store), max_result_bytes=settings.limits.max_result_bytes
         )
         current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
-        gateway = Gateway(upstreams, store, _limits(settings), new_id)
+        masker = _masker(settings)
+        gateway = Gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
             upstreams,
             store,
@@ -102,6 +107,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             shown_config=lambda: shown(current.settings),
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
+            masker=masker,
         )
         gate = Gate(gateway, current.face)
         sessions = StreamableHTTPSessionManager(
@@ -147,6 +153,11 @@ def _limits(settings: Settings) -> Limits:
         in_flight=settings.limits.max_in_flight,
         refuse_unrecorded=settings.activity.on_failure == "refuse",
     )
+
+
+def _masker(settings: Settings) -> Masker:
+    own = settings.activity.mask_patterns
+    return replace(MASKER, own=Patterns((each.name, each.pattern) for each in own)) if own else MASKER
 
 
 def _guard_rules(settings: Settings) -> GuardRules:
