@@ -46,9 +46,9 @@ class Greeter:
         self._on_outside = on_outside
         self._on_unattributed = on_unattributed
         self._mirrored: dict[str, HeaderMap] = {}
+        self._probe = True
         self.log_level: Mapping[str, Any] | None = None
         """The params of the last `logging/setLevel`, which every further session has to hear too."""
-        self._probe = True
 
     async def greet(self, connection: Connection, spec: UpstreamSpec) -> Session:
         """The first session. Raises `UpstreamFailure`."""
