@@ -20,7 +20,7 @@ from mcpproxy_py.core import headers as names
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import FORGOTTEN, UpstreamFailure, bad_answer, lost
-from mcpproxy_py.upstream.messages import cancellation, decode, encode, notification
+from mcpproxy_py.upstream.messages import cancellation, complaint, decode, encode, notification
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import BROKEN, Web, read_bounded, refusal, stream, unreachable, unsent
 from mcpproxy_py.upstream.wire import Wire
@@ -152,9 +152,9 @@ class StreamableConnection(Wire):
             raise bad_answer(f"it answered with more than {self._limit} bytes")
         try:
             message = decode(body)
-        except ValueError:
+        except ValueError as error:
             self._counters.garbage += 1
-            raise bad_answer("it answered with invalid JSON") from None
+            raise bad_answer(complaint(error)) from None
         self.receive(message, request_id)
 
     async def _take_refusal(self, response: httpx2.Response, request_id: int, kind: str) -> None:
