@@ -104,6 +104,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             max_result_bytes=settings.limits.max_result_bytes,
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
+            on_unattributed=lambda server, method: gateway.unattributed(server, method),
         )
         current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
@@ -123,6 +124,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         doors = Doors(
             hub,
             settings.limits.max_sessions,
+            upstreams.forget,
             {
                 "gate": lambda _: Gate(asking, links, current.face),
                 "direct": lambda _: Direct(asking, links, upstreams, settings.request_capability_description),
