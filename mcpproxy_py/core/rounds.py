@@ -63,13 +63,13 @@ WHAT: Final[Mapping[str, Sequence[str]]] = {
     "prompts/get": ("name", "arguments"),
     "resources/read": ("uri",),
 }
-"""The parameters that say what is asked for. A client may add others from round to round, which nobody reads."""
+"""The requests that may take several rounds, and which of their parameters say what is asked for. A client may add
+others from round to round, which nobody reads."""
 
 
 def digest(surface: str, method: str, params: Mapping[str, Any]) -> str:
     """Of what a request asks for, without what changes from round to round."""
-    kept = WHAT.get(method, [key for key in params if key not in ROUND_KEYS and key != "_meta"])
-    stays = {key: params[key] for key in kept if key in params}
+    stays = {key: params[key] for key in WHAT.get(method, ()) if key in params}
     text = json.dumps([surface, method, stays], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 
