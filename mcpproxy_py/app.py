@@ -25,9 +25,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, Streamable
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
 from mcpproxy_py.core.ids import IdMaker
-from mcpproxy_py.current import Current, upstream_specs
+from mcpproxy_py.current import Current
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.providers import Loader
 from mcpproxy_py.serve import place
 from mcpproxy_py.serve.attach import Attachments, Wish
 from mcpproxy_py.serve.gate import Gate
@@ -91,7 +92,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         upstreams = Supervisor(
             log_dir=data_dir / "logs", known=_Listings(store), max_result_bytes=settings.limits.max_result_bytes
         )
-        current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
+        providers = Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
+        current = Current(loaded, upstreams, store, new_id, providers, frozen=bool(await store.switch(FROZEN)))
         gateway = Gateway(upstreams, store, _limits(settings), new_id)
         admin = Admin(
             upstreams,
@@ -118,7 +120,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pulse = Pulse(by_path(mcp, rest_app(gateway, store, admin)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
-        await tasks.start(upstreams.run, upstream_specs(settings))
+        await tasks.start(upstreams.run, {})
+        await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded.path, current.reload_noticed)
         async with sessions.run():

@@ -63,8 +63,9 @@ class Function:
             plain = self._returns.dump_python(self._returns.validate_python(value), mode="json", by_alias=True)
         except Exception as error:
             raise Unsendable(f"it returned {type(value).__name__}, which is not what it declares: {error}") from None
-        shown = results.SUCCESS if value is None else None
-        return results.structured({WRAPPED: plain} if self._wraps else plain, shown)
+        if not self._wraps:
+            return results.structured(plain)
+        return results.structured({WRAPPED: plain}, results.SUCCESS if value is None else results.compact(plain))
 
 
 class _Quiet(GenerateJsonSchema):
@@ -126,7 +127,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _without_title(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"properties": {}, **{key: value for key, value in schema.items() if key != "title"}}
+    return {"type": "object", "properties": {}, **{key: value for key, value in schema.items() if key != "title"}}
 
 
 def _described(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def load(target: str) -> HasTools:
     """The provider that `module:object` names: an object with `tools`, or a class or function that gives one.
     Raises `ProviderError`, and whatever the module raises."""
     module, _, path = target.partition(":")
+    if not path:
+        raise ProviderError("no package installed here offers a provider of this name; give its `module:object`")
     importlib.invalidate_caches()  # the file may have been written since the last attempt
     try:
         found: Any = importlib.import_module(module)
@@ -65,7 +67,8 @@ def load(target: str) -> HasTools:
             found = getattr(found, part)
         except AttributeError:
             raise ProviderError(f"the module {module!r} has no {path!r}") from None
-    provider = found() if inspect.isclass(found) or (not hasattr(found, "tools") and callable(found)) else found
+    is_maker = inspect.isclass(found) or not hasattr(found, "tools")
+    provider: Any = found() if is_maker and callable(found) else found
     if not callable(getattr(provider, "tools", None)):
         raise ProviderError(f"{target!r} is no provider: it has no method `tools`")
     return provider

@@ -98,7 +98,7 @@ def structured(value: Any, text: str | None = None) -> dict[str, Any]:
     plain = plain_json(value)
     if not isinstance(plain, dict):
         raise Unsendable(f"structured content must be an object, not {type(value).__name__}")
-    return {"content": [_text(_compact(plain) if text is None else text)], "structuredContent": plain}
+    return {"content": [_text(compact(plain) if text is None else text)], "structuredContent": plain}
 
 
 def plain_json(value: Any) -> Any:
@@ -107,6 +107,10 @@ def plain_json(value: Any) -> Any:
         return from_json(to_json(value, inf_nan_mode="null", by_alias=True))
     except Exception as error:
         raise Unsendable(f"{type(value).__name__} cannot be written as JSON: {error}") from None
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def check_size(result: Mapping[str, Any], most: int) -> None:
@@ -162,8 +166,4 @@ def _data(value: Any) -> dict[str, Any]:
     """Anything else an author may return: an object is structured, the rest is its JSON as text."""
     if isinstance(value, Mapping | BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return structured(value)
-    return {"content": [_text(_compact(plain_json(value)))]}
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return {"content": [_text(compact(plain_json(value)))]}

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -29,9 +29,9 @@ class Runner:
     async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Its result, awaited where it is awaitable. Raises what it raises."""
         if _is_async(function):
-            return await function(*args, **kwargs)
+            return await _kept_in(function(*args, **kwargs))
         result = await self._in_thread(lambda: function(*args, **kwargs))
-        return await result if inspect.isawaitable(result) else result
+        return await _kept_in(result) if inspect.isawaitable(result) else result
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         if self._running >= self._most:
@@ -57,6 +57,19 @@ class Runner:
         self._running += 1
         threading.Thread(target=body, name="provider", daemon=True).start()
         return await done
+
+
+async def _kept_in(work: Awaitable[Any]) -> Any:
+    """What would end the gateway's loop, or look as if the caller had given up, becomes a plain failure."""
+    try:
+        return await work
+    except asyncio.CancelledError as raised:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _carried(raised) from None
+    except BaseException as raised:
+        raise _carried(raised) from raised
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -129,6 +129,8 @@ async def _one_round(answer: Awaitable[dict[str, Any]], rounds: Rounds) -> dict[
         asked.cancel()
         task.cancel()
         await asyncio.wait({task}, timeout=LINGER)
+        if task.done() and not task.cancelled():
+            task.exception()  # a failure while cleaning up is nobody's result
 
 
 async def _questions(rounds: Rounds) -> None:

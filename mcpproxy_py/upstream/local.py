@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from mcpproxy_py import __version__
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.wire import OnNotification, OnProgress
@@ -48,6 +48,8 @@ class LocalConnection:
             raise UpstreamFailure(Code.TIMEOUT, message) from None
         except UpstreamFailure:
             raise
+        except GatewayError as error:  # an expected failure, in the words of whoever lives in here
+            raise UpstreamFailure(error.code, error.message, sent=False) from None
         except Exception as error:
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
