@@ -107,6 +107,7 @@ class Rounds:
             *({**asked, "result": responses[key]} for key, asked in waiting.items() if key in responses),
         ]
         self._unused = list(self._answered)
+        self._count = state.get("count", 0)
         self._open: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self.asked = asyncio.Event()
         """Set once a question is open: this round ends with it."""
@@ -127,10 +128,10 @@ class Rounds:
         return known["result"]
 
     def _post(self, params: dict[str, Any], asked: dict[str, Any]) -> None:
-        number = len(self._answered) + len(self._open) + 1
-        if number > MAX_QUESTIONS:
+        if self._count >= MAX_QUESTIONS:
             raise ToolError(f"This tool asked more than {MAX_QUESTIONS} questions in one call")
-        self._open[f"q{number}"] = ({"method": "elicitation/create", "params": params}, asked)
+        self._count += 1  # over all rounds, so that no key is used twice
+        self._open[f"q{self._count}"] = ({"method": "elicitation/create", "params": params}, asked)
         self.asked.set()
 
     def _note_replayed(self) -> None:
@@ -148,7 +149,11 @@ class Rounds:
             )
         return InputRequired(
             {key: request for key, (request, _) in self._open.items()},
-            {"answered": self._answered, "waiting": {key: asked for key, (_, asked) in self._open.items()}},
+            {
+                "answered": self._answered,
+                "waiting": {key: asked for key, (_, asked) in self._open.items()},
+                "count": self._count,
+            },
         )
 
 

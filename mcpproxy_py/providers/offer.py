@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from mcpproxy_py.providers.schemas import Check, compiled
 from mcpproxy_py.providers.spec import HasTools, ProviderError, ToolSpec
 
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+MAX_TOOLS: Final = 10_000
 OWN_METHODS: Final = ("tools", "tool_call", "capabilities")
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ANYTHING: Final[Mapping[str, Any]] = {"type": "object"}
@@ -50,7 +52,9 @@ class Offered:
 def offered(provider: HasTools, specs: Iterable[Any]) -> Iterator[Offered]:
     """Raises `ProviderError`, for the whole provider: half a provider would look like one that works."""
     names: set[str] = set()
-    for spec in specs:
+    for spec in islice(specs, MAX_TOOLS + 1):
+        if len(names) == MAX_TOOLS:
+            raise ProviderError(f"tools() gave more than {MAX_TOOLS} tools")
         if not isinstance(spec, ToolSpec):
             raise ProviderError(f"tools() has to give ToolSpec objects, and gave {type(spec).__name__}")
         if not isinstance(spec.name, str) or not _NAME.fullmatch(spec.name):

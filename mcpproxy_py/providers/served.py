@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -49,16 +48,17 @@ class Served:
         """Raises `GatewayError` with what the provider's author has to change."""
         try:
             provider = self._provider or await self._runner.run(self._make)
-            specs = await self._runner.run(lambda: _listed(provider))
-            self._asks = ELICITATION in await self._runner.run(lambda: tuple(_capabilities(provider)))
-            self._offered = {spec.name: spec for spec in offered(provider, specs)}
+            needs = await self._runner.run(getattr(provider, "capabilities", tuple))
+            specs = await self._runner.run(provider.tools)
+            tools = await self._runner.run(lambda: list(offered(provider, specs)))  # reads and compiles: not here
         except (ProviderError, ToolError) as error:
             raise GatewayError(Code.SERVER_UNAVAILABLE, f"the provider cannot be served: {error}") from None
         except Exception as error:
             log.exception("the provider %s failed", self.name)
             reason = f"the provider failed when it was loaded ({type(error).__name__}); the log says where"
             raise GatewayError(Code.SERVER_UNAVAILABLE, reason) from None
-        self._provider = provider
+        self._provider, self._asks = provider, ELICITATION in (needs or ())
+        self._offered = {tool.name: tool for tool in tools}
         return [dict(tool.wire) for tool in self._offered.values()]
 
     async def call_tool(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -106,16 +106,6 @@ class Served:
             raise ToolError(f"Tool '{tool.name}' is listed, and its provider does not answer it")
         value = await self._runner.run(tool.function.fn, **tool.function.bind(arguments, ctx))
         return tool.promised(tool.function.dress(value))
-
-
-def _listed(provider: HasTools) -> Any:
-    found = provider.tools()
-    return found if inspect.isawaitable(found) else list(found)
-
-
-def _capabilities(provider: Any) -> Any:
-    declared = getattr(provider, "capabilities", None)
-    return declared() if declared is not None else ()
 
 
 async def _one_round(answer: Awaitable[dict[str, Any]], rounds: Rounds) -> dict[str, Any] | InputRequired:
