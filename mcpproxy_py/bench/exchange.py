@@ -26,7 +26,8 @@ class Exchange:
     """A client of one API. `headers` hold the key, so nothing of them may get into a message."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, first_pause: float = 1.0) -> None:
-        self._http = httpx.AsyncClient(base_url=url, headers=dict(headers), timeout=TIMEOUT)
+        has_tls = not url.lower().startswith("http://")  # reading certificates takes a while, and may not be needed
+        self._http = httpx.AsyncClient(base_url=url, headers=dict(headers), timeout=TIMEOUT, verify=has_tls)
         self._pause = first_pause
 
     async def aclose(self) -> None:

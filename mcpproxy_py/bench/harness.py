@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,7 +20,7 @@ MOST_TURNS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What is measured: its tools, a way to call them, and the raw data that they spare an agent, by agent."""
+    """What is measured: its tools, a way to call them, and the data files that they spare an agent, by agent."""
 
     tools: Sequence[Mapping[str, Any]]
     call: Call
@@ -48,8 +49,8 @@ class Played:
 
     @property
     def retried(self) -> bool:
-        """Whether a call had to be followed by another because of what it gave."""
-        return any(scoring.needs_another(one.result) for one in self.made[:-1])
+        """Whether a call had to be followed by another because of what it gave, or should have been."""
+        return any(scoring.needs_another(one.result) for one in self.made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,12 @@ class ScenarioOutcome:
     scripted: bool
     tokens: int | None
     baseline: int | None
+    """The data files as they lie there, which is what an agent would read instead."""
+    minified: int | None
+    """The same without blanks and line breaks."""
 
     @property
     def share(self) -> float | None:
-        """Of the raw data's tokens."""
         return self.tokens / self.baseline if self.tokens and self.baseline else None
 
     @property
@@ -124,12 +127,18 @@ async def _scenario(driver: Driver, server: Server, scenario: Scenario, count: C
     if driver.is_model:
         played = await _play(driver, server, scenario.prompt, MOST_TURNS + scenario.most)
     else:
-        played = Played(tuple([await _made(server, step.tool, dict(step.arguments)) for step in scenario.steps]))
-    tokens = baseline = None
-    if count is not None:
-        tokens = count(definitions(server.tools)) + sum(one.tokens(count) for one in played.made)
-        baseline = sum(count(server.raw[agent]) for agent in scenario.agents if agent in server.raw)
-    return ScenarioOutcome(scenario, played, not driver.is_model, tokens, baseline)
+        played = Played(tuple([await _make(server, step.tool, dict(step.arguments)) for step in scenario.steps]))
+    if count is None:
+        return ScenarioOutcome(scenario, played, not driver.is_model, None, None, None)
+    raw = [server.raw[agent] for agent in scenario.agents if agent in server.raw]
+    return ScenarioOutcome(
+        scenario,
+        played,
+        not driver.is_model,
+        tokens=count(definitions(server.tools)) + sum(one.tokens(count) for one in played.made),
+        baseline=sum(map(count, raw)),
+        minified=sum(count(compact(json.loads(text))) for text in raw),
+    )
 
 
 async def _play(driver: Driver, server: Server, prompt: str, most: int) -> Played:
@@ -143,13 +152,13 @@ async def _play(driver: Driver, server: Server, prompt: str, most: int) -> Playe
         usage += turn.usage
         if turn.trouble or not turn.calls:
             return Played(tuple(made), turn.trouble, usage)
-        made = [await _made(server, wanted.tool, wanted.arguments) for wanted in turn.calls]
-        made += made
-        answered = [_answered(*pair) for pair in zip(turn.calls, made, strict=True)]
+        fresh = [await _make(server, wanted.tool, wanted.arguments) for wanted in turn.calls]
+        made += fresh
+        answered = [_answered(*pair) for pair in zip(turn.calls, fresh, strict=True)]
     return Played(tuple(made), f"not done after {most} turns", usage)
 
 
-async def _made(server: Server, tool: str, arguments: Any) -> Made:
+async def _make(server: Server, tool: str, arguments: Any) -> Made:
     """A call, or the error a host would give a model for one that cannot be made."""
     if tool not in {known["name"] for known in server.tools}:
         return Made(Step(tool, {}), _error(f"There is no tool {tool[:100]}"))

@@ -99,10 +99,10 @@ class _Anthropic(_Talk):
         blocks, usage = answer["content"], answer.get("usage") or {}
         self._said.append({"role": "assistant", "content": blocks})
         calls = tuple(
-            Wanted(block["name"], block["input"], block["id"]) for block in blocks if block["type"] == "tool_use"
+            _wanted(block["name"], block["input"], block["id"]) for block in blocks if block["type"] == "tool_use"
         )
         trouble = _ended_early(answer.get("stop_reason"), {"refusal": "refused", "max_tokens": "cut off"})
-        return Turn(calls, trouble, Usage(usage.get("input_tokens", 0), usage.get("output_tokens", 0)))
+        return Turn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
 
 
 class _OpenAI(_Talk):
@@ -127,7 +127,7 @@ class _OpenAI(_Talk):
         items, usage = answer["output"], answer.get("usage") or {}
         self._said += items
         calls = tuple(
-            Wanted(item["name"], json.loads(item["arguments"]), item["call_id"])
+            _wanted(item["name"], json.loads(item["arguments"]), item["call_id"])
             for item in items if item["type"] == "function_call"
         )  # fmt: skip
         parts = [part for item in items if item["type"] == "message" for part in item["content"]]
@@ -135,7 +135,7 @@ class _OpenAI(_Talk):
         trouble = (
             "refused" if refused else _ended_early(answer.get("status"), {"incomplete": "cut off", "failed": "failed"})
         )
-        return Turn(calls, trouble, Usage(usage.get("input_tokens", 0), usage.get("output_tokens", 0)))
+        return Turn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
 
 
 class _Gemini(_Talk):
@@ -171,20 +171,28 @@ class _Gemini(_Talk):
 
     def _read(self, answer: Object) -> Turn:
         used = answer.get("usageMetadata") or {}
-        usage = Usage(used.get("promptTokenCount", 0), used.get("candidatesTokenCount", 0))
+        usage = _usage(used, "promptTokenCount", "candidatesTokenCount")
         if blocked := (answer.get("promptFeedback") or {}).get("blockReason"):
             return Turn(trouble=f"refused: {blocked}", usage=usage)
         candidate = answer["candidates"][0]
         content = candidate.get("content") or {}
         parts = content.get("parts") or []
         self._said.append({"role": "model", **content})
-        calls = tuple(
-            Wanted(call["name"], call.get("args") or {}, call.get("id", ""))
-            for part in parts if (call := part.get("functionCall"))
-        )  # fmt: skip
+        wanted = [part["functionCall"] for part in parts if "functionCall" in part]
+        calls = tuple(_wanted(call["name"], call.get("args") or {}, call.get("id", "")) for call in wanted)
         reason = candidate.get("finishReason")
         normal = reason in (None, "STOP")
         return Turn(calls, None if normal else "cut off" if reason == "MAX_TOKENS" else f"refused: {reason}", usage)
+
+
+def _wanted(name: Any, arguments: Any, call_id: Any) -> Wanted:
+    if not (isinstance(name, str) and isinstance(call_id, str)):
+        raise TypeError("a call's name and id are strings")
+    return Wanted(name, arguments, call_id)
+
+
+def _usage(used: Object, sent: str, received: str) -> Usage:
+    return Usage(int(used.get(sent, 0)), int(used.get(received, 0)))
 
 
 def _ended_early(reason: Any, meanings: Mapping[str, str]) -> str | None:

@@ -8,35 +8,48 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy_py.bench.dialogue import Answered, Dialogue, Turn, Wanted
 
-AGENT_WORDS: Final[Mapping[str, str]] = {
-    "claude-code": r"claude code|claude",
-    "copilot-cli": r"copilot cli",
-    "gemini-cli": r"gemini cli|gemini",
-    "vscode-copilot": r"vs ?code copilot|vs ?code|copilot(?! (cli|spaces))",
+AGENTS: Final[Mapping[str, re.Pattern[str]]] = {
+    "claude-code": re.compile(r"\bclaude( code)?\b"),
+    "copilot-cli": re.compile(r"\bcopilot cli\b"),
+    "gemini-cli": re.compile(r"\bgemini( cli)?\b"),
+    "vscode-copilot": re.compile(r"\b(vs ?code( copilot)?|copilot(?! (cli|spaces)))\b"),
 }
 CATEGORIES: Final = (
     "agent-orchestration", "api-integration", "code-generation", "code-understanding", "customization",
     "interaction", "observability",
 )  # fmt: skip
-_SOURCES: Final = re.compile(r"\b(sources?|cite|references?|where did you|back up|prove|links)\b")
-_CATALOG: Final = re.compile(r"\bmcp server\b(?=.*\b(for|catalog|can)\b)|\bfind me an mcp server\b")
-_INVENTORY: Final = re.compile(r"\b(connected|right now|at the moment)\b")
-_LIST: Final = re.compile(r"\b(what can \S+( \S+)? do|everything|overview|capabilities|features do|category)\b")
-_COMPARE: Final = re.compile(r"\b(compare|differ(ence)?|versus|all agents|which (of the )?agents|who|where is)\b")
-_NOISE: Final = re.compile(
-    r"\b(does|do|is|are|can|could|how|what|which|who|where|when|i|me|my|you|your|it|its|the|a|an|of|in|on|for|to|and|or"
-    r"|with|from|by|at|there|have|has|had|support|supports|supported|available|use|using|set up|turn|get|out|into|put"
-    r"|compare|across|between|differ|difference|versus|all|agents?(?! mode)|each|cite|sources?|references?|pages?"
-    r"|back|up|say|about|did|info|read|not|plan|before|after|choose|see|style|file|tools?|features|\?)\b"
+RULES: Final[Sequence[tuple[str, re.Pattern[str]]]] = (
+    ("mcp_list_catalog", re.compile(r"\bmcp server\b.*\b(for|catalog|that can)\b")),
+    ("mcp_list", re.compile(r"\b(connected|right now|at the moment)\b")),
+    ("get_sources", re.compile(r"\b(sources?|cite|references?|where did|back up|prove|links)\b")),
+    (
+        "list_capabilities",
+        re.compile(r"\b(what can \S+( \S+)? do|everything|overview|capabilities|category|features do)\b"),
+    ),
+    (
+        "compare_capability",
+        re.compile(r"\b(compare|differ|versus|all agents|which (of the )?agents|who has|where is)\b"),
+    ),
 )
+"""The first that fits decides; `lookup_capability` where none does and one agent is named."""
+_EVERYDAY: Final = """
+    a across all an and are available back before after between can choose cite compare did difference differ do does
+    each everything features file find for from get give has have how i in into is it its links list me not of on
+    or our out pages plan put read references say see set show source sources support supports supported that the their
+    them there to tools turn up use using versus vs was well-known what when where which who with you your my about info
+    server servers catalog agents prove
+"""
+NOISE: Final = frozenset(_EVERYDAY.split())
 
 
 class OfflineRouter:
+    """A driver that needs no key and no network."""
+
     name = "offline lexical router"
     is_model = False
 
@@ -70,30 +83,38 @@ def _second_try(answered: Sequence[Answered]) -> Iterator[Wanted]:
 
 def _route(prompt: str) -> Wanted:
     said = prompt.lower().replace("'s", "")
-    if _CATALOG.search(said):
-        return Wanted("mcp_list_catalog", {"query": _words(said, "mcp servers?|well-known|find|catalog")})
-    if _INVENTORY.search(said):
-        return Wanted("mcp_list", {})
-    agents = [agent for agent, words in AGENT_WORDS.items() if re.search(rf"\b({words})\b", said)]
-    if len(agents) > 1 and agents[-1] == "vscode-copilot" and not re.search(r"vs ?code|and copilot", said):
-        agents.pop()
-    about = _words(said, "|".join(AGENT_WORDS.values()))
+    agents = [agent for agent, words in AGENTS.items() if words.search(said)]
+    tool = next((tool for tool, words in RULES if words.search(said)), None)
+    tool = tool or ("lookup_capability" if len(agents) == 1 else "compare_capability")
+    return Wanted(tool, _ARGUMENTS[tool](said, agents))
+
+
+def _about(said: str) -> str:
+    """What is left of the prompt when agents and everyday words are taken out."""
+    for words in AGENTS.values():
+        said = words.sub(" ", said)
+    return " ".join(word for word in re.findall(r"[\w-]+", said) if word not in NOISE)
+
+
+def _sources(said: str, agents: list[str]) -> dict[str, Any]:
+    general = re.search(r"\b(sources for|links)\b", said)
+    return _given(agent=next(iter(agents), None), capability=None if general else _about(said))
+
+
+def _list(said: str, agents: list[str]) -> dict[str, Any]:
     category = next((one for one in CATEGORIES if one.replace("-", " ") in said), None)
-    if _SOURCES.search(said):
-        general = bool(re.search(r"\b(sources for|links)\b", said))
-        return Wanted("get_sources", _given(agent=agents[0] if agents else None, capability=None if general else about))
-    if _LIST.search(said):
-        return Wanted("list_capabilities", _given(agent=agents[0] if agents else None, category=category))
-    if _COMPARE.search(said) or len(agents) != 1:
-        return Wanted("compare_capability", _given(capability=about, agents=agents or None))
-    return Wanted("lookup_capability", {"agent": agents[0], "capability": about})
-
-
-def _words(said: str, besides: str) -> str:
-    """What is left of the prompt when agents and everyday words are taken out: what it is about."""
-    rest = _NOISE.sub(" ", re.sub(rf"\b({besides})\b", " ", said))
-    return " ".join(re.findall(r"[\w-]+", rest))
+    return _given(agent=next(iter(agents), None), category=category)
 
 
 def _given(**arguments: Any) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if value}
+
+
+_ARGUMENTS: Final[Mapping[str, Callable[[str, list[str]], dict[str, Any]]]] = {
+    "mcp_list": lambda said, agents: {},
+    "mcp_list_catalog": lambda said, agents: {"query": _about(said.replace("mcp", ""))},
+    "get_sources": _sources,
+    "list_capabilities": _list,
+    "compare_capability": lambda said, agents: _given(capability=_about(said), agents=agents),
+    "lookup_capability": lambda said, agents: {"agent": agents[0], "capability": _about(said)},
+}

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.bench.harness import PromptOutcome, Run, ScenarioOutcome
+from mcpproxy_py.bench.suite import Step
 from mcpproxy_py.bench.tokens import ENCODING
 
 NOT_MEASURED: Final = "not measured"
+FIGURE_HEAD: Final = ("Metric", "Figure", "Target", "Met")
+SCENARIO_HEAD: Final = ("Scenario", "Calls", "Tokens", "Raw JSON", "Minified", "Share of raw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,16 @@ def as_json(runs: Sequence[Run], unmeasured: Mapping[str, str]) -> dict[str, Any
 
 def markdown(run: Run) -> Iterator[str]:
     """Tables of one run."""
-    yield from _table(("Metric", "Figure", "Target", "Met"), figure_rows(run))
+    yield from table(FIGURE_HEAD, figure_rows(run))
     yield ""
-    yield from _table(("Scenario", "Calls", "Tokens", "Raw JSON", "Share"), scenario_rows(run))
+    yield from table(SCENARIO_HEAD, scenario_rows(run))
 
 
 def figure_rows(run: Run) -> list[tuple[str, str, str, str]]:
     return [(one.name, _percent(one.value), one.target, _yes(one.met)) for one in figures(run)]
 
 
-def scenario_rows(run: Run) -> list[tuple[str, str, str, str, str]]:
+def scenario_rows(run: Run) -> list[tuple[str, ...]]:
     return [_scenario_row(one) for one in run.scenarios]
 
 
@@ -104,28 +107,35 @@ def _scenario_json(one: ScenarioOutcome) -> dict[str, Any]:
         "in_bounds": one.in_bounds,
         "tokens": one.tokens,
         "baseline_tokens": one.baseline,
+        "minified_baseline_tokens": one.minified,
         "share": None if one.share is None else round(one.share, 4),
         "trouble": one.played.trouble,
     }
 
 
-def _scenario_row(one: ScenarioOutcome) -> tuple[str, str, str, str, str]:
+def _scenario_row(one: ScenarioOutcome) -> tuple[str, ...]:
     calls = f"{len(one.played.made)}" + ("" if one.in_bounds else " (out of bounds)")
-    tokens, baseline = (NOT_MEASURED if number is None else str(number) for number in (one.tokens, one.baseline))
-    return one.scenario.name, calls, tokens, baseline, _percent(one.share)
+    counts = (one.tokens, one.baseline, one.minified)
+    tokens = (NOT_MEASURED if number is None else str(number) for number in counts)
+    return one.scenario.name, calls, *tokens, _percent(one.share)
 
 
 def _called(one: PromptOutcome) -> str:
-    calls = [f"{made.step.tool}({_arguments(made.step.arguments)})" for made in one.played.made]
+    calls = [shown(made.step) for made in one.played.made]
     return one.played.trouble or ", ".join(calls) or "nothing"
 
 
 def _wanted(one: PromptOutcome) -> str:
-    return f"{one.prompt.expected.tool}({_arguments(one.prompt.expected.arguments)})"
+    return shown(one.prompt.expected)
 
 
-def _arguments(arguments: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in arguments.items())
+def shown(step: Step) -> str:
+    arguments = ", ".join(f"{name}={_plain(value)}" for name, value in step.arguments.items())
+    return f"{step.tool}({arguments})"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _figure(
@@ -151,7 +161,7 @@ def _yes(met: bool | None) -> str:
     return "-" if met is None else "yes" if met else "no"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield "|---" * len(head) + "|"
     yield from (f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
