@@ -55,7 +55,9 @@ def test_imports_point_one_way_and_neighbouring_rooms_are_strangers(path: Path) 
             assert there not in STRANGERS, f"{path.name} knows its neighbour {name}"
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "core").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "core").rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE / "core"))
+)
 def test_the_core_imports_only_a_short_list_from_the_standard_library(path: Path) -> None:
     for name in imports(path):
         assert name.startswith("mcpproxy_py.") or name.split(".")[0] in CORE_STDLIB, f"{path.name} imports {name}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from mcpproxy_py.core.catalog.phrases import fold
 from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
-from mcpproxy_py.core.catalog.resolve import Ambiguous, Found, fold
+from mcpproxy_py.core.catalog.resolve import Ambiguous, Found
 from mcpproxy_py.core.catalog.values import CATEGORIES, Agent, Catalog, Notes, Record, Source
 from mcpproxy_py.core.jsonvalue import quoted
 
@@ -24,7 +25,7 @@ NO_MATCH: Final = (
 def lookup_capability(catalog: Catalog, *, agent: str, capability: str) -> dict[str, Any]:
     """What one agent can do for one capability, with how to begin."""
     owner = _agent(catalog, agent)
-    meant = catalog.names.resolve(capability)
+    meant = _meant(catalog, capability)
     if isinstance(meant, Ambiguous):
         return _matches(meant)
     record = owner.records.get(meant.term.name)
@@ -37,7 +38,7 @@ def lookup_capability(catalog: Catalog, *, agent: str, capability: str) -> dict[
 def compare_capability(catalog: Catalog, *, capability: str, agents: Sequence[str] | None = None) -> dict[str, Any]:
     """One capability across agents; those without it are named and nothing more."""
     compared = list(catalog.agents.values()) if agents is None else _chosen(catalog, agents)
-    meant = catalog.names.resolve(capability)
+    meant = _meant(catalog, capability)
     if isinstance(meant, Ambiguous):
         return _matches(meant)
     return {"capability": meant.term.name, "comparison": [_compared(agent, meant) for agent in compared]}
@@ -60,12 +61,18 @@ def get_sources(catalog: Catalog, *, agent: str | None = None, capability: str |
     owners = list(catalog.agents.values()) if agent is None else [_agent(catalog, agent)]
     if capability is None:
         return _all_sources(owners, agent is None)
-    meant = catalog.names.resolve(capability)
+    meant = _meant(catalog, capability)
     if isinstance(meant, Ambiguous):
         return _matches(meant)
     cited = [_cited(owner, meant) for owner in owners]
     answer: dict[str, Any] = {"capability": meant.term.name}
     return {"agent": owners[0].id, **answer, **_without_agent(cited[0])} if agent else {**answer, "agents": cited}
+
+
+def _meant(catalog: Catalog, capability: str) -> Found | Ambiguous:
+    if not fold(capability):
+        raise NotAnswered("capability is empty: say what you are looking for, like MCP or debugging")
+    return catalog.names.resolve(capability)
 
 
 def _agent(catalog: Catalog, given: str) -> Agent:

@@ -165,7 +165,7 @@ def _known(entry: ServerEntry) -> dict[str, Any]:
         "slug": entry.slug,
         "name": entry.name,
         "title": entry.title,
-        "purpose": entry.purpose,
+        "description": entry.description,
         "transport": entry.transport,
         "auth": entry.auth,
         **{name: value for name, value in where.items() if value},
@@ -183,6 +183,6 @@ def _matching_query(pairs: Iterable[_Pair], query: str) -> list[_Pair]:
 def _score(pair: _Pair, asked: set[str]) -> int:
     entry, one = pair
     names = " ".join([*([entry.slug, entry.title] if entry else []), *([one.name] if one else [])])
-    about = " ".join([entry.purpose, entry.description, *entry.tags]) if entry else ""
+    about = " ".join([entry.description, *entry.tags]) if entry else ""
     inside, beside = asked & set(tokens(names, 300)), asked & set(tokens(about, 1000))
     return 3 * len(inside) + len(beside - inside)

@@ -76,7 +76,6 @@ class ServerEntry:
     name: str
     title: str
     description: str
-    purpose: str
     auth: str
     transport: str
     wire: Mapping[str, Any]

@@ -22,7 +22,6 @@ def server_entry(wire: Mapping[str, Any]) -> ServerEntry:
         name=wire["name"],
         title=wire["title"],
         description=wire["description"],
-        purpose=meta["purpose"],
         auth=meta["auth"],
         transport=remote["type"] if remote else package["transport"]["type"] if package else "stdio",
         wire=wire,

@@ -53,7 +53,9 @@ def data_files(own: Path | None) -> Iterator[DataFile]:
 
 def _first(own: Path | None, name: str, kind: str) -> DataFile:
     mine = own / name if own is not None else None
-    return DataFile(mine, kind, own=True) if mine is not None and mine.is_file() else DataFile(SHIPPED / name, kind, False)
+    return (
+        DataFile(mine, kind, own=True) if mine is not None and mine.is_file() else DataFile(SHIPPED / name, kind, False)
+    )
 
 
 def _agents(own: Path | None) -> Iterator[DataFile]:

@@ -8,11 +8,12 @@ from typing import Any, Protocol
 import jsonschema_rs
 
 from mcpproxy_py.core import answers, approvals, asking, jsonvalue
-from mcpproxy_py.core.approvals import NotNow, Submitted, Wish
+from mcpproxy_py.core.approvals import NotNow, Submitted
 from mcpproxy_py.core.catalog import capabilities, overlay
 from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
 from mcpproxy_py.core.catalog.servers import Connector, Matching
 from mcpproxy_py.core.catalog.values import Catalog, ServerEntry
+from mcpproxy_py.core.wishes import Wish, parse_wish, retargeted
 from mcpproxy_py.core.words import nearest
 from mcpproxy_py.providers.catalog.definitions import definitions
 from mcpproxy_py.providers.catalog.entries import connect_command
@@ -36,9 +37,7 @@ class Requests(Protocol):
 class CatalogProvider:
     """`tools()` and `call()` are all an upstream needs."""
 
-    def __init__(
-        self, catalog: Catalog, connectors: Callable[[str], Sequence[Connector]], requests: Requests
-    ) -> None:
+    def __init__(self, catalog: Catalog, connectors: Callable[[str], Sequence[Connector]], requests: Requests) -> None:
         """`connectors` gives the servers that a principal may know of, as they are at this moment."""
         self._catalog = catalog
         self._connectors = connectors
@@ -80,7 +79,7 @@ class CatalogProvider:
         return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.principal), **given)
 
     async def _mcp_request_capability(self, given: dict[str, Any], context: Context) -> Answer:
-        wish = approvals.wish(given)
+        wish = parse_wish(given)
         entry, server = self._target(wish, self._connectors(context.principal))
         found = overlay.classify(entry, server, wish.requested_tools)
         answer: dict[str, Any] = {"ok": True, "approval": None, "requested_by": {"kind": "agent"}}
@@ -131,7 +130,7 @@ def _note(filed: Submitted) -> str:
 
 def _named(wish: Wish, entry: ServerEntry | None, server: Connector | None) -> Wish:
     """The wish under the name everybody else knows the server by, so that two spellings are one subject."""
-    return approvals.retargeted(wish, entry.slug if entry else None, server.name if server else None)
+    return retargeted(wish, entry.slug if entry else None, server.name if server else None)
 
 
 def _no_slug(slug: str, catalog: Catalog) -> NotAnswered:
