@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from mcpproxy_py.bench.harness import Server
-from mcpproxy_py.core.approvals import Wish
 from mcpproxy_py.core.catalog.refused import NotAnswered
+from mcpproxy_py.core.wishes import Wish
 from mcpproxy_py.providers.catalog.files import data_files
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider

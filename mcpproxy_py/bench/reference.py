@@ -38,9 +38,10 @@ _OFFLINE: Final = """
 ## The offline router
 
 **These figures are of no model.** The router is a handful of rules about words, written with these prompts in view. Its
-invocation accuracy says that the suite is consistent, not how a model would choose. Argument accuracy, retry rate and
-the words resolved are the server's own work and are measured for real, and so are the tokens, over the calls each
-scenario takes when nothing goes wrong. What models make of the tools was not measured here: no key was at hand.
+invocation accuracy says that the suite is consistent, not how a model would choose. It hands the server what is left of
+a prompt without everyday words, so argument accuracy and retry rate tell how the server copes with that. The words the
+server resolves and the tokens, over the calls each scenario takes when nothing goes wrong, depend on no driver. What
+models make of the tools is not measured here: that takes keys.
 """
 _AFTER: Final = """
 Tokens are counted with {encoding}, the definitions of all {tools} tools of the catalog included. The raw JSON is the

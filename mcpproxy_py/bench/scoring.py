@@ -42,7 +42,7 @@ def _lookup(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 
 
 def _compare(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
-    compared = {row.get("agent") for row in answer.get("comparison", ()) if isinstance(row, Mapping)}
+    compared = {row.get("agent") for row in _rows(answer, "comparison")}
     wanted = set(expected.get("agents", AGENTS))
     return answer.get("capability") == expected["capability"] and compared == wanted
 
@@ -53,9 +53,12 @@ def _same(answer: Mapping[str, Any], expected: Mapping[str, Any], *keys: str) ->
 
 def _found(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     """The server asked for is among the first rows, under its slug."""
-    rows = answer.get("servers")
-    first = rows[:NEAR_THE_TOP] if isinstance(rows, list) else []
-    return any(expected["query"] in str(row.get("slug")) for row in first if isinstance(row, Mapping))
+    return any(expected["query"] in str(row.get("slug")) for row in _rows(answer, "servers")[:NEAR_THE_TOP])
+
+
+def _rows(answer: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    rows = answer.get(key)
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
 _RESOLVED: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]]] = {
@@ -63,6 +66,6 @@ _RESOLVED: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], b
     "compare_capability": _compare,
     "list_capabilities": lambda answer, expected: _same(answer, expected, "agent", "category"),
     "get_sources": lambda answer, expected: _same(answer, expected, "agent", "capability"),
-    "mcp_list": lambda answer, expected: "servers" in answer,
+    "mcp_list": lambda answer, expected: isinstance(answer.get("servers"), list),
     "mcp_list_catalog": _found,
 }
