@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import pytest
 import typer
 
+from mcpproxy_py.bench import reference as bench_reference
 from mcpproxy_py.cli import main, reference
 from mcpproxy_py.serve import reference as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
@@ -33,6 +34,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "commands.md": reference.page,
     "rest.md": rest_reference.page,
+    "catalog-benchmark.md": bench_reference.page,
 }
 WRITTEN = [page for page in PAGES if page.path.parent.name != "reference"]
 """Pages that people write; the others are compared with the code as a whole."""
