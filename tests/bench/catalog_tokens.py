@@ -63,9 +63,7 @@ SCENARIOS: Final = (
         ),
     ),
     Scenario("Cite all sources for Gemini CLI", (("get_sources", {"agent": "gemini-cli"}),), ("gemini-cli",)),
-    Scenario(
-        "Find all free-tier capabilities", tuple(("list_capabilities", {"agent": agent}) for agent in AGENTS)
-    ),
+    Scenario("Find all free-tier capabilities", tuple(("list_capabilities", {"agent": agent}) for agent in AGENTS)),
     Scenario(
         "Check feature parity across agents", tuple(("compare_capability", {"capability": name}) for name in NAMES)
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,7 +115,7 @@ def test_nothing_known_gives_the_nearest_three_and_says_so(said: str) -> None:
 
 def test_the_bands_of_the_rungs_follow_each_other_without_overlap() -> None:
     bands = list(BANDS.values())
-    for (low, high), (_, below) in zip(bands, bands[1:], strict=False):
+    for (low, high), (_, below) in pairwise(bands):
         assert low <= high
         assert below < low
     assert (bands[0][1], bands[-1][0]) == (1.0, 0.0)
@@ -130,7 +132,7 @@ def test_no_rung_ever_scores_below_a_lower_one() -> None:
         meant = NAMES.resolve(query)
         for one in [meant] if isinstance(meant, Found) else meant.candidates:
             scores[one.rung].append(one.confidence)
-    for higher, lower in zip(ORDER, ORDER[1:], strict=False):
+    for higher, lower in pairwise(ORDER):
         assert min(scores[higher], default=1.0) > max(scores[lower], default=0.0)
 
 

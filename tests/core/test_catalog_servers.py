@@ -17,8 +17,8 @@ pytestmark = pytest.mark.proves("CAT-4")
 
 
 def entry(slug: str, **more: Any) -> ServerEntry:
-    said: dict[str, Any] = {"name": f"io.github.x/{slug}", "title": slug.title(), "description": f"Work with {slug}",
-                            "auth": "oauth", "transport": "stdio", "wire": {}, "status": "verified", **more}  # fmt: skip
+    said: dict[str, Any] = {"name": f"io.github.x/{slug}", "title": slug.title(), "description": f"Work with {slug}"}
+    said |= {"auth": "oauth", "transport": "stdio", "wire": {}, "status": "verified", **more}
     return ServerEntry(slug, **said)
 
 
@@ -131,7 +131,9 @@ def test_asking_for_tools_looks_for_each_of_them() -> None:
 def test_the_servers_of_a_snapshot_become_plain_facts() -> None:
     snapshot = Snapshot(
         servers={
-            "a": Server("a", "connected", {"t": tool("t", server="a"), "no": tool("no", server="a")}, deny_tools=("no",)),
+            "a": Server(
+                "a", "connected", {"t": tool("t", server="a"), "no": tool("no", server="a")}, deny_tools=("no",)
+            ),
             "b": Server("b", "sleeping", {"t": tool("t", server="b")}),
             "c": Server("c", "disabled"),
             "d": Server("d", "failed", {"t": tool("t", server="d")}, error="token=ghp_" + "a" * 36 + " refused"),

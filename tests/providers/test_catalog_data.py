@@ -85,8 +85,11 @@ def test_there_are_more_than_150_aliases_besides_the_documented_ones() -> None:
 
 
 @pytest.mark.proves("CAT-3")
-@pytest.mark.parametrize(("days", "level"), [(0, None), (STALE_AFTER, None), (STALE_AFTER + 1, "warning"),
-                                             (TOO_OLD_AFTER, "warning"), (TOO_OLD_AFTER + 1, "error"), (-1, "error")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("days", "level"),
+    [(0, None), (STALE_AFTER, None), (STALE_AFTER + 1, "warning"), (TOO_OLD_AFTER, "warning"),
+     (TOO_OLD_AFTER + 1, "error"), (-1, "error")],
+)  # fmt: skip
 def test_facts_grow_stale_and_then_too_old(days: int, level: str | None) -> None:
     found = validate(None, newest() + timedelta(days=days))
     assert {finding.level for finding in found} == ({level} if level else set())
@@ -164,8 +167,13 @@ def test_ones_own_agent_file_takes_the_place_of_the_shipped_one_or_adds_an_agent
     record = {"name": "Vision", "category": "interaction", "available": True, "description": "Sees what it is shown",
               "status": "unknown", "tier": "free"}  # fmt: skip
     sheet = {"agent": "our-agent", "title": "Ours", "vendor": "Us", "capabilities": [record]}
-    directory = own(tmp_path, **{"agents__our-agent__capabilities__current": sheet,
-                                 "agents__gemini-cli__capabilities__current": {**sheet, "agent": "gemini-cli"}})  # fmt: skip
+    directory = own(
+        tmp_path,
+        **{
+            "agents__our-agent__capabilities__current": sheet,
+            "agents__gemini-cli__capabilities__current": {**sheet, "agent": "gemini-cli"},
+        },
+    )
     catalog = load(directory)
     assert list(catalog.agents["our-agent"].records) == ["Vision"]
     assert list(catalog.agents["gemini-cli"].records) == ["Vision"]
@@ -192,3 +200,16 @@ def test_ones_own_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, files: 
         load(directory)
     assert said in str(refused.value)
     assert any(finding.level == "error" for finding in validate(directory, newest()))
+
+
+@pytest.mark.proves("CAT-5", "USE-5")
+def test_the_examples_of_the_how_to_can_be_used_as_they_stand(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "your-own-catalog-data.md").read_text(encoding="utf-8")
+    server, package, aliases = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    local = {**{key: ENTRY[key] for key in ("name", "title", "description", "_meta")}, **package}
+    local["_meta"] = {META: {**ENTRY["_meta"][META], "slug": "local-wiki"}}
+    both = {"servers": [*server["servers"], local]}
+    catalog = load(own(tmp_path, servers=both, aliases=aliases))
+    assert catalog.servers["wiki"].tags == ("documents", "search")
+    assert connect_command(catalog.servers["local-wiki"]) == "mcpproxy upstream add local-wiki -- uvx our-wiki-mcp"
+    assert catalog.names.resolve("robot crew").term.name == "Sub-agents"  # pyright: ignore
