@@ -145,12 +145,11 @@ def _still_counts(one: Request, now_ms: int) -> bool:
 def _life_problem(expires_at_ms: int | None, now_ms: int) -> str | None:
     if expires_at_ms is None:
         return None
+    given, latest = jsonvalue.quoted(expires_at_ms), now_ms + LONGEST_LIFE
     if expires_at_ms < now_ms + SHORTEST_LIFE:
-        return (
-            f"expires_at_ms must be at least a minute from now (now is {now_ms}), not {jsonvalue.quoted(expires_at_ms)}"
-        )
-    if expires_at_ms > now_ms + LONGEST_LIFE:
-        return f"expires_at_ms may be at most 30 days from now ({now_ms + LONGEST_LIFE}), not {jsonvalue.quoted(expires_at_ms)}"
+        return f"expires_at_ms must be at least a minute from now (now is {now_ms}), not {given}"
+    if expires_at_ms > latest:
+        return f"expires_at_ms may be at most 30 days from now ({latest}), not {given}"
     return None
 
 

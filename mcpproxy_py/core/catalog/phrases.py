@@ -35,6 +35,10 @@ def _stems(folded: str) -> list[str]:
     return [stem(word) for word in folded.split()]
 
 
+def _closed(folded: str) -> str:
+    return stem(folded.replace(" ", ""))
+
+
 class Phrases:
     """What phrases stand for. Also found by their stems and without spaces, so that "sub agents" meets
     "subagents"; what is written in the table wins over what is derived from it."""
@@ -43,19 +47,17 @@ class Phrases:
         self._whole = {fold(phrase): name for phrase, name in pairs}
         self._stemmed: dict[str, str] = {}
         for phrase, name in self._whole.items():
-            spaced = " ".join(_stems(phrase))
-            self._stemmed.setdefault(spaced, name)
-            self._stemmed.setdefault(spaced.replace(" ", ""), name)
+            self._stemmed.setdefault(" ".join(_stems(phrase)), name)
+            self._stemmed.setdefault(_closed(phrase), name)
 
     def find(self, query: str) -> Iterator[tuple[str, float]]:
         """The share is 1 as written, less where only the stems or only the letters agree."""
         said = fold(query)
-        spaced = " ".join(_stems(said))
         if said in self._whole:
             yield self._whole[said], 1.0
-        elif spaced in self._stemmed:
+        elif (spaced := " ".join(_stems(said))) in self._stemmed:
             yield self._stemmed[spaced], 0.5
-        elif (closed := spaced.replace(" ", "")) in self._stemmed:
+        elif (closed := _closed(said)) in self._stemmed:
             yield self._stemmed[closed], 0.4
 
     def slips(self, query: str) -> Mapping[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any, Final
 
 from mcpproxy_py.core import wishes
@@ -15,59 +16,85 @@ MOST_ROWS: Final = 200
 
 
 def definitions(agents: Iterable[str]) -> list[dict[str, Any]]:
-    """All seven, fresh on every call. `agents` are named in the descriptions, because a model has to know them."""
-    ids = ", ".join(agents)
-    return [
-        _reader("lookup_capability", "What can one coding agent do for one capability, and how is it set up?",
-                _object({"agent": _said(f"Agent ID: {ids}"), "capability": _said("Capability, in any words")},
-                        "agent", "capability"), shapes.LOOKUP),
-        _reader("compare_capability", "How does one capability differ across coding agents?",
-                _object({"capability": _said("Capability, in any words"),
-                         "agents": {**shapes.NAMES, "minItems": 1, "description": "Only these agent IDs (default: all)"}},
-                        "capability"), shapes.COMPARE),
-        _reader("list_capabilities", "Which capabilities does an agent have, or which are in a category? "
-                "Give at least one parameter; lookup_capability has the depth.",
-                _object({"agent": _said("Agent ID"), "category": _said(", ".join(CATEGORIES))}), shapes.LIST),
-        _reader("get_sources", "Which pages vouch for what is said of an agent or a capability?",
-                _object({"agent": _said("Agent ID"), "capability": _said("Capability, in any words")}), shapes.SOURCES),
-        _reader("mcp_list", "The MCP servers of this gateway: what is connected now, with its tools. Ask this first.",
-                _object({}), shapes.INVENTORY),
-        _reader("mcp_list_catalog", "Well-known MCP servers and whether each is connected here. Known is not usable: "
-                "execution_available says what is, next_action what to do.",
-                _object({"query": _said("What it is for, or a name"),
-                         "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 20}}), shapes.CATALOG),
-        {
-            "name": "mcp_request_capability",
-            "title": "Ask a person for an MCP server",
-            "description": "Ask a person to connect an MCP server, after mcp_list and mcp_list_catalog. It connects "
-            "and runs nothing; the answer is proof that the request was filed. For a wish in free words use the "
-            "gateway's request_capability.",
-            "inputSchema": _request_schema(),
-            "outputSchema": shapes.REQUESTED,
-            "annotations": dict(WRITER),
-        },
-    ]  # fmt: skip
+    """All seven, fresh on every call. `agents` are named in a description, because a model has to know them."""
+    any_words = _said("Capability, in any words")
+    agent = _said("Agent ID")
+    tools = [
+        _tool(
+            "lookup_capability",
+            "Look up a capability",
+            "What can one coding agent do for one capability, and how is it set up?",
+            _object({"agent": _said(f"Agent ID: {', '.join(agents)}"), "capability": any_words}, "agent", "capability"),
+            shapes.LOOKUP,
+        ),
+        _tool(
+            "compare_capability",
+            "Compare a capability",
+            "How does one capability differ across coding agents?",
+            _object({"capability": any_words, "agents": _some_of("Only these agent IDs; default all")}, "capability"),
+            shapes.COMPARE,
+        ),
+        _tool(
+            "list_capabilities",
+            "List capabilities",
+            "Which capabilities does an agent have, or which are in a category? Give at least one parameter; "
+            "lookup_capability has the depth.",
+            _object({"agent": agent, "category": _said(", ".join(CATEGORIES))}),
+            shapes.LIST,
+        ),
+        _tool(
+            "get_sources",
+            "Get sources",
+            "Which pages vouch for what is said of an agent or a capability?",
+            _object({"agent": agent, "capability": any_words}),
+            shapes.SOURCES,
+        ),
+        _tool(
+            "mcp_list",
+            "List this gateway's MCP servers",
+            "The MCP servers of this gateway: what is connected now, with its tools. Ask this first.",
+            _object({}),
+            shapes.INVENTORY,
+        ),
+        _tool(
+            "mcp_list_catalog",
+            "List known MCP servers",
+            "Well-known MCP servers and whether each is connected here. Known is not usable: execution_available says "
+            "what is, next_action what to do.",
+            _object({"query": _said("What it is for, or a name"), "limit": _between(1, MOST_ROWS, default=20)}),
+            shapes.CATALOG,
+        ),
+        _tool(
+            "mcp_request_capability",
+            "Ask a person for an MCP server",
+            "Ask a person to connect an MCP server, after mcp_list and mcp_list_catalog. It connects and runs nothing; "
+            "the answer is proof that the request was filed. For a wish in free words use the gateway's "
+            "request_capability.",
+            _request(),
+            shapes.REQUESTED,
+            WRITER,
+        ),
+    ]
+    return deepcopy(tools)
 
 
-def _reader(name: str, description: str, params: dict[str, Any], gives: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(
+    name: str, title: str, about: str, params: Mapping[str, Any], gives: Mapping[str, Any],
+    hints: Mapping[str, bool] = READER,
+) -> dict[str, Any]:  # fmt: skip
     return {
-        "name": name,
-        "title": name.replace("_", " ").capitalize().replace("Mcp", "MCP"),
-        "description": description,
-        "inputSchema": params,
-        "outputSchema": dict(gives),
-        "annotations": dict(READER),
-    }
+        "name": name, "title": title, "description": about,
+        "inputSchema": params, "outputSchema": gives, "annotations": hints,
+    }  # fmt: skip
 
 
-def _request_schema() -> dict[str, Any]:
-    limits = wishes.TEXT_LIMITS
+def _request() -> dict[str, Any]:
     return _object(
         {
-            "agent_id": {**_said("Your name, as a label"), "maxLength": limits["agent_id"]},
-            "mcp_name": {**_said("The server, like notion"), "maxLength": limits["mcp_name"]},
-            "rationale": {**_said("What the user needs it for"), "maxLength": limits["rationale"]},
-            "catalog_slug": {**_said("Its slug in mcp_list_catalog"), "maxLength": limits["catalog_slug"]},
+            "agent_id": _limited("agent_id", "Your name, as a label"),
+            "mcp_name": _limited("mcp_name", "The server, like notion"),
+            "rationale": _limited("rationale", "What the user needs it for"),
+            "catalog_slug": _limited("catalog_slug", "Its slug in mcp_list_catalog"),
             "requested_tools": {**shapes.NAMES, "maxItems": wishes.MOST_TOOLS},
             "context": {"type": "object"},
             "expires_at_ms": {**shapes.COUNT, "description": "Unix milliseconds; default in 72 hours, at most 30 days"},
@@ -76,10 +103,22 @@ def _request_schema() -> dict[str, Any]:
     )  # fmt: skip
 
 
+def _limited(name: str, about: str) -> dict[str, Any]:
+    return {**_said(about), "maxLength": wishes.TEXT_LIMITS[name]}
+
+
 def _said(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
 
 
-def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+def _some_of(description: str) -> dict[str, Any]:
+    return {**shapes.NAMES, "minItems": 1, "description": description}
+
+
+def _between(least: int, most: int, *, default: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most, "default": default}
+
+
+def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
     shape: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**shape, "required": list(required)} if required else shape
