@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
@@ -39,6 +40,7 @@ class Context:
         self._tool = tool
         self._line = line
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     @property
     def caller(self) -> Caller | None:
@@ -75,4 +77,8 @@ class Context:
         self._tell(self._line.on_log, {"level": level, "logger": self._tool, "data": plain_json(data)})
 
     def _tell(self, tell: Tell, params: dict[str, Any]) -> None:
-        self._loop.call_soon_threadsafe(tell, params)
+        """At once where that is possible: what comes after the call's result, nobody hears."""
+        if threading.get_ident() == self._thread:
+            tell(params)
+        else:
+            self._loop.call_soon_threadsafe(tell, params)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from mcpproxy_py.core.values import Caller
@@ -17,6 +18,7 @@ from mcpproxy_py.providers.offer import Offered, offered
 from mcpproxy_py.providers.results import ToolError, Unsendable
 from mcpproxy_py.providers.running import Runner
 from mcpproxy_py.providers.spec import HasTools, ProviderError
+from mcpproxy_py.providers.wire import CallContext, asking_of, round_of
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +63,19 @@ class Served:
         self._offered = {tool.name: tool for tool in tools}
         return [dict(tool.wire) for tool in self._offered.values()]
 
-    async def call_tool(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        """A call of a client that cannot be asked."""
-        result = await self.call(name, args)
-        assert not isinstance(result, InputRequired)
-        return result
+    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext | None = None) -> dict[str, Any]:
+        """The raw result of a call, or of a round of it. Without a context nobody can be asked or told."""
+        if context is None:
+            result = await self.call(name, args)
+        else:
+            try:
+                asking = asking_of(context)
+            except ToolError as error:
+                return results.failed(str(error))
+            note = context.talk.note
+            on_progress, on_log = partial(note, "notifications/progress"), partial(note, "notifications/message")
+            result = await self.call(name, args, asking, on_progress=on_progress, on_log=on_log)
+        return round_of(result) if isinstance(result, InputRequired) else result
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], asking: Asking | None = None, *, on_progress: Tell = unheard,
