@@ -23,9 +23,10 @@ import anyio.to_thread
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
 from mcpproxy_py.core.ids import IdMaker
-from mcpproxy_py.current import Current, upstream_specs
+from mcpproxy_py.current import Current
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.providers import Loader
 from mcpproxy_py.serve import place
 from mcpproxy_py.serve.attach import Attachments
 from mcpproxy_py.serve.doors import Doors, by_path
@@ -101,7 +102,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
         )
-        current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
+        providers = Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
+        current = Current(loaded, upstreams, store, new_id, providers, frozen=bool(await store.switch(FROZEN)))
         gateway = Gateway(upstreams, store, _limits(settings), new_id)
         admin = Admin(
             upstreams,
@@ -129,7 +131,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
-        await tasks.start(upstreams.run, upstream_specs(settings))
+        await tasks.start(upstreams.run, {})
+        await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded.path, current.reload_noticed)
         tasks.start_soon(web.serve, [listener])

@@ -15,6 +15,8 @@ from mcpproxy_py.core import record
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.values import Caller, Client, Policy
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.inside import provider_specs
+from mcpproxy_py.providers import Loader
 from mcpproxy_py.serve.surfaces.gate import Face
 from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
 from mcpproxy_py.store.failure import StoreUnavailable
@@ -28,11 +30,14 @@ log = logging.getLogger(__name__)
 class Current:
     """The settings in force. A reload is a new value, applied as a whole or not at all."""
 
-    def __init__(self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, *, frozen: bool) -> None:
+    def __init__(
+        self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, providers: Loader, *, frozen: bool
+    ) -> None:
         self._loaded = loaded
         self._upstreams = upstreams
         self._store = store
         self._new_id = new_id
+        self._providers = providers
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
         self.on_reload: Callable[[Settings], None] = lambda settings: None
@@ -71,7 +76,13 @@ class Current:
         frozen = self._upstreams.snapshot.policy.frozen
         self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
         self.on_reload(fresh.settings)
-        await self._upstreams.apply(upstream_specs(fresh.settings))
+        await self.apply()
+
+    async def apply(self) -> None:
+        """Make the running upstreams those of the settings in force."""
+        inside = provider_specs(self.settings)
+        local = self._providers.served({name: spec.command or "" for name, spec in inside.items()})
+        await self._upstreams.apply(upstream_specs(self.settings) | inside, local)
 
     async def reload_noticed(self) -> None:
         """The file was edited by hand. A bad edit is reported, and what was in force stays."""
