@@ -53,7 +53,7 @@ class Graph:
 
 
 def embedder() -> bytes:
-    """BERT over one text of N tokens, the mean of its last layer, at length one. No batch, so no padding and no mask."""
+    """BERT over one text of N tokens: the mean of its last layer, at length one. Without a batch it needs no mask."""
     graph = Graph()
     out = _layers(graph, _embeddings(graph))
     mean = graph("ReduceMean", out, axes=[0], keepdims=0)
