@@ -41,15 +41,16 @@ def _read(name: str) -> Iterator[tuple[str, list[str]]]:
     return ((meant, said) for meant, said in document.items() if meant != "//")
 
 
-def first_choice(names: Names, said: str) -> str:
+def choices(names: Names, said: str) -> list[str]:
+    """What comes back: one name, or three with the likeliest first."""
     meant = names.resolve(said)
-    return meant.term.name if isinstance(meant, Found) else meant.candidates[0].term.name
+    return [meant.term.name] if isinstance(meant, Found) else [one.term.name for one in meant.candidates]
 
 
 def accuracy(names: Names, part: str) -> tuple[float, int, list[tuple[Phrasing, str]]]:
     """The share of right first choices, of how many, and the misses with what was chosen."""
     asked = [phrasing for phrasing in phrasings() if phrasing.part == part]
-    chosen = [(phrasing, first_choice(names, phrasing.said)) for phrasing in asked]
+    chosen = [(phrasing, choices(names, phrasing.said)[0]) for phrasing in asked]
     misses = [(phrasing, name) for phrasing, name in chosen if name != phrasing.meant]
     return 1 - len(misses) / len(asked), len(asked), misses
 
@@ -58,7 +59,8 @@ def report(title: str, names: Names) -> None:
     print(title)
     for part in PARTS:
         share, count, misses = accuracy(names, part)
-        print(f"  {part:8}  first choice right: {share:.3f} of {count}")
+        among = sum(one.meant in choices(names, one.said) for one in phrasings() if one.part == part) / count
+        print(f"  {part:8}  first choice right: {share:.3f} of {count}, among what comes back: {among:.3f}")
         for phrasing, chosen in misses if part == "tuned" else []:
             print(f"            {phrasing.said!r} is {phrasing.meant}, not {chosen}")
     meant = {phrasing: names.resolve(phrasing.said) for phrasing in phrasings()}
