@@ -7,6 +7,7 @@ exactly one `connection_status`, so the counts add up to the number of servers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core import gap
@@ -31,6 +32,8 @@ CONNECTION_STATUSES: Final[tuple[ConnectionStatus, ...]] = (
     "uncataloged_connected", "uncataloged_not_connected", "uncataloged_disabled",
 )  # fmt: skip
 _QUERY_CAP: Final = 300
+_TEXT_CAP: Final = 1000
+_Pair = tuple[ServerEntry | None, Connector | None]
 
 
 def mcp_list(configured: Sequence[Connector]) -> dict[str, Any]:
@@ -62,19 +65,22 @@ def mcp_list_catalog(
     entries: Mapping[str, ServerEntry], configured: Sequence[Connector], *, query: str | None = None, limit: int = 20
 ) -> dict[str, Any]:
     """Known and configured servers, what one can act on first. The overlay covers all, whatever was asked for."""
-    matching = Matching(entries, configured)
-    pairs = _pairs(entries, configured, matching)
+    pairs = _pairs(entries, configured)
     shown = _matching_query(pairs, query) if query is not None else sorted(pairs, key=_actionable)
     answer: dict[str, Any] = {"servers": [_row(entry, one) for entry, one in shown[:limit]]}
     if len(shown) > limit:
         answer["omitted"] = len(shown) - limit
-    return {**answer, "overlay": overlay(entries, configured)}
+    return {**answer, "overlay": _overlay(pairs, configured)}
 
 
 def overlay(entries: Mapping[str, ServerEntry], configured: Sequence[Connector]) -> dict[str, Any]:
     """Every server under its one status; catalog entries by slug, servers nobody catalogued as rows."""
+    return _overlay(_pairs(entries, configured), configured)
+
+
+def _overlay(pairs: Iterable[_Pair], configured: Sequence[Connector]) -> dict[str, Any]:
     named: dict[ConnectionStatus, list[Any]] = {status: [] for status in CONNECTION_STATUSES}
-    for entry, one in _pairs(entries, configured, Matching(entries, configured)):
+    for entry, one in pairs:
         status = connection_status(entry is not None, one)
         named[status].append(_brief(one) if one and status == "uncataloged_connected" else _name(entry, one))
     return {
@@ -123,11 +129,9 @@ def classify(
     return gap.classify(facts, [f"{one.name}:{name}" for name in there] if one else ())
 
 
-_Pair = tuple[ServerEntry | None, Connector | None]
-
-
-def _pairs(entries: Mapping[str, ServerEntry], configured: Sequence[Connector], matching: Matching) -> list[_Pair]:
+def _pairs(entries: Mapping[str, ServerEntry], configured: Sequence[Connector]) -> list[_Pair]:
     """Every server once: configured ones with their entry, then entries nobody configured."""
+    matching = Matching(entries, configured)
     there: list[_Pair] = [(matching.entry_of[one.name], one) for one in configured]
     return [*there, *((entry, None) for entry in entries.values() if entry.slug not in matching.connector_of)]
 
@@ -184,5 +188,11 @@ def _score(pair: _Pair, asked: set[str]) -> int:
     entry, one = pair
     names = " ".join([*([entry.slug, entry.title] if entry else []), *([one.name] if one else [])])
     about = " ".join([entry.description, *entry.tags]) if entry else ""
-    inside, beside = asked & set(tokens(names, 300)), asked & set(tokens(about, 1000))
+    inside, beside = asked & _words(names), asked & _words(about)
     return 3 * len(inside) + len(beside - inside)
+
+
+@lru_cache(maxsize=2048)
+def _words(text: str) -> frozenset[str]:
+    """Kept, because the same few hundred texts are searched again and again."""
+    return frozenset(tokens(text, _TEXT_CAP))

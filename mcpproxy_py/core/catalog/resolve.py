@@ -8,7 +8,7 @@ the answer, several are ambiguous, and the lowest rung never decides alone.
 3. `substring`    the query lies inside the name or, where it is long enough to mean something, the description
 4. `mention`      a whole name or alias lies inside the query and is at least half of what it says
 5. `typo`         a name or alias is one slip of the finger away
-6. `words`        words in common with name, aliases and description (or `similar`, where it is installed)
+6. `words`        words in common with name, aliases and description; likeness of meaning too, where it is installed
 
 Every rung has a band of confidences of its own and the bands do not overlap, so that confidences of different
 queries can be compared: an exact name never scores below an alias, an alias never below a substring. Within its
@@ -89,7 +89,7 @@ class Names:
     """The canonical names and their aliases, indexed once."""
 
     def __init__(self, terms: Sequence[Term], aliases: Mapping[str, str], similar: Similar | None = None) -> None:
-        """`aliases` maps what people say to a name in `terms`; `similar` replaces the rung `words`."""
+        """`aliases` maps what people say to a name in `terms`; `similar` joins the rung `words`."""
         self.terms = tuple(terms)
         self._by_name = {term.name: term for term in terms}
         self._order = {term.name: at for at, term in enumerate(terms)}
@@ -159,14 +159,16 @@ class Names:
         """The share is how alike the two are, letter by letter; a name goes before an alias."""
         return (self._exact.slips(query) or self._alias.slips(query)).items()
 
-    def _words(self, query: str) -> Iterator[tuple[str, float]]:
-        """The share is that of the words (see `Vocabulary.shares`), and half of a mention too short for its rung."""
-        if self._similar is not None:
-            yield from ((name, share) for name, share in self._similar(query).items() if name in self._by_name)
-            return
+    def _words(self, query: str) -> Shares:
+        """The share is that of the words (see `Vocabulary.shares`), and half of a mention too short for its rung. With
+        a semantic ranker, the mean of that and of the likeness: each knows what the other misses."""
         mentioned = self._mentions.shares(query)
-        for name, share in self._vocabulary.shares(query):
-            yield name, share + _HALF * mentioned.get(name, 0.0)
+        shares = {name: share + _HALF * mentioned.get(name, 0.0) for name, share in self._vocabulary.shares(query)}
+        if self._similar is None:
+            return shares.items()
+        likeness = {name: share for name, share in self._similar(query).items() if name in self._by_name}
+        both = {name: _HALF * (shares.get(name, 0.0) + likeness.get(name, 0.0)) for name in {**shares, **likeness}}
+        return both.items()
 
     def _letters(self, query: str) -> Iterator[tuple[str, float]]:
         """For a query that says nothing known: names that look alike, low in the lowest band."""

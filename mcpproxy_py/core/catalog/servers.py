@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from mcpproxy_py.core.catalog.values import ServerEntry
@@ -51,6 +52,7 @@ def _connector(server: Server) -> Connector:
     )
 
 
+@lru_cache(maxsize=2048)
 def key(name: str) -> str:
     """What two spellings of a server's name have in common."""
     return _NOT_IN_A_KEY.sub("-", name.strip().lower()).strip("-")

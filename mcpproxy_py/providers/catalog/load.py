@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,12 @@ from mcpproxy_py.core.catalog.values import Agent, Catalog, Notes, Record, Serve
 from mcpproxy_py.providers.catalog.entries import server_entry
 from mcpproxy_py.providers.catalog.files import DataError, DataFile, data_files
 
+Rank = Callable[[Sequence[Term]], Similar | None]
 
-def load(own: Path | None = None, *, similar: Similar | None = None) -> Catalog:
-    """The shipped catalog with what lies in the user's directory over it. Raises `DataError`."""
+
+def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
+    """The shipped catalog with what lies in the user's directory over it. `rank` may be `semantic.ranker`, which takes
+    its time. Raises `DataError`."""
     terms: list[Term] = []
     agents: dict[str, Agent] = {}
     aliases: dict[str, str] = {}
@@ -29,7 +32,7 @@ def load(own: Path | None = None, *, similar: Similar | None = None) -> Catalog:
             aliases |= document["aliases"]
         else:
             servers |= {entry.slug: entry for entry in map(server_entry, document["servers"])}
-    return Catalog(_names(terms, aliases, similar), agents, servers)
+    return Catalog(_names(terms, aliases, rank), agents, servers)
 
 
 def _checked(file: DataFile) -> Any:
@@ -43,13 +46,12 @@ def _checked(file: DataFile) -> Any:
     return document
 
 
-def _names(terms: Iterable[Term], aliases: Mapping[str, str], similar: Similar | None) -> Names:
-    terms = list(terms)
+def _names(terms: Sequence[Term], aliases: Mapping[str, str], rank: Rank | None) -> Names:
     known = {term.name for term in terms}
     for phrase, name in aliases.items():
         if name not in known:
             raise DataError(f"aliases.json: '{phrase}' stands for '{name}', which is no capability")
-    return Names(terms, aliases, similar)
+    return Names(terms, aliases, rank(terms) if rank else None)
 
 
 def _agent(document: Mapping[str, Any], terms: Iterable[Term]) -> Agent:
