@@ -1,15 +1,36 @@
-"""The upstreams that live inside the gateway: which providers there are, and how calls to them are handled."""
+"""The upstreams that live inside the gateway: the catalog, and the operator's own providers."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
-from mcpproxy_py.providers import installed
+from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, Settings, check_name
+from mcpproxy_py.upstream.local import LocalUpstream
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 log = logging.getLogger(__name__)
+
+CATALOG: Final = "catalog"
+
+
+class Inside:
+    """What lives in here, made once: a provider that stays configured keeps what it remembers through a reload."""
+
+    def __init__(self, catalog: LocalUpstream, providers: Loader, found: Mapping[str, str] | None = None) -> None:
+        """`found` are the installed providers, name to `module:object`; looked for once, because it takes a while."""
+        self._catalog = catalog
+        self._providers = providers
+        self._found = installed() if found is None else found
+
+    def specs(self, settings: Settings) -> dict[str, UpstreamSpec]:
+        return {CATALOG: UpstreamSpec(CATALOG, transport="local"), **provider_specs(settings, self._found)}
+
+    def served(self, specs: Mapping[str, UpstreamSpec]) -> dict[str, LocalUpstream]:
+        wanted = {name: spec.command or "" for name, spec in specs.items() if name != CATALOG}
+        return {CATALOG: self._catalog, **self._providers.served(wanted)}
 
 
 def provider_specs(settings: Settings, found: Mapping[str, str] | None = None) -> dict[str, UpstreamSpec]:

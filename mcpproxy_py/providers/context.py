@@ -44,7 +44,8 @@ class Context:
 
     @property
     def caller(self) -> Caller | None:
-        """Who the gateway let in with this call; `None` where a provider runs without one."""
+        """Who the gateway let in with this call; `None` where a provider runs without one. Only `principal` is
+        known for certain: `client` is what it calls itself."""
         return self._line.caller
 
     @property

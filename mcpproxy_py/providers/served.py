@@ -74,7 +74,7 @@ class Served:
                 return results.failed(str(error))
             note = context.talk.note
             on_progress, on_log = partial(note, "notifications/progress"), partial(note, "notifications/message")
-            result = await self.call(name, args, asking, on_progress=on_progress, on_log=on_log)
+            result = await self.call(name, args, asking, on_progress=on_progress, on_log=on_log, caller=context.caller)
         return round_of(result) if isinstance(result, InputRequired) else result
 
     async def call(

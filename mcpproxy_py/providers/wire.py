@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from mcpproxy_py.core.values import Caller
 from mcpproxy_py.providers.asking import Asking, InputRequired, Live, Replay
 from mcpproxy_py.providers.results import ToolError, compact
 
@@ -38,6 +39,9 @@ class CallContext(Protocol):
 
     @property
     def request_state(self) -> str | None: ...
+
+    @property
+    def caller(self) -> Caller: ...
 
 
 def asking_of(context: CallContext) -> Asking | None:

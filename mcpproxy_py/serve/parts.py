@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mcpproxy_py.approvals import Verdict
+from mcpproxy_py.core.approvals import Status as ApprovalStatus
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.store.activity import Filters, Page
 
@@ -64,10 +66,19 @@ class Operator(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
+class Approvals(Protocol):
+    """Agents' requests, which a person decides."""
+
+    async def page(self, status: ApprovalStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
+    async def show(self, request_id: str) -> dict[str, Any]: ...
+    async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     gateway: Gateway
     store: Store
     operator: Operator
+    approvals: Approvals
     started_at: float
     """Seconds of the monotonic clock."""

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.activity import Filters, Page, Reader
 from mcpproxy_py.store.apart import DATABASE, JOURNAL
+from mcpproxy_py.store.approvals import Approvals
 from mcpproxy_py.store.database import READERS, Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
@@ -104,6 +105,7 @@ class Store:
         self._reader = Reader(database)
         self._shelf = Shelf(database)
         self._threads = anyio.CapacityLimiter(READERS)
+        self.approvals = Approvals(database, self._in_thread)
         self._closed = False
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from mcpproxy_py import __version__
 from mcpproxy_py.core.revisions import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.talk import NOBODY, CallContext, Talk
+from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, RpcError
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
@@ -93,6 +94,10 @@ class _Patient:
         self.live = talk.live
         self.key = talk.key
         self.note = talk.note
+
+    @property
+    def caller(self) -> Caller:
+        return self._talk.caller
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._questions += 1

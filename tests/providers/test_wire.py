@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.core.values import Caller
+from mcpproxy_py.core.values import Client as ClaimedClient
 from mcpproxy_py.providers import Accept, Context
 from tests.providers.helpers import accept, of, text
 
@@ -38,6 +40,7 @@ class Call:
     talk: Client
     input_responses: Mapping[str, Any] | None = None
     request_state: str | None = None
+    caller: Caller = field(default_factory=lambda: Caller("local", "mcp", ClaimedClient("ide")))
 
 
 async def delete(name: str, ctx: Context) -> str:

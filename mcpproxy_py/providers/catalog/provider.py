@@ -66,6 +66,16 @@ class CatalogProvider:
         except NotAnswered as why:
             return {**answers.text(str(why)), "isError": True}
 
+    def command_for(self, wish: Wish) -> str | None:
+        """With which a person would grant this wish now, where the catalog or the configuration knows."""
+        try:
+            entry, server = self._target(wish, self._connectors(EVERYTHING))
+        except NotAnswered:
+            return None  # the entry it named is gone
+        if server is None:
+            return connect_command(entry) if entry else None
+        return None if server.enabled else f"mcpproxy upstream enable {server.name}"
+
     def _about_agents(self, name: str) -> Callable[[dict[str, Any], Context], Awaitable[Answer]]:
         async def answer(given: dict[str, Any], context: Context) -> Answer:
             return _ABOUT_AGENTS[name](self._catalog, **given)
@@ -107,6 +117,8 @@ class CatalogProvider:
         return entry, matching.connector(entry.slug)
 
 
+EVERYTHING = "admin"
+"""The principal that may know of every server."""
 USE_IT = "Nothing was filed: the server is connected and enabled. Call its tools."
 _NOTES: Mapping[approvals.Status, str] = {
     "pending": "A person has to decide this. Nothing is connected and nothing may be assumed; go on without it.",
