@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "upstream": Entry("upstream", "The MCP servers behind the gateway.", is_group=True),
     "activity": Entry("activity", "What was asked, by whom, and what became of it.", is_group=True),
     "approvals": Entry("approvals", "What agents ask of you, and your word on it.", is_group=True),
+    "gaps": Entry("gaps", "What agents missed.", is_group=True),
     "catalog": Entry("catalog", "The data of the capability catalog.", is_group=True),
     "freeze": Entry("gateway", "Refuse everything above read, at once."),
     "unfreeze": Entry("gateway", "Lift a freeze."),

@@ -26,3 +26,14 @@ class IdMaker:
         number = (millis << 80) | (0x7 << 76) | (high << 64) | (0x2 << 62) | (low << 48) | tail
         text = f"{number:032x}"
         return f"{self._prefix}{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def millis_of(made: str) -> int:
+    """When an id was made, in milliseconds since 1970. Raises `ValueError` for one that was not made here."""
+    return int(made[-36:-23].replace("-", ""), 16)
+
+
+def first_id(millis: int) -> str:
+    """What no id from this moment on sorts before, and every earlier one does."""
+    text = f"{millis:012x}"
+    return f"{text[:8]}-{text[8:]}"

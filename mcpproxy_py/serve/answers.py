@@ -189,6 +189,33 @@ class Approvals(Answer):
     next_cursor: str | None
 
 
+class GapExample(Answer):
+    text: str
+    kind: str
+    id: str = Field(description="The activity record")
+
+
+class GapAnswer(Answer):
+    capability: str = Field(
+        description="What was missing, in the words used most; or the tool, as server:tool"
+    )
+    count: int
+    kinds: dict[str, int] = Field(description="How often it was seen, and how")
+    examples: list[GapExample]
+    first_seen: datetime
+    last_seen: datetime
+
+
+class GapReport(Answer):
+    """Explicit requests first, then by weight."""
+
+    gaps: list[GapAnswer]
+    total: int
+    since: datetime
+    approximate: list[str] = Field(description="Kinds that are guesses")
+    cut: list[str] = Field(description="Kinds of which only the newest records were read")
+
+
 class VisibleTool(Answer):
     name: str = Field(description="server:tool")
     server: str

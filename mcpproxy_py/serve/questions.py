@@ -159,6 +159,11 @@ class Decision(Body):
     terminal: bool = Field(False, description="Whether a person sits at a terminal")
 
 
+class GapQuery(Query):
+    since: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone); 30 days back")
+    limit: int = Field(50, ge=1, le=500, description="The most gaps")
+
+
 class VisibleTools(Query):
     server: Text | None = Field(None, description="Only this server's tools")
 

@@ -23,6 +23,7 @@ from mcpproxy_py.serve import (
     routes_agents,
     routes_approvals,
     routes_calls,
+    routes_gaps,
     routes_servers,
     routes_system,
 )
@@ -46,6 +47,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *routes_servers.ENDPOINTS,
     *routes_activity.ENDPOINTS,
     *routes_approvals.ENDPOINTS,
+    *routes_gaps.ENDPOINTS,
     *routes_agents.ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""

@@ -22,6 +22,7 @@ from mcpproxy_py.store.database import READERS, Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
 from mcpproxy_py.store.follower import Follower
+from mcpproxy_py.store.gaps import Gaps
 from mcpproxy_py.store.journal import Journal
 from mcpproxy_py.store.ledger import read_place
 from mcpproxy_py.store.migrate import migrate
@@ -106,6 +107,7 @@ class Store:
         self._shelf = Shelf(database)
         self._threads = anyio.CapacityLimiter(READERS)
         self.approvals = Approvals(database, self._in_thread)
+        self.gaps = Gaps(database, self._in_thread)
         self._closed = False
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
