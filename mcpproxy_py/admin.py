@@ -83,25 +83,25 @@ class Admin:
             await anyio.to_thread.run_sync(lambda: self._file.put_server(name, config, replace=replace))
             await self._reload()
 
-        await self._on_record("add_server", name, by, config, act)
+        await self.on_record("add_server", name, by, config, act)
 
     async def remove_server(self, name: str, by: Caller) -> None:
         async def act() -> None:
             await anyio.to_thread.run_sync(self._file.drop_server, name)
             await self._reload()
 
-        await self._on_record("remove_server", name, by, {}, act)
+        await self.on_record("remove_server", name, by, {}, act)
 
     async def set_enabled(self, name: str, enabled: bool, by: Caller) -> None:
         async def act() -> None:
             await anyio.to_thread.run_sync(self._file.set_enabled, name, enabled)
             await self._reload()
 
-        await self._on_record("enable_server" if enabled else "disable_server", name, by, {}, act)
+        await self.on_record("enable_server" if enabled else "disable_server", name, by, {}, act)
 
     async def restart_server(self, name: str, by: Caller) -> None:
         self._must_exist(name)
-        await self._on_record("restart_server", name, by, {}, lambda: self._servers.restart(name))
+        await self.on_record("restart_server", name, by, {}, lambda: self._servers.restart(name))
 
     async def set_frozen(self, frozen: bool, by: Caller) -> None:
         """Freezing takes hold before anything else can fail; thawing only once it is on record and durable."""
@@ -112,13 +112,13 @@ class Admin:
             await self._ledger.set_switch(FROZEN, frozen)
             self._apply_frozen(frozen)
 
-        await self._on_record("freeze" if frozen else "unfreeze", None, by, {}, act)
+        await self.on_record("freeze" if frozen else "unfreeze", None, by, {}, act)
 
     async def rotate_key(self, by: Caller) -> str:
         async def act() -> str:
             return await anyio.to_thread.run_sync(self._rotate_key)
 
-        return await self._on_record("rotate_key", None, by, {}, act)
+        return await self.on_record("rotate_key", None, by, {}, act)
 
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
@@ -135,7 +135,7 @@ class Admin:
         if name not in self._servers.snapshot.servers:
             raise GatewayError(Code.NOT_FOUND, f"There is no server '{name}'")
 
-    async def _on_record(
+    async def on_record(
         self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]
     ) -> T:
         """Asked on disk, then done, then closed with how it went."""

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,19 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
+from mcpproxy_py.approvals import Approvals
+from mcpproxy_py.core.catalog.servers import connectors
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.redaction import Masker
-from mcpproxy_py.current import Current, upstream_specs
+from mcpproxy_py.current import Current
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.inside import Inside
+from mcpproxy_py.providers import Loader
+from mcpproxy_py.providers.catalog import semantic
+from mcpproxy_py.providers.catalog.load import load as load_catalog
+from mcpproxy_py.providers.catalog.provider import CatalogProvider
+from mcpproxy_py.providers.catalog.served import ServedCatalog
 from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve import place
 from mcpproxy_py.serve.attach import Attachments
@@ -106,7 +114,15 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_notification=tidings.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
         )
-        current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
+        catalog = ServedCatalog(
+            lambda: CatalogProvider(
+                load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
+                lambda principal: connectors(upstreams.snapshot),
+                approvals,
+            )
+        )
+        inside = Inside(catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes))
+        current = Current(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
         gateway = Gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
@@ -120,6 +136,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
+        approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for)
         asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
         doors = Doors(
             hub,
@@ -131,13 +148,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 "passthrough": lambda server: Passthrough(server, asking, upstreams),
             },
         )
-        current.on_reload = lambda fresh: _open_doors(doors, tidings, fresh)
-        _open_doors(doors, tidings, settings)
+        current.on_reload = lambda fresh: _open_doors(doors, tidings, fresh, current.enabled)
+        current.on_reload(settings)
         attachments = Attachments(place.socket_path(data_dir), doors.surface_for, hub, settings.limits.max_body_bytes)
-        pulse = Pulse(by_path(doors, rest_app(gateway, store, admin)))
+        pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
-        await tasks.start(upstreams.run, upstream_specs(settings))
+        await tasks.start(upstreams.run, {})
+        await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded.path, current.reload_noticed)
         tasks.start_soon(web.serve, [listener])
@@ -205,9 +223,15 @@ def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
     return shared or (load_or_create_seal(settings.data_dir),)
 
 
-def _open_doors(doors: Doors, tidings: Tidings, settings: Settings) -> None:
+def _own_catalog(data_dir: Path) -> Path | None:
+    """The operator's own data, which lies over what is shipped."""
+    own = data_dir / "catalog"
+    return own if own.is_dir() else None
+
+
+def _open_doors(doors: Doors, tidings: Tidings, settings: Settings, upstreams: Iterable[str]) -> None:
     """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
-    doors.use(settings.surfaces, (name for name, server in settings.servers.items() if server.enabled))
+    doors.use(settings.surfaces, upstreams)
     tidings.gate_changed()
 
 

@@ -15,6 +15,7 @@ from mcpproxy_py.core import record
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.values import Caller, Client, Policy
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.inside import Inside
 from mcpproxy_py.serve.surfaces.gate import Face
 from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
 from mcpproxy_py.store.failure import StoreUnavailable
@@ -28,11 +29,14 @@ log = logging.getLogger(__name__)
 class Current:
     """The settings in force. A reload is a new value, applied as a whole or not at all."""
 
-    def __init__(self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, *, frozen: bool) -> None:
+    def __init__(
+        self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, inside: Inside, *, frozen: bool
+    ) -> None:
         self._loaded = loaded
         self._upstreams = upstreams
         self._store = store
         self._new_id = new_id
+        self._inside = inside
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
         self.on_reload: Callable[[Settings], None] = lambda settings: None
@@ -71,7 +75,18 @@ class Current:
         frozen = self._upstreams.snapshot.policy.frozen
         self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
         self.on_reload(fresh.settings)
-        await self._upstreams.apply(upstream_specs(fresh.settings))
+        await self.apply()
+
+    async def apply(self) -> None:
+        """Make the running upstreams those of the settings in force."""
+        inside = self._inside.specs(self.settings)
+        await self._upstreams.apply(upstream_specs(self.settings) | inside, self._inside.served(inside))
+
+    @property
+    def enabled(self) -> list[str]:
+        """The upstreams that are wanted, remote ones and those inside."""
+        specs = upstream_specs(self.settings) | self._inside.specs(self.settings)
+        return [name for name, spec in specs.items() if spec.enabled]
 
     async def reload_noticed(self) -> None:
         """The file was edited by hand. A bad edit is reported, and what was in force stays."""

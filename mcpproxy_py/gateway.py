@@ -21,10 +21,11 @@ from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
 from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
-from mcpproxy_py.core.talk import NOBODY, Talk
+from mcpproxy_py.core.talk import Nobody, Talk
 from mcpproxy_py.core.values import (
     VARIANTS,
     Ask,
+    Caller,
     Client,
     Decision,
     Local,
@@ -149,11 +150,12 @@ class Gateway:
         at = time.time()
         return Ask(self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id)
 
-    async def call(self, ask: Ask, talk: Talk = NOBODY) -> Reply:
-        """Answer an ask. Raises nothing but cancellation: every failure is a reply, and on record."""
+    async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
+        """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
+        cancellation: every failure is a reply, and on record."""
         call = _Call(ask, decide.decide(ask, self.snapshot), time.perf_counter())
         try:
-            return await self._perform(call, talk)
+            return await self._perform(call, talk or _mute(ask))
         except asyncio.CancelledError as why:
             call.outcome = _given_up(why)
             raise
@@ -301,7 +303,7 @@ class Gateway:
 
     def _ask_back(self, call: _Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> Reply:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
-        if talk is NOBODY:
+        if isinstance(talk, Nobody):
             message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
             return call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
         self.note_round(call.ask.id, "input_required", [method for method, _ in questions_of(result).values()])
@@ -367,6 +369,10 @@ class _Call:
         result = answers.refused(refusal)
         self.outcome = record.refused(refusal, result, status)
         return Reply(self.ask.id, status, result, self.decision, refusal)
+
+
+def _mute(ask: Ask) -> Talk:
+    return Nobody(Caller(ask.principal, ask.source, ask.client, ask.request_id))
 
 
 def _request(to: Route | Relay) -> tuple[str, Mapping[str, Any]]:

@@ -39,7 +39,8 @@ HINTS: Final[dict[Operation, dict[str, bool]]] = {
 
 REQUEST_CAPABILITY: Final = (
     "Report something the user needs that no tool does, or that a better suited tool would do, even when you can "
-    "work around it. It runs nothing and only tells the maintainers what to add: use it freely, then go on."
+    "work around it. It runs nothing and only tells the maintainers what to add: use it freely, then go on. "
+    "To ask a person for a certain MCP server, use catalog:mcp_request_capability."
 )
 
 ACKNOWLEDGEMENT: Final = (

@@ -25,3 +25,14 @@ class IdMaker:
         number = ((last >> 26) << 80) | (0x7000 | high) << 64 | (0x8000 | low) << 48 | (chance & 0xFFFFFFFFFFFF)
         text = f"{number:032x}"
         return f"{self._prefix}{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def millis_of(made: str) -> int:
+    """When an id was made, in milliseconds since 1970. Raises `ValueError` for one that was not made here."""
+    return int(made[-36:-23].replace("-", ""), 16)
+
+
+def first_id(millis: int) -> str:
+    """What no id from this moment on sorts before, and every earlier one does."""
+    text = f"{millis:012x}"
+    return f"{text[:8]}-{text[8:]}"

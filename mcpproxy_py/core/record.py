@@ -25,6 +25,12 @@ from mcpproxy_py.core.values import (
 from mcpproxy_py.errors import Code
 
 NAME_LIMIT: Final = 512
+DEEDS: Final[Mapping[str, str]] = {
+    "approve_request": "approval",
+    "deny_request": "approval",
+    "expire_request": "approval",
+}
+"""What is done outside of asks is a `config_change`, unless it has a name of its own here."""
 TYPES: Final[Mapping[str, str]] = {
     "resources/read": "resource_read",
     "prompts/get": "prompt_get",
@@ -86,10 +92,10 @@ def administrative(
 ) -> dict[str, Any]:
     """The opening event of a person's change to the gateway itself, on record like any ask."""
     return {
-        "kind": "asked", "id": event_id, "at": at, "type": "config_change", "source": by.source, "surface": "rest",
-        "server": subject, "tool": action, "arguments": masker.mask(dict(details)), "arguments_size": 0,
-        "session_id": None, "request_id": by.request_id, "principal": by.principal, "metadata": {},
-        "client": {"name": by.client.name, "version": by.client.version},
+        "kind": "asked", "id": event_id, "at": at, "type": DEEDS.get(action, "config_change"), "source": by.source,
+        "surface": "rest", "server": subject, "tool": action, "arguments": masker.mask(dict(details)),
+        "arguments_size": 0, "session_id": None, "request_id": by.request_id, "principal": by.principal,
+        "client": {"name": by.client.name, "version": by.client.version}, "metadata": {},
     }  # fmt: skip
 
 

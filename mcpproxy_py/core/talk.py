@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import RpcError
 
 CANNOT_BE_ASKED: Final = -32601
@@ -24,6 +25,11 @@ class Talk(Protocol):
     @property
     def capabilities(self) -> Mapping[str, Any]:
         """The client's raw capabilities object, `{}` where nobody can be asked."""
+        ...
+
+    @property
+    def caller(self) -> Caller:
+        """Who was let in with this request. Its `client` is only what that client says of itself."""
         ...
 
     @property
@@ -58,6 +64,9 @@ class Nobody:
     live = False
     key = ""
 
+    def __init__(self, caller: Caller | None = None) -> None:
+        self.caller = caller or Caller("nobody", "internal", Client())
+
     def note(self, method: str, params: Mapping[str, Any]) -> None:
         return
 
@@ -79,6 +88,15 @@ class CallContext:
     talk: Talk = NOBODY
     input_responses: Mapping[str, Any] | None = None
     request_state: str | None = None
+
+    @property
+    def caller(self) -> Caller:
+        return self.talk.caller
+
+    @property
+    def principal(self) -> str:
+        """Who asks, as the gateway authenticated it."""
+        return self.talk.caller.principal
 
 
 def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:

@@ -24,6 +24,7 @@ request_id: ContextVar[str | None] = ContextVar("mcpproxy_request_id", default=N
 Door = Literal["agent", "open", "metrics", "admin"]
 DOORS: Final[tuple[tuple[str, Door], ...]] = (
     ("/mcp", "agent"),
+    ("/tool", "agent"),
     ("/healthz", "open"),
     ("/readyz", "open"),
     ("/metrics", "metrics"),

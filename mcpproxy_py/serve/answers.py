@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcpproxy_py.core.approvals import Status as ApprovalStatus
 from mcpproxy_py.core.values import ServerState, Source, Status, ToolClass
 from mcpproxy_py.errors import Code
 
@@ -162,3 +163,81 @@ class Summary(Answer):
 
 class NewKey(Answer):
     key: str = Field(description="The admin key from now on; the old one is void")
+
+
+class ApprovalAnswer(Answer):
+    approval_id: str
+    request_type: Literal["capability_request"]
+    requested_by: dict[str, str]
+    target_resource: dict[str, str]
+    rationale: str
+    context: dict[str, Any]
+    status: ApprovalStatus
+    expires_at_ms: int
+    reviewed_by: str | None = Field(description="The credential, and who its bearer says to be")
+    reviewed_at_ms: int | None
+    review_notes: str | None
+    principal: str = Field(description="Who asked, as the gateway let them in")
+    created_at_ms: int
+    reviewed_from: Literal["cli", "api", "ui"] | None
+    reviewed_on_terminal: bool | None
+    connect_command: str | None = Field(description="What would connect it; an approval alone changes nothing")
+
+
+class Approvals(Answer):
+    approvals: list[ApprovalAnswer]
+    next_cursor: str | None
+
+
+class GapExample(Answer):
+    text: str
+    kind: str
+    id: str = Field(description="The activity record")
+
+
+class GapAnswer(Answer):
+    capability: str = Field(description="What was missing, in the words used most; or the tool, as server:tool")
+    count: int
+    kinds: dict[str, int] = Field(description="How often it was seen, and how")
+    examples: list[GapExample]
+    first_seen: datetime
+    last_seen: datetime
+
+
+class GapReport(Answer):
+    """Explicit requests first, then by weight."""
+
+    gaps: list[GapAnswer]
+    total: int
+    since: datetime
+    approximate: list[str] = Field(description="Kinds that are guesses")
+    cut: list[str] = Field(description="Kinds of which only the newest records were read")
+
+
+class VisibleTool(Answer):
+    name: str = Field(description="server:tool")
+    server: str
+    description: str
+    inputSchema: dict[str, Any]
+    annotations: dict[str, Any] = Field(description="As the server gave them")
+    call_with: str = Field(description="The variant to call it with")
+
+
+class VisibleTools(Answer):
+    tools: list[VisibleTool]
+
+
+class ToolIds(Answer):
+    ids: list[str] = Field(description="server:tool")
+
+
+class CatalogAnswer(Answer):
+    servers: list[dict[str, Any]]
+    overlay: dict[str, Any]
+
+
+class Requested(Answer):
+    ok: Literal[True]
+    approval: dict[str, Any] | None
+    requested_by: dict[str, str]
+    classification: dict[str, Any]

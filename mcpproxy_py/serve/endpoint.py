@@ -16,7 +16,8 @@ from mcpproxy_py.serve.questions import NoQuery
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "metrics", "open"]
+Guarded = Literal["admin", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,14 @@ _REF: Final = "#/components/schemas/{model}"
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
     "admin": [{"adminKey": []}, {"adminBearer": []}],
+    "agent": [{"agentToken": []}, {}],
     "metrics": [{"adminKey": []}, {"adminBearer": []}, {}],
     "open": [],
 }
 _SCHEMES: Final = {
     "adminKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The admin key"},
     "adminBearer": {"type": "http", "scheme": "bearer", "description": "The admin key"},
+    "agentToken": {"type": "http", "scheme": "bearer", "description": "The agent token, where one is needed"},
 }
 _REQUEST_ID: Final = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}
 
@@ -40,7 +42,7 @@ def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
         "info": {
             "title": "mcpproxy",
             "version": __version__,
-            "description": "Everything a person can see or do. Agents use the MCP surfaces instead.",
+            "description": "Everything a person can see or do, and what agents may discover without MCP.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
         "servers": [{"url": "/"}],

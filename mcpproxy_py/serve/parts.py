@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mcpproxy_py.approvals import Verdict
+from mcpproxy_py.core.approvals import Status as ApprovalStatus
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.store.activity import Filters, Page
+from mcpproxy_py.store.gaps import Seen
 
 
 class Reply(Protocol):
@@ -40,12 +43,18 @@ class Gateway(Protocol):
                 session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
 
 
+class Gaps(Protocol):
+    async def seen(self, since_ms: int) -> Seen: ...
+
+
 class Store(Protocol):
     async def activities(self, filters: Filters) -> Page: ...
     async def activity(self, activity_id: str) -> Mapping[str, Any] | None: ...
     async def summary(self, filters: Filters) -> Mapping[str, Any]: ...
     def export(self, filters: Filters) -> AsyncIterator[Sequence[Mapping[str, Any]]]: ...
     async def caught_up(self) -> bool: ...
+    @property
+    def gaps(self) -> Gaps: ...
     def health(self) -> Mapping[str, Any]: ...
 
 
@@ -64,10 +73,19 @@ class Operator(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
+class Approvals(Protocol):
+    """Agents' requests, which a person decides."""
+
+    async def page(self, status: ApprovalStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
+    async def show(self, request_id: str) -> dict[str, Any]: ...
+    async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     gateway: Gateway
     store: Store
     operator: Operator
+    approvals: Approvals
     started_at: float
     """Seconds of the monotonic clock."""

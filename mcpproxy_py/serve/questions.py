@@ -8,9 +8,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
 
+from mcpproxy_py.core.approvals import MAX_NOTES
+from mcpproxy_py.core.approvals import Status as ApprovalStatus
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Operation, Status
 
-ActivityType = Literal["tool_call", "tool_search", "capability_request", "config_change"]
+ActivityType = Literal[
+    "tool_call", "tool_search", "resource_read", "prompt_get", "completion", "request", "config_change", "approval"
+]
 
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -137,3 +141,49 @@ class NewServer(Body):
     name: Text = Field(description="Its name: a-z, 0-9, _ and -")
     config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
     replace: bool = Field(False, description="Whether a server of that name may be replaced")
+
+
+class ApprovalPage(Query):
+    status: ApprovalStatus | None = Field(None, description="Only those in this state")
+    limit: int = Field(100, ge=1, le=500, description="Requests on a page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class Decision(Body):
+    notes: Annotated[str, StringConstraints(max_length=MAX_NOTES)] | None = Field(
+        None, description="Why, for the record"
+    )
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
+        None, description="Who decides, in their own words; the record names the credential beside it"
+    )
+    terminal: bool = Field(False, description="Whether a person sits at a terminal")
+
+
+class GapQuery(Query):
+    since: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone); 30 days back")
+    limit: int = Field(50, ge=1, le=500, description="The most gaps")
+
+
+class VisibleTools(Query):
+    server: Text | None = Field(None, description="Only this server's tools")
+
+
+class CatalogSearch(Query):
+    query: Text | None = Field(None, description="What the server is for, or its name")
+    limit: int | None = Field(None, ge=1, le=200, description="The most servers (20)")
+
+
+_INTEGER: Final = WithJsonSchema({"type": "integer"})
+_NAMES: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
+
+
+class CapabilityRequest(Body):
+    """As with a call: what is wrong inside is the tool's to refuse, on record."""
+
+    agent_id: Annotated[Any, _STRING] = Field(None, description="The agent's name, as a label")
+    mcp_name: Annotated[Any, _STRING] = Field(None, description="The server that is missing")
+    rationale: Annotated[Any, _STRING] = Field(None, description="What it is needed for")
+    catalog_slug: Annotated[Any, _STRING] = Field(None, description="Its slug in the catalog")
+    requested_tools: Annotated[Any, _NAMES] = Field(None, description="Tools of it that are needed")
+    context: Annotated[Any, _ANY_OBJECT] = Field(None, description="Whatever helps to decide")
+    expires_at_ms: Annotated[Any, _INTEGER] = Field(None, description="When the request lapses, in Unix milliseconds")

@@ -18,10 +18,12 @@ HEAD: Final = """\
 
 <!-- Made by `python -m mcpproxy_py.serve.reference`; a test compares the two. -->
 
-Everything a person can see or do, as JSON. Agents do not come in here: they use the MCP surfaces.
+Everything a person can see or do, as JSON. Agents do not come in here: they use the MCP surfaces, and beside them the
+few routes under "Discovery, for agents".
 
-- **Credential.** Each route but the probes needs the admin key, as `X-API-Key: KEY` or `Authorization: Bearer KEY`
-  (`mcpproxy key show` prints it). An agent token opens nothing here, and the admin key opens no MCP surface.
+- **Credential.** Each route under `/api/v1` needs the admin key, as `X-API-Key: KEY` or `Authorization: Bearer KEY`
+  (`mcpproxy key show` prints it). An agent token opens nothing there. The routes for agents are open like the MCP
+  surfaces, or need the agent token as those do; the admin key opens neither.
 - **Parameters.** An unknown parameter, a bad value and a parameter given twice are each a 400 that names it.
   Times are RFC 3339 with a zone; a `+` in a URL is written `%2B`.
 - **Bodies** are JSON objects with `Content-Type: application/json`; unknown keys are refused.

@@ -16,10 +16,20 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.serve import answers, parse, routes_activity, routes_calls, routes_servers, routes_system
+from mcpproxy_py.serve import (
+    answers,
+    parse,
+    routes_activity,
+    routes_agents,
+    routes_approvals,
+    routes_calls,
+    routes_gaps,
+    routes_servers,
+    routes_system,
+)
 from mcpproxy_py.serve.endpoint import Endpoint, Exchange
 from mcpproxy_py.serve.openapi import document
-from mcpproxy_py.serve.parts import Gateway, Operator, Parts, Store
+from mcpproxy_py.serve.parts import Approvals, Gateway, Operator, Parts, Store
 from mcpproxy_py.serve.wire import answer, error_answer
 
 CLIENT_HEADER: Final = "x-mcpproxy-client"
@@ -36,13 +46,16 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *routes_calls.ENDPOINTS,
     *routes_servers.ENDPOINTS,
     *routes_activity.ENDPOINTS,
+    *routes_approvals.ENDPOINTS,
+    *routes_gaps.ENDPOINTS,
+    *routes_agents.ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
-def rest_app(gateway: Gateway, store: Store, operator: Operator) -> ASGIApp:
+def rest_app(gateway: Gateway, store: Store, operator: Operator, approvals: Approvals) -> ASGIApp:
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = Parts(gateway, store, operator, started_at=time.monotonic())
+    parts = Parts(gateway, store, operator, approvals, started_at=time.monotonic())
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 

@@ -30,16 +30,16 @@ REFUSALS: Final = (
 
 async def call_tool(x: Exchange) -> Mapping[str, Any]:
     ask = x.ask(VARIANT_OF[x.body.variant], x.body.params())
-    reply = await _while_connected(x.request, x.parts.gateway.call(ask))
+    reply = await while_connected(x.request, x.parts.gateway.call(ask))
     if reply.refusal is not None:
-        _refuse(reply.refusal, reply.id)
+        refuse(reply.refusal, reply.id)
     return {"id": reply.id, "status": reply.status, "result": reply.result, "warning": reply.warning}
 
 
 async def search_tools(x: Exchange) -> Mapping[str, Any]:
     reply: Reply = await x.parts.gateway.call(x.ask("retrieve_tools", x.query.model_dump(exclude_none=True)))
     if reply.refusal is not None:
-        _refuse(reply.refusal, reply.id)
+        refuse(reply.refusal, reply.id)
     return {"id": reply.id, **reply.result["structuredContent"]}
 
 
@@ -58,14 +58,14 @@ def _advised(snapshot: Snapshot, name: object) -> str:
     return call_with(tool, snapshot.policy) if tool else VARIANT_OF["read"]
 
 
-def _refuse(refusal: Refusal, activity_id: str) -> NoReturn:
+def refuse(refusal: Refusal, activity_id: str) -> NoReturn:
     """The refusal in the shape of every REST error; `id` leads to its record."""
     details = refusal_json(refusal)
     del details["code"], details["message"]
     raise GatewayError(refusal.code, refusal.message, details={**details, "id": activity_id})
 
 
-async def _while_connected(request: Request, work: Awaitable[T]) -> T:
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
     """A caller that hangs up cancels what it asked for, upstream too, instead of leaving it to run on unseen."""
     result: list[T] = []
     async with anyio.create_task_group() as group:

@@ -7,7 +7,7 @@ from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, l
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings
 from mcpproxy_py.settings.schema import json_schema
-from mcpproxy_py.settings.servers import OverrideEntry, ServerSettings
+from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, check_name
 
 __all__ = [
     "CONFIG_NAME",
@@ -19,8 +19,10 @@ __all__ = [
     "Loaded",
     "Log",
     "OverrideEntry",
+    "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "check_name",
     "ensure_data_dir",
     "json_schema",
     "load",

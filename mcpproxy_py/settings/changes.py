@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import ServerSettings
+from mcpproxy_py.settings.servers import Handling
 
 ASKS_MORE: Final[Mapping[str, int]] = {"none": 0, "destructive": 1, "write": 2}
 """`confirm: write` asks for destructive calls too."""
@@ -26,7 +26,11 @@ def needs_restart(old: Settings, new: Settings) -> list[str]:
 
 def loosened(old: Settings, new: Settings) -> list[str]:
     """Sentences about everything that this change permits and that was refused before (UP-8)."""
-    return [*_loosened_rules(old, new), *_loosened_servers(old.servers, new.servers)]
+    return [
+        *_loosened_rules(old, new),
+        *_loosened_upstreams(old.servers, new.servers),
+        *_loosened_upstreams(old.providers, new.providers),
+    ]
 
 
 def _loosened_rules(old: Settings, new: Settings) -> Iterator[str]:
@@ -44,13 +48,13 @@ def _loosened_rules(old: Settings, new: Settings) -> Iterator[str]:
             yield f"surface {surface} was opened"
 
 
-def _loosened_servers(old: Mapping[str, ServerSettings], new: Mapping[str, ServerSettings]) -> Iterator[str]:
+def _loosened_upstreams(old: Mapping[str, Handling], new: Mapping[str, Handling]) -> Iterator[str]:
     for name, after in new.items():
         if (before := old.get(name)) is not None:
-            yield from (f"{name}: {sentence}" for sentence in _loosened_server(before, after))
+            yield from (f"{name}: {sentence}" for sentence in _loosened_upstream(before, after))
 
 
-def _loosened_server(before: ServerSettings, after: ServerSettings) -> Iterator[str]:
+def _loosened_upstream(before: Handling, after: Handling) -> Iterator[str]:
     if not before.trust_annotations and after.trust_annotations:
         yield "its annotations are trusted now"
     if ASKS_MORE[after.confirm] < ASKS_MORE[before.confirm]:
@@ -71,7 +75,7 @@ def _loosened_server(before: ServerSettings, after: ServerSettings) -> Iterator[
             yield f"the override of {tool} ({was}) is gone"
 
 
-def _lowest(server: ServerSettings, tool: str) -> str | None:
+def _lowest(server: Handling, tool: str) -> str | None:
     entries: Any = server.overrides.get(tool)
     return min((tool_class for tool_class, _ in entries), key=STRICTNESS.__getitem__) if entries else None
 

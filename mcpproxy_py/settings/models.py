@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcpproxy_py.settings.document import servers_by_name
@@ -25,7 +25,7 @@ from mcpproxy_py.settings.fields import (
     split_listen,
 )
 from mcpproxy_py.settings.patterns import LONGEST, check_pattern
-from mcpproxy_py.settings.servers import FROZEN, ServerSettings, check_name
+from mcpproxy_py.settings.servers import FROZEN, Provider, ServerSettings, check_name
 
 ENV_PREFIX = "MCPPROXY_"
 ENV_DELIMITER = "__"
@@ -174,8 +174,17 @@ class Settings(BaseSettings):
     )
     log: Log = Log()
     servers: Servers = Field(default={}, alias="mcpServers", description="The upstreams, by name.")
+    providers: dict[ServerName, Provider] = Field(
+        default={}, description="Providers of tools inside the gateway, by name: `module:object`, or an object."
+    )
 
     _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])
+
+    @model_validator(mode="after")
+    def _one_of_each_name(self) -> Settings:
+        if twice := sorted(self.servers.keys() & self.providers.keys()):
+            raise ValueError(f"one upstream of each name, and {twice[0]} is both a server and a provider")
+        return self
 
     @classmethod
     def settings_customise_sources(

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 from mcpproxy_py.settings.environment import variable_for
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR
 from mcpproxy_py.settings.references import PLACES
-from mcpproxy_py.settings.servers import NAME_RULE, OverrideEntry, ServerSettings
+from mcpproxy_py.settings.servers import NAME_RULE, Handling, OverrideEntry, ProviderSettings, ServerSettings
 from mcpproxy_py.settings.tree import is_model, known_keys, plain, written_name
 
 _INTRO: Final = f"""\
@@ -47,6 +47,14 @@ _SERVERS: Final = f"""
 `mcpServers` is a mapping by name, as IDEs write it, or a list of objects that each have a `name`. Each has
 {NAME_RULE}; `catalog` is taken by the built-in server.
 A server has exactly one of `command` and `url`.
+"""
+_PROVIDERS: Final = """
+## Providers
+
+`providers` is a mapping by name, under the same rule for names: `{"dice": "dice:provider"}`, or an object with the
+keys below. The module is looked for on Python's path, then in the directory of the configuration file. A package
+with an entry point in the group `mcpproxy.providers` is served without being configured; `"enabled": false` stops
+that. [Your own provider](../tutorial/your-own-provider.md) builds one.
 """
 _OVERRIDES: Final = """
 An override says what a tool does, whatever its server says: `"tools": {"delete_repo": "destructive"}`. It may
@@ -87,6 +95,8 @@ def reference() -> str:
             *_table(("Key", "Values", "Default", "Variable"), _settings_rows()),
             _SERVERS,
             *_table(("Key", "Values", "Default"), _rows(ServerSettings)),
+            _PROVIDERS,
+            *_table(("Key", "Values", "Default"), _rows(ProviderSettings)),
             _OVERRIDES,
             *_table(("Key of an entry", "Values", "Default"), _rows(OverrideEntry)),
             _SECRETS + ", ".join(f"`{'.'.join(place)}`" for place in PLACES) + ".\n",
@@ -100,7 +110,8 @@ def _settings_rows() -> Iterator[tuple[str, ...]]:
 
 
 def _rows(model: Any) -> Iterator[tuple[str, ...]]:
-    for name, field in model.model_fields.items():
+    fields = model.model_fields.items()
+    for name, field in sorted(fields, key=lambda item: item[0] in Handling.model_fields):  # its own keys first
         yield _row(written_name(name, field), field)
 
 

@@ -25,6 +25,7 @@ FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
 RESERVED: Final = ("catalog",)
 NAME_RULE: Final = "a name of 1 to 32 of `a-z 0-9 _ -`, starting with a letter or digit, without `__`"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_PROVIDER: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 Transport = Literal["stdio", "http", "sse"]
 # What the files of IDEs call streamable HTTP.
@@ -90,10 +91,35 @@ def _as_transport(value: Any) -> Any:
     return TRANSPORT_SPELLINGS.get(value, value) if isinstance(value, str) else value
 
 
-class ServerSettings(BaseModel):
-    """One upstream: a command to start, or the address of a server that runs already."""
+class Handling(BaseModel):
+    """How calls to an upstream are handled, whatever kind it is."""
 
     model_config = FROZEN
+
+    enabled: Flag = Field(default=True, description="`false` keeps it configured and unused.")
+    timeout: Seconds = Field(default=60.0, description="Seconds a call may take.")
+    max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
+    trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
+    tools: dict[Text, ToolOverride] = Field(
+        default={},
+        description="Overrides: tool name to a class, or to a list of `{when, class}` whose last has no `when`.",
+    )
+    allow_tools: tuple[Text, ...] | None = Field(default=None, description="If given, only these tools can be called.")
+    deny_tools: tuple[Text, ...] = Field(default=(), description="These tools cannot be called.")
+    confirm: Literal["none", "write", "destructive"] = Field(
+        default="none", description="Calls of this risk and above need a person's yes."
+    )
+
+    @property
+    def overrides(self) -> dict[str, tuple[tuple[Operation, Mapping[str, Any] | None], ...]]:
+        """The overrides as plain pairs, for rooms that do not know these models."""
+        return {
+            tool: tuple((entry.tool_class, entry.when) for entry in entries) for tool, entries in self.tools.items()
+        }
+
+
+class ServerSettings(Handling):
+    """One upstream: a command to start, or the address of a server that runs already."""
 
     transport: Annotated[
         Transport,
@@ -114,27 +140,14 @@ class ServerSettings(BaseModel):
     headers: dict[HeaderName, HeaderValue] = Field(
         default={}, description="Headers sent with each request.", repr=False
     )
-    enabled: Flag = Field(default=True, description="`false` keeps it configured and unused.")
     lazy: Flag = Field(default=False, description="Start it on first use.")
-    timeout: Seconds = Field(default=60.0, description="Seconds a call may take.")
     connect_timeout: Seconds = Field(
         default=10.0, description="Seconds a call waits for a server that is still connecting."
     )
-    max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
     sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
         default="auto",
         description="Who shares a session with the server: all (`shared`), nobody during a call (`exclusive`), the "
         "calls of one client (`per_client`). `auto`: all, until the server asks something outside a call's own stream.",
-    )
-    trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
-    tools: dict[Text, ToolOverride] = Field(
-        default={},
-        description="Overrides: tool name to a class, or to a list of `{when, class}` whose last has no `when`.",
-    )
-    allow_tools: tuple[Text, ...] | None = Field(default=None, description="If given, only these tools can be called.")
-    deny_tools: tuple[Text, ...] = Field(default=(), description="These tools cannot be called.")
-    confirm: Literal["none", "write", "destructive"] = Field(
-        default="none", description="Calls of this risk and above need a person's yes."
     )
 
     @model_validator(mode="before")
@@ -156,13 +169,6 @@ class ServerSettings(BaseModel):
         _refuse_strays(self)
         return self
 
-    @property
-    def overrides(self) -> dict[str, tuple[tuple[Operation, Mapping[str, Any] | None], ...]]:
-        """The overrides as plain pairs, for rooms that do not know these models."""
-        return {
-            tool: tuple((entry.tool_class, entry.when) for entry in entries) for tool, entries in self.tools.items()
-        }
-
 
 def _refuse_strays(server: ServerSettings) -> None:
     """What belongs to the other kind of server is a mistake: headers on a command would protect nothing."""
@@ -172,6 +178,27 @@ def _refuse_strays(server: ServerSettings) -> None:
     for stray in strays:
         if getattr(server, stray):
             raise ValueError(f"no `{stray}`, because transport is {server.transport}")
+
+
+def _provider_object(value: str) -> str:
+    if not _PROVIDER.fullmatch(value):
+        raise ValueError("module:object such as weather:provider")
+    return value
+
+
+class ProviderSettings(Handling):
+    """A provider of tools that runs inside the gateway: an object of a Python module, or an installed package's."""
+
+    object: Annotated[str, AfterValidator(_provider_object)] | None = Field(
+        default=None, description="`module:object`; without it, the installed provider of this name."
+    )
+
+
+def _as_provider(value: Any) -> Any:
+    return {"object": value} if isinstance(value, str) else value
+
+
+Provider = Annotated[ProviderSettings, BeforeValidator(_as_provider, json_schema_input_type=str | ProviderSettings)]
 
 
 def check_name(name: str) -> str:

@@ -17,10 +17,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.activity import Filters, Page, Reader
 from mcpproxy_py.store.apart import DATABASE, JOURNAL
+from mcpproxy_py.store.approvals import Approvals
 from mcpproxy_py.store.database import READERS, Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
 from mcpproxy_py.store.follower import Follower
+from mcpproxy_py.store.gaps import Gaps
 from mcpproxy_py.store.journal import Journal
 from mcpproxy_py.store.ledger import read_place
 from mcpproxy_py.store.migrate import migrate
@@ -104,6 +106,8 @@ class Store:
         self._reader = Reader(database)
         self._shelf = Shelf(database)
         self._threads = anyio.CapacityLimiter(READERS)
+        self.approvals = Approvals(database, self._in_thread)
+        self.gaps = Gaps(database, self._in_thread)
         self._closed = False
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from mcpproxy_py import __version__
 from mcpproxy_py.core.revisions import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.talk import NOBODY, CallContext, Talk
-from mcpproxy_py.errors import Code, RpcError
+from mcpproxy_py.core.values import Caller
+from mcpproxy_py.errors import Code, GatewayError, RpcError
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.pending import Hear
@@ -50,6 +51,8 @@ class LocalConnection(Connection):
             raise bad_answer(error.message, {key: value for key, value in said.items() if value is not None}) from None
         except UpstreamFailure:
             raise
+        except GatewayError as error:  # an expected failure, in the words of whoever lives in here
+            raise UpstreamFailure(error.code, error.message, sent=False) from None
         except Exception as error:
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
@@ -91,6 +94,10 @@ class _Patient:
         self.live = talk.live
         self.key = talk.key
         self.note = talk.note
+
+    @property
+    def caller(self) -> Caller:
+        return self._talk.caller
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._questions += 1

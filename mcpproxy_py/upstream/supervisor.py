@@ -81,10 +81,14 @@ class Supervisor:
                 with anyio.CancelScope(shield=True):
                     await keeper.aclose()
 
-    async def apply(self, specs: Mapping[str, UpstreamSpec]) -> None:
-        """Make the running servers those of `specs`: only what changed is touched. Returns once what was removed
-        has ended; what was added is still connecting."""
+    async def apply(self, specs: Mapping[str, UpstreamSpec], local: Mapping[str, LocalUpstream] | None = None) -> None:
+        """Make the running servers those of `specs`: only what changed is touched. `local` replaces what lives
+        inside the gateway, where given. Returns once what was removed has ended; what was added is still
+        connecting."""
         async with self._applying:
+            if local is not None:
+                self._local.clear()  # the dialer looks into the same mapping
+                self._local.update(local)
             wanted = {name: UpstreamSpec(name, transport="local") for name in self._local} | dict(specs)
             removed = [self._workers.pop(name) for name in list(self._workers) if name not in wanted]
             for worker in removed:

@@ -15,13 +15,14 @@ from urllib.parse import unquote
 import pytest
 import typer
 
+from mcpproxy_py.bench import reference as bench_reference
 from mcpproxy_py.cli import main, reference
 from mcpproxy_py.serve import reference as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
 from mcpproxy_py.settings.environment import variable_for
 from mcpproxy_py.settings.reference import reference as configuration
 from mcpproxy_py.settings.tree import known_keys
-from tests.house import gate_reference
+from tests.house import gap_reference, gate_reference
 from tests.house.markdown import PAGES, ROOT, Fence, Page, our_arguments, simple_commands
 
 pytestmark = pytest.mark.proves("USE-5")
@@ -30,9 +31,11 @@ RUN_LINE = "python3 -m venv .venv && .venv/bin/pip install -q . && .venv/bin/mcp
 TEST_LINE = "python3 -m venv .venv && .venv/bin/pip install -q -e '.[dev]' && .venv/bin/python -m pytest -n auto"
 PRINTED: dict[str, Callable[[], str]] = {
     "gate.md": gate_reference.reference,
+    "gap.md": gap_reference.reference,
     "configuration.md": configuration,
     "commands.md": reference.page,
     "rest.md": rest_reference.page,
+    "catalog-benchmark.md": bench_reference.page,
 }
 WRITTEN = [page for page in PAGES if page.path.parent.name != "reference"]
 """Pages that people write; the others are compared with the code as a whole."""

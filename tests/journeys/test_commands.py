@@ -126,4 +126,4 @@ def test_an_edit_of_the_file_takes_effect_between_two_calls_and_a_bad_one_change
 
         del config["mcpServers"]["new"]
         path.write_text(json.dumps(config))
-        until(lambda: {row["name"] for row in own.get("/servers")["servers"]} == {"s"}, what="its removal")
+        until(lambda: {row["name"] for row in own.get("/servers")["servers"]} == {"catalog", "s"}, what="its removal")

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
+from mcpproxy_py.approvals import Approvals
+from mcpproxy_py.core.catalog.servers import connectors
 from mcpproxy_py.core.classes import classify
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.talk import CallContext
 from mcpproxy_py.core.values import Ask, Caller, Client, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.providers.catalog.load import load
+from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.guard import Guard, GuardRules
 from mcpproxy_py.serve.rest import rest_app
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
+T = TypeVar("T")
+CATALOG = load()
 KEY = "mcpk_the-first-key"
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False}
@@ -62,11 +69,24 @@ class Upstreams:
             Index({"notes": segment(NOTES), "away": segment(AWAY)}),
         )
 
+    def add_catalog(self, requests: Requests) -> CatalogProvider:
+        """The real one, which the supervisor would have connected."""
+        self.catalog = CatalogProvider(CATALOG, lambda principal: connectors(self.snapshot), requests)
+        tools = [Tool("catalog", row["name"], row, classify(row["annotations"])) for row in self.catalog.tools()]
+        server = Server("catalog", "connected", {one.name: one for one in tools})
+        self.snapshot = replace(self.snapshot, servers={**self.snapshot.servers, "catalog": server})
+        return self.catalog
+
     async def ready(self, server: str) -> None:
         pass
 
-    async def call_tool(self, server: str, tool: str, args: Mapping[str, Any], *, talk: Any = None) -> Any:
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Any = None, meta: Any = None
+    ) -> Any:
+        tool, args = params["name"], params["arguments"]
         self.calls.append((server, tool, args))
+        if server == "catalog":
+            return await self.catalog.call(tool, args, CallContext(talk))
         if tool == "broken":
             raise UpstreamFailure(Code.UPSTREAM_ERROR, "notes answered with an error")
         if tool == "slow":
@@ -154,7 +174,16 @@ class House:
         self.gateway = Gateway(self.upstreams, store, Limits(), IdMaker(os.urandom))
         self.desk = Desk(self.upstreams)
         rules = GuardRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
-        self.app = Guard(rest_app(self.gateway, store, self.desk), rules)
+        new_id = IdMaker(os.urandom)
+        self.approvals = Approvals(store.approvals, self._on_record, new_id, lambda wish: catalog.command_for(wish))
+        catalog = self.upstreams.add_catalog(self.approvals)
+        self.app = Guard(rest_app(self.gateway, store, self.desk, self.approvals), rules)
+
+    async def _on_record(
+        self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]
+    ) -> T:
+        self.desk.changes.append((action, details, by))
+        return await act()
 
     def ask(self, name: str) -> Ask:
         """A read in an agent's name, for tests that need a history."""

@@ -230,7 +230,7 @@ async def test_explain_tries_the_intent_it_was_given(http: httpx.AsyncClient) ->
 
 async def test_every_tool_is_listed_with_what_the_gate_makes_of_it(http: httpx.AsyncClient) -> None:
     tools = {row["name"]: row for row in (await http.get("/api/v1/tools")).json()["tools"]}
-    assert len(tools) == 8
+    assert len([name for name in tools if not name.startswith("catalog:")]) == 8
     assert tools["notes:delete_note"] | {"inputSchema": ...} == {
         "name": "notes:delete_note", "server": "notes", "description": "Delete a note for ever",
         "annotations": {"destructiveHint": True}, "class": "destructive", "class_origin": "server",
@@ -369,7 +369,7 @@ async def test_metrics_count_asks_by_variant_and_outcome(http: httpx.AsyncClient
     lines = response.text.splitlines()
     assert 'mcpproxy_asks_total{variant="call_tool_read",outcome="success"} 1' in lines
     assert 'mcpproxy_asks_total{variant="call_tool_read",outcome="blocked"} 1' in lines
-    assert 'mcpproxy_servers{state="connected"} 1' in lines
+    assert 'mcpproxy_servers{state="connected"} 2' in lines
     assert 'mcpproxy_servers{state="failed"} 1' in lines
     assert 'mcpproxy_servers{state="sleeping"} 0' in lines
     assert "mcpproxy_store_writable 1" in lines

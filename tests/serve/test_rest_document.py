@@ -27,7 +27,9 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /api/v1/explain": {"json": {"name": "notes:read_note"}},
     "GET /api/v1/tools/search": {"params": {"query": "note"}},
     "POST /api/v1/servers": {"json": NEW},
-    "GET /api/v1/activity/summary": {},
+    "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
+    "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
+    "POST /api/v1/approvals/{id}/deny": {"json": {}},
 }
 """What a request needs beside its path, where it needs anything."""
 
@@ -41,7 +43,10 @@ async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
 
 
-async def recorded(http: httpx.AsyncClient) -> str:
+async def recorded(http: httpx.AsyncClient, path: str) -> str:
+    """The id of something that this path can be about."""
+    if "/approvals/" in path:
+        return (await ask(http, "POST", "/mcp/request-capability")).json()["approval"]["approval_id"]
     return (await ask(http, "POST", "/api/v1/call")).json()["id"]
 
 
@@ -70,7 +75,7 @@ async def test_every_route_is_documented_and_every_documented_path_is_a_route(ho
 async def test_every_documented_operation_answers_as_documented(
     house: House, http: httpx.AsyncClient, method: str, path: str
 ) -> None:
-    activity = await recorded(http)
+    activity = await recorded(http, path)
     described = document(ENDPOINTS)["paths"][path][method.lower()]
     response = await ask(http, method, path, activity)
     status = str(response.status_code)

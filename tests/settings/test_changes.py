@@ -61,6 +61,12 @@ def test_tightening_and_new_servers_are_no_loosening() -> None:
     )
 
 
+@pytest.mark.proves("UP-8", "PROV-5")
+def test_what_a_provider_is_permitted_is_said_like_that_of_a_server() -> None:
+    before, after = ({"providers": {"p": {"object": "m:p", "deny_tools": denied}}} for denied in (["drop"], []))
+    assert loosened(made(before), made(after)) == ["p: drop is no longer denied"]
+
+
 @pytest.mark.proves("UP-8")
 def test_what_cannot_change_while_running_is_named() -> None:
     assert needs_restart(made({}), made({"limits": {"max_in_flight": 5}, "listen": "127.0.0.1:1"})) == [

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.revisions import LOG_LEVEL, METHOD_NOT_FOUND, PROTOCOL_VERSION
 from mcpproxy_py.core.talk import lacks
-from mcpproxy_py.core.values import Client
+from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 
@@ -78,6 +78,10 @@ class Exchange:
     @property
     def capabilities(self) -> Mapping[str, Any]:
         return self.peer.capabilities
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.peer.principal, "mcp", self.peer.client, str(self.id)[:CLAIM_LIMIT])
 
     @property
     def wants_progress(self) -> bool:

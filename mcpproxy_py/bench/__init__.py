@@ -1,0 +1,1 @@
+"""How well agents find and use the catalog's tools, measured (CAT-8). Used by the command line only."""

@@ -1,0 +1,1 @@
+"""The built-in upstream `catalog`: its data, its seven tools, and what checks the data."""

@@ -1,0 +1,69 @@
+"""Where the catalog's data lies: shipped in the package, with the user's own directory over it.
+
+A file of the user's takes the place of the shipped one (`agents/<agent>/capabilities/current.json`,
+`capabilities.json`); entries of `aliases.json` and `servers.json` are laid over the shipped entries one by one,
+so that adding a server does not mean keeping a copy of a hundred.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+SHIPPED: Final = Path(__file__).parent / "data"
+SCHEMAS: Final = SHIPPED / "schemas"
+MAX_BYTES: Final = 8 * 1024 * 1024
+
+
+class DataError(ValueError):
+    """A data file that cannot be used. The message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file, what it is (the stem of its schema), and whether it is the user's."""
+
+    path: Path
+    kind: str
+    own: bool
+
+    def read(self) -> Any:
+        try:
+            if self.path.stat().st_size > MAX_BYTES:
+                raise DataError(f"{self.path}: larger than {MAX_BYTES} bytes")
+            return json.loads(self.path.read_bytes())
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise error if isinstance(error, DataError) else DataError(f"{self.path}: not JSON: {error}") from None
+
+
+def data_files(own: Path | None) -> Iterator[DataFile]:
+    """Every file that counts, in the order in which they are laid over one another."""
+    yield _first(own, "capabilities.json", "capabilities")
+    yield from _agents(own)
+    for name in ("aliases", "servers"):
+        yield DataFile(SHIPPED / f"{name}.json", name, own=False)
+        if own is not None and (mine := own / f"{name}.json").is_file():
+            yield DataFile(mine, name, own=True)
+
+
+def _first(own: Path | None, name: str, kind: str) -> DataFile:
+    mine = own / name if own is not None else None
+    return (
+        DataFile(mine, kind, own=True) if mine is not None and mine.is_file() else DataFile(SHIPPED / name, kind, False)
+    )
+
+
+def _agents(own: Path | None) -> Iterator[DataFile]:
+    found = {path.parts[-3]: DataFile(path, "agent", own=False) for path in _sheets(SHIPPED)}
+    if own is not None:
+        found |= {path.parts[-3]: DataFile(path, "agent", own=True) for path in _sheets(own)}
+    yield from (found[name] for name in sorted(found))
+
+
+def _sheets(root: Path) -> list[Path]:
+    return sorted(root.glob("agents/*/capabilities/current.json"))

@@ -1,0 +1,168 @@
+"""The built-in upstream `catalog`: seven tools over the catalog, this gateway's servers and the requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import jsonschema_rs
+
+from mcpproxy_py.core import answers, approvals, asking, jsonvalue
+from mcpproxy_py.core.approvals import NotNow, Submitted
+from mcpproxy_py.core.catalog import capabilities, overlay
+from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
+from mcpproxy_py.core.catalog.servers import Connector, Matching
+from mcpproxy_py.core.catalog.values import Catalog, ServerEntry
+from mcpproxy_py.core.wishes import Wish, parse_wish, retargeted
+from mcpproxy_py.core.words import nearest
+from mcpproxy_py.providers.catalog.definitions import definitions
+from mcpproxy_py.providers.catalog.entries import connect_command
+
+Answer = Mapping[str, Any]
+
+
+class Context(Protocol):
+    """Who asks, as the gateway authenticated it."""
+
+    @property
+    def principal(self) -> str: ...
+
+
+class Requests(Protocol):
+    """Where requests are kept. It applies `core.approvals.submit` to what it has, in one transaction."""
+
+    async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow: ...
+
+
+class CatalogProvider:
+    """`tools()` and `call()` are all an upstream needs."""
+
+    def __init__(self, catalog: Catalog, connectors: Callable[[str], Sequence[Connector]], requests: Requests) -> None:
+        """`connectors` gives the servers that a principal may know of, as they are at this moment."""
+        self._catalog = catalog
+        self._connectors = connectors
+        self._requests = requests
+        self._tools = definitions(catalog.agents)
+        self._checks = {tool["name"]: _check(tool["inputSchema"]) for tool in self._tools}
+        self._answers: Mapping[str, Callable[[dict[str, Any], Context], Awaitable[Answer]]] = {
+            **{name: self._about_agents(name) for name in _ABOUT_AGENTS},
+            "mcp_list": self._mcp_list,
+            "mcp_list_catalog": self._mcp_list_catalog,
+            "mcp_request_capability": self._mcp_request_capability,
+        }
+
+    def tools(self) -> list[dict[str, Any]]:
+        return definitions(self._catalog.agents)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        """The result of `tools/call`. What is wrong with the call is a tool error in words."""
+        answer = self._answers.get(name)
+        try:
+            if answer is None:
+                raise unknown("tool", name, self._answers)
+            given = {key: value for key, value in arguments.items() if value is not None}
+            self._checks[name](given)
+            return answers.structured(await answer(given, context))
+        except NotAnswered as why:
+            return {**answers.text(str(why)), "isError": True}
+
+    def command_for(self, wish: Wish) -> str | None:
+        """With which a person would grant this wish now, where the catalog or the configuration knows."""
+        try:
+            entry, server = self._target(wish, self._connectors(EVERYTHING))
+        except NotAnswered:
+            return None  # the entry it named is gone
+        if server is None:
+            return connect_command(entry) if entry else None
+        return None if server.enabled else f"mcpproxy upstream enable {server.name}"
+
+    def _about_agents(self, name: str) -> Callable[[dict[str, Any], Context], Awaitable[Answer]]:
+        async def answer(given: dict[str, Any], context: Context) -> Answer:
+            return _ABOUT_AGENTS[name](self._catalog, **given)
+
+        return answer
+
+    async def _mcp_list(self, given: dict[str, Any], context: Context) -> Answer:
+        return overlay.mcp_list(self._connectors(context.principal))
+
+    async def _mcp_list_catalog(self, given: dict[str, Any], context: Context) -> Answer:
+        return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.principal), **given)
+
+    async def _mcp_request_capability(self, given: dict[str, Any], context: Context) -> Answer:
+        wish = parse_wish(given)
+        entry, server = self._target(wish, self._connectors(context.principal))
+        found = overlay.classify(entry, server, wish.requested_tools)
+        answer: dict[str, Any] = {"ok": True, "approval": None, "requested_by": {"kind": "agent"}}
+        if not found.rule.approval_needed:
+            return {**answer, "classification": found.as_json(), "note": USE_IT}
+        filed = await self._requests.submit(_named(wish, entry, server), context.principal)
+        if isinstance(filed, NotNow):
+            raise NotAnswered(filed.message)
+        request = filed.request
+        answer |= {"approval": request.as_json(), "classification": found.as_json(), "note": _note(filed)}
+        command = connect_command(entry) if entry and server is None and request.status == "approved" else None
+        return {**answer, "connect_command": command} if command else answer
+
+    def _target(self, wish: Wish, configured: Sequence[Connector]) -> tuple[ServerEntry | None, Connector | None]:
+        """The catalog entry and the configured server a wish is about."""
+        matching = Matching(self._catalog.servers, configured)
+        by_name = matching.entry(wish.mcp_name)
+        if wish.catalog_slug is None:
+            return by_name, matching.connector(wish.mcp_name)
+        entry = self._catalog.servers.get(wish.catalog_slug)
+        if entry is None:
+            raise _no_slug(wish.catalog_slug, self._catalog)
+        if by_name is not None and by_name.slug != entry.slug:
+            raise NotAnswered(f"mcp_name is {by_name.slug}, but catalog_slug is {entry.slug}: ask for one server")
+        return entry, matching.connector(entry.slug)
+
+
+EVERYTHING = "admin"
+"""The principal that may know of every server."""
+USE_IT = "Nothing was filed: the server is connected and enabled. Call its tools."
+_NOTES: Mapping[approvals.Status, str] = {
+    "pending": "A person has to decide this. Nothing is connected and nothing may be assumed; go on without it.",
+    "approved": "A person approved this, which changes nothing by itself: a person still has to connect the server. "
+    "Look for it in mcp_list.",
+    "denied": "A person said no. Do not ask again for the same server; go on without it.",
+    "expired": "This request was not decided in time.",
+}
+_ABOUT_AGENTS: Mapping[str, Callable[..., Answer]] = {
+    "lookup_capability": capabilities.lookup_capability,
+    "compare_capability": capabilities.compare_capability,
+    "list_capabilities": capabilities.list_capabilities,
+    "get_sources": capabilities.get_sources,
+}
+
+
+def _note(filed: Submitted) -> str:
+    note = _NOTES[filed.request.status]
+    return note if filed.fresh else f"You asked for this before. {note}"
+
+
+def _named(wish: Wish, entry: ServerEntry | None, server: Connector | None) -> Wish:
+    """The wish under the name everybody else knows the server by, so that two spellings are one subject."""
+    return retargeted(wish, entry.slug if entry else None, server.name if server else None)
+
+
+def _no_slug(slug: str, catalog: Catalog) -> NotAnswered:
+    near = nearest(slug, catalog.servers, 3)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    shown = jsonvalue.quoted(slug)
+    return NotAnswered(f"No catalog entry has the slug '{shown}'.{hint} mcp_list_catalog finds the slugs; leave it out "
+                       "for a server the catalog does not know.")  # fmt: skip
+
+
+def _check(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
+    """Raises `NotAnswered` for arguments that do not fit, the unknown ones first, with the nearest right name."""
+    validator = jsonschema_rs.validator_for(dict(schema), mask="the value")
+    known = tuple(schema["properties"])
+
+    def check(given: Mapping[str, Any]) -> None:
+        if problem := asking.unknown_param(given, known):
+            raise NotAnswered(f"{problem}. Parameters: {', '.join(known) or 'none'}")
+        for error in validator.iter_errors(dict(given)):
+            place = ".".join(map(str, error.instance_path))
+            raise NotAnswered(f"{place + ': ' if place else ''}{error.message}")
+
+    return check
