@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -37,14 +36,18 @@ class Receiver(Protocol):
     def broken(self, why: str) -> None: ...
 
 
-class HttpConnection(asyncio.Protocol):
-    """`on_free` is told when the next request may be sent, and `on_lost` when none may any more."""
+class Owner(Protocol):
+    """Whoever keeps connections: told when one is made, when it is free for the next request, and when it is gone."""
 
-    def __init__(
-        self, on_free: Callable[[HttpConnection], None], on_lost: Callable[[HttpConnection], None]
-    ) -> None:
+    def made(self, connection: HttpConnection) -> None: ...
+    def free(self, connection: HttpConnection) -> None: ...
+    def lost(self, connection: HttpConnection) -> None: ...
+
+
+class HttpConnection(asyncio.Protocol):
+    def __init__(self, owner: Owner) -> None:
         self.free_since = 0.0
-        self._on_free, self._on_lost = on_free, on_lost
+        self._owner = owner
         self._parser = HttpResponseParser(self)
         self._receiver: Receiver | None = None
         self._begin()
@@ -69,6 +72,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._owner.made(self)
 
     def data_received(self, data: bytes) -> None:
         if self._receiver is None:
@@ -84,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         receiver, self._receiver = self._receiver, None
-        self._on_lost(self)
+        self._owner.lost(self)
         if receiver is None:
             return
         if self._until_eof and exc is None:
@@ -145,7 +149,7 @@ class HttpConnection(asyncio.Protocol):
         receiver, self._receiver = self._receiver, None
         # A server that answers before it has read everything may read the rest as the next request.
         if self._keep and not self._odd and not self._transport.get_write_buffer_size():
-            self._on_free(self)
+            self._owner.free(self)
         else:
             self._transport.abort()
         if receiver is not None:

@@ -28,9 +28,8 @@ class Origin:
         self._address = (url.raw_host.decode("ascii"), url.port or (443 if url.scheme == "https" else 80))
         self._tls = tls if url.scheme == "https" else None
         self._connect_timeout = connect_timeout
-        named = {name.lower(): value for name, value in headers.items()}
         host = {"host": url.netloc.decode("ascii")}
-        self._start = b"POST " + url.raw_path + b" HTTP/1.1\r\n" + fields({**host, **named})
+        self._start = b"POST " + url.raw_path + b" HTTP/1.1\r\n" + fields({**host, **headers})
         self._idle: deque[HttpConnection] = deque()
         self._keep = keep
         self._live: set[HttpConnection] = set()
@@ -57,9 +56,8 @@ class Origin:
             sock = await aiohappyeyeballs.start_connection(found, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY)
             name = host if self._tls else None
             _, connection = await self._loop.create_connection(
-                lambda: HttpConnection(self._free, self._lost), sock=sock, ssl=self._tls, server_hostname=name
+                lambda: HttpConnection(self), sock=sock, ssl=self._tls, server_hostname=name
             )
-        self._live.add(connection)
         return connection
 
     def close(self) -> None:
@@ -68,7 +66,12 @@ class Origin:
         if self._sweeper is not None:
             self._sweeper.cancel()
 
-    def _free(self, connection: HttpConnection) -> None:
+    # What the connections tell.
+
+    def made(self, connection: HttpConnection) -> None:
+        self._live.add(connection)
+
+    def free(self, connection: HttpConnection) -> None:
         connection.free_since = self._loop.time()
         self._idle.append(connection)
         if len(self._idle) > self._keep:
@@ -76,7 +79,7 @@ class Origin:
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(KEEP_IDLE, self._sweep)
 
-    def _lost(self, connection: HttpConnection) -> None:
+    def lost(self, connection: HttpConnection) -> None:
         self._live.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)

@@ -26,7 +26,9 @@ from tests.bench.measure import figures, report, spread
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 EACH = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "echo"}
-BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"}}}' % (b"x" * 400)
+BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%s"}}}' % (
+    b"x" * 400
+)
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%s"}]}}' % (b"y" * 300)
 Post = Callable[[], Awaitable[bytes]]
 
@@ -40,7 +42,7 @@ class Constant(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.held += data
-        if self.held.endswith(b'}}}'):
+        if self.held.endswith(b"}}}"):
             self.held = b""
             self.transport.write(
                 b"HTTP/1.1 200 OK\r\ndate: now\r\nserver: constant\r\ncontent-length: %d\r\n"
