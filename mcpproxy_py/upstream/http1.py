@@ -82,9 +82,11 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
-            self._break(f"it answered with invalid HTTP ({error or type(error).__name__})")
-        else:
-            self._after_feeding()
+            if not self._complete:
+                self._break(f"it answered with invalid HTTP ({error or type(error).__name__})")
+                return
+            self._surplus = True
+        self._after_feeding()
 
     def connection_lost(self, exc: Exception | None) -> None:
         receiver, self._receiver = self._receiver, None
@@ -99,18 +101,18 @@ class HttpConnection(asyncio.Protocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
-        self._odd = self._odd or self._complete
+        self._surplus = self._complete  # nobody asked for a second one
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self._raw) < MAX_FIELDS:
             self._raw.append((name, value))
         else:
-            self._odd = True
+            self._flooded = True
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         self._interim = status < 200
-        if self._complete or self._receiver is None:
+        if self._complete or self._flooded or self._receiver is None:
             return
         if self._interim:
             self._raw = []
@@ -122,7 +124,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._framing = 0
-        if self._receiver is not None and not self._complete:
+        if self._receiver is not None and not self._complete and not self._flooded:
             self._receiver.body(body)
 
     def on_message_complete(self) -> None:
@@ -135,20 +137,20 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self) -> None:
         self._raw: list[tuple[bytes, bytes]] = []
         self._framing = 0
-        self._interim = self._complete = self._keep = self._odd = self._until_eof = False
+        self._interim = self._complete = self._keep = self._surplus = self._flooded = self._until_eof = False
 
     def _after_feeding(self) -> None:
         if self._receiver is None:  # it hung up on what it heard
             return
-        if self._complete:
-            self._finish()
-        elif self._framing > MAX_FRAMING or self._odd:
+        if self._flooded or (self._framing > MAX_FRAMING and not self._complete):
             self._break("it answered with too long a head")
+        elif self._complete:
+            self._finish()
 
     def _finish(self) -> None:
         receiver, self._receiver = self._receiver, None
         # A server that answers before it has read everything may read the rest as the next request.
-        if self._keep and not self._odd and not self._transport.get_write_buffer_size():
+        if self._keep and not self._surplus and not self._transport.get_write_buffer_size():
             self._owner.free(self)
         else:
             self._transport.abort()
