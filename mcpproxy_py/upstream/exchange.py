@@ -42,7 +42,7 @@ class Exchange:
 
     def __init__(self, host: Host, request_id: int, payload: bytes, headers: Mapping[str, str]) -> None:
         self.request_id, self.payload, self.headers = request_id, payload, headers
-        self.hang_up: Callable[[], None] = lambda: None
+        self.hang_up: Callable[[], None] = _nothing
         self.plain = False
         self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
         self._host = host
@@ -73,6 +73,7 @@ class Exchange:
             self._drain = asyncio.get_running_loop().call_later(DRAIN, self.hang_up)
 
     def end(self) -> None:
+        self.hang_up = _nothing  # what it came by may carry another already
         if self._body is not None:
             self._guarded(self._body.end)
         self._finish()
@@ -125,3 +126,7 @@ class Exchange:
         if self._drain is not None:
             self._drain.cancel()
         self._host.ended(self)
+
+
+def _nothing() -> None:
+    return

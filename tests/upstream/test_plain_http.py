@@ -8,6 +8,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -188,7 +189,7 @@ WHOLE = (
 
 def cut(data: bytes, at: list[int]) -> list[bytes]:
     marks = [0, *sorted(at), len(data)]
-    return [piece for start, stop in zip(marks, marks[1:], strict=False) if (piece := data[start:stop])]
+    return [piece for start, stop in pairwise(marks) if (piece := data[start:stop])]
 
 
 @settings(deadline=None, max_examples=60)
