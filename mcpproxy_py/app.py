@@ -19,8 +19,6 @@ from typing import Any, Final
 
 import anyio
 import anyio.to_thread
-from mcp.server.lowlevel import Server
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
@@ -29,19 +27,25 @@ from mcpproxy_py.current import Current, upstream_specs
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
 from mcpproxy_py.serve import place
-from mcpproxy_py.serve.attach import Attachments, Wish
-from mcpproxy_py.serve.gate import Gate
+from mcpproxy_py.serve.attach import Attachments
+from mcpproxy_py.serve.doors import Doors, by_path
 from mcpproxy_py.serve.guard import Guard, GuardRules
-from mcpproxy_py.serve.lane import Lane
-from mcpproxy_py.serve.mcp import gate_server
+from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.rest import rest_app
-from mcpproxy_py.serve.web import Pulse, Web, by_path
+from mcpproxy_py.serve.surfaces.asking import Asking
+from mcpproxy_py.serve.surfaces.direct import Direct
+from mcpproxy_py.serve.surfaces.gate import Gate
+from mcpproxy_py.serve.surfaces.links import Links
+from mcpproxy_py.serve.surfaces.passthrough import Passthrough
+from mcpproxy_py.serve.tidings import Tidings
+from mcpproxy_py.serve.web import Pulse, Web
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
     Settings,
     ensure_data_dir,
     load_or_create_key,
+    load_or_create_seal,
     rotate_key,
     shown,
 )
@@ -88,8 +92,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     async with _opened(data_dir) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
+        hub = Hub()
+        tidings = Tidings(hub)
         upstreams = Supervisor(
-            log_dir=data_dir / "logs", known=_Listings(store), max_result_bytes=settings.limits.max_result_bytes
+            log_dir=data_dir / "logs",
+            known=_Listings(store),
+            max_result_bytes=settings.limits.max_result_bytes,
+            on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
+            on_notification=tidings.server_said,
         )
         current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
         gateway = Gateway(upstreams, store, _limits(settings), new_id)
@@ -103,33 +113,34 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
         )
-        gate = Gate(gateway, current.face)
-        sessions = StreamableHTTPSessionManager(
-            gate_server(gate),
-            max_request_body_size=settings.limits.max_body_bytes,
-            max_sessions=settings.limits.max_sessions,
+        asking, links = Asking(gateway, _sealing_keys(settings)), Links()
+        doors = Doors(
+            hub,
+            settings.limits.max_sessions,
+            {
+                "gate": lambda _: Gate(asking, links, current.face),
+                "direct": lambda _: Direct(asking, links, upstreams, settings.request_capability_description),
+                "passthrough": lambda server: Passthrough(server, asking, upstreams),
+            },
         )
-        attachments = Attachments(
-            place.socket_path(data_dir),
-            lambda wish, session: _attached(wish, session, gate),
-            settings.limits.max_body_bytes,
-        )
-        mcp = Lane(gate, StreamableHTTPASGIApp(sessions))
-        pulse = Pulse(by_path(mcp, rest_app(gateway, store, admin)))
+        current.on_reload = lambda fresh: _open_doors(doors, tidings, fresh)
+        _open_doors(doors, tidings, settings)
+        attachments = Attachments(place.socket_path(data_dir), doors.surface_for, hub, settings.limits.max_body_bytes)
+        pulse = Pulse(by_path(doors, rest_app(gateway, store, admin)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
         await tasks.start(upstreams.run, upstream_specs(settings))
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded.path, current.reload_noticed)
-        async with sessions.run():
-            tasks.start_soon(web.serve, [listener])
-            # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
-            with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
-                _settle_memory()
-                _greet(settings, url)
-                await _until_told(told, gateway, attachments, pulse, idle_exit)
-                await _drain(gateway, settings.shutdown_timeout)
-            web.should_exit = True
+        tasks.start_soon(web.serve, [listener])
+        # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+        with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
+            _settle_memory()
+            _greet(settings, url)
+            await _until_told(told, gateway, attachments, pulse, idle_exit)
+            await _drain(gateway, settings.shutdown_timeout)
+        doors.use((), ())
+        web.should_exit = True
         tasks.cancel_scope.cancel()
 
 
@@ -172,17 +183,19 @@ def _check_doors(settings: Settings) -> None:
         )
     if settings.mcp_token is None and settings.require_mcp_auth:
         raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
-    if settings.surfaces != ("gate",):
-        raise GatewayError(Code.CONFIG_INVALID, 'This version serves one surface: set surfaces to ["gate"]')
     if settings.activity.database_url is not None:
         raise GatewayError(Code.CONFIG_INVALID, "This version records in SQLite only: remove activity.database_url")
 
 
-def _attached(wish: Wish, session: str, gate: Gate) -> Server[Any]:
-    """The server for a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
-    if wish.get("surface", "gate") != "gate" or wish.get("server") is not None:
-        raise ValueError("this gateway serves only its gate surface; leave out --surface and --server")
-    return gate_server(gate, session)
+def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
+    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
+    return shared or (load_or_create_seal(settings.data_dir),)
+
+
+def _open_doors(doors: Doors, tidings: Tidings, settings: Settings) -> None:
+    """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
+    doors.use(settings.surfaces, (name for name, server in settings.servers.items() if server.enabled))
+    tidings.gate_changed()
 
 
 @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from mcpproxy_py.core import record
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.values import Caller, Client, Policy
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.serve.gate import Face
+from mcpproxy_py.serve.surfaces.gate import Face
 from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store
@@ -34,6 +35,8 @@ class Current:
         self._new_id = new_id
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
+        self.on_reload: Callable[[Settings], None] = lambda settings: None
+        """Told of settings that have come into force."""
         upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
 
     @property
@@ -67,6 +70,7 @@ class Current:
         self._loaded = replace(self._loaded, settings=fresh.settings)
         frozen = self._upstreams.snapshot.policy.frozen
         self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
+        self.on_reload(fresh.settings)
         await self._upstreams.apply(upstream_specs(fresh.settings))
 
     async def reload_noticed(self) -> None:

@@ -107,6 +107,20 @@ FACTS: Final[Mapping[Code, Fact]] = {
 }
 
 
+class RpcError(Exception):
+    """A JSON-RPC error: what one side of the gateway says, and the other must hear with its code and data."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def as_json(self) -> dict[str, Any]:
+        said = {"code": self.code, "message": self.message}
+        return said if self.data is None else {**said, "data": self.data}
+
+
 class GatewayError(Exception):
     """A request turned down before it became an ask. `message` is for people; `details` is JSON."""
 

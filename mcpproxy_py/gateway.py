@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,8 @@ from mcpproxy_py.core import answers, decide, record
 from mcpproxy_py.core.finding import retrieve_tools
 from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
+from mcpproxy_py.core.talk import NOBODY, Talk
 from mcpproxy_py.core.values import (
     VARIANTS,
     Ask,
@@ -26,22 +28,25 @@ from mcpproxy_py.core.values import (
     Decision,
     Local,
     Refusal,
+    Relay,
     Route,
     Snapshot,
     Source,
     Status,
+    Surface,
 )
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, RpcError
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
 log = logging.getLogger(__name__)
 
+EXPIRED: Final = "its question was not answered in time"
 OWED: Final = 500
 """Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
 
-OnProgress = Callable[[Mapping[str, Any]], None]
-"""Takes the raw params of one progress notification. On the event loop; must not block."""
+MAX_ROUNDS: Final = 16
+"""How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
 
 
 class Upstreams(Protocol):
@@ -50,9 +55,10 @@ class Upstreams(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
-    async def call_tool(
-        self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: OnProgress | None = None
-    ) -> dict[str, Any]: ...
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]: ...  # fmt: skip
 
 
 class Record(Protocol):
@@ -71,7 +77,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to an ask. `result` is always an MCP tool result; `refusal` says why, where it is one."""
+    """The answer to an ask. `result` is what the server said, or a tool result that refuses; then `refusal` says
+    why. A `pending` one asks back, and the call goes on with the next round."""
 
     id: str
     status: Status
@@ -123,18 +130,21 @@ class Gateway:
             self._idle.clear()
             await self._idle.wait()
 
-    def new_ask(self, tool: str, params: Any, *, source: Source, surface: str, principal: str, client: Client,
+    def new_id(self, at: float) -> str:
+        return self._new_id(at)
+
+    def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
                 session_id: str | None = None, request_id: str | None = None) -> Ask:  # fmt: skip
         at = time.time()
         return Ask(self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id)
 
-    async def call(self, ask: Ask, on_progress: OnProgress | None = None) -> Reply:
+    async def call(self, ask: Ask, talk: Talk = NOBODY) -> Reply:
         """Answer an ask. Raises nothing but cancellation: every failure is a reply, and on record."""
         call = _Call(ask, decide.decide(ask, self.snapshot), time.perf_counter())
         try:
-            return await self._perform(call, on_progress)
-        except asyncio.CancelledError:
-            call.outcome = Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
+            return await self._perform(call, talk)
+        except asyncio.CancelledError as why:
+            call.outcome = _given_up(why)
             raise
         except Exception:
             log.exception("ask %s failed inside the gateway", ask.id)
@@ -142,6 +152,17 @@ class Gateway:
             return call.refuse(broken, "error")
         finally:
             self._finish(call)
+
+    def decides(self, ask: Ask) -> Decision:
+        """What would become of this ask now; nothing is done."""
+        return decide.decide(ask, self.snapshot)
+
+    def turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
+        """Refuse an ask for a reason outside the decision, on record like any other."""
+        call = _Call(ask, refusal, time.perf_counter())
+        reply = call.refuse(refusal)
+        self._finish(call)
+        return reply
 
     def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is waited for, sent or recorded."""
@@ -155,7 +176,7 @@ class Gateway:
             ],
         }
 
-    async def _perform(self, call: _Call, on_progress: OnProgress | None) -> Reply:
+    async def _perform(self, call: _Call, talk: Talk) -> Reply:
         await self._once_connected(call)
         decision = call.decision
         if isinstance(decision, Refusal):
@@ -166,7 +187,7 @@ class Gateway:
         trouble = self._no_room(decision) or await self._write_ahead(call, decision)
         if trouble is not None:
             return call.refuse(trouble)
-        return await self._forward(call, decision, on_progress)
+        return await self._forward(call, decision, talk)
 
     async def _once_connected(self, call: _Call) -> None:
         """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
@@ -174,7 +195,7 @@ class Gateway:
             await self._upstreams.ready(call.decision.awaits)
             call.decision = decide.decide(call.ask, self.snapshot)
 
-    def _no_room(self, route: Route) -> Refusal | None:
+    def _no_room(self, route: Route | Relay) -> Refusal | None:
         if self._draining:
             return decide.refuse(route, Code.SERVER_UNAVAILABLE, "draining", "The gateway is shutting down")
         if self.in_flight >= self._limits.in_flight:
@@ -183,58 +204,119 @@ class Gateway:
             )
         return None
 
-    async def _write_ahead(self, call: _Call, route: Route) -> Refusal | None:
+    async def _write_ahead(self, call: _Call, route: Route | Relay) -> Refusal | None:
         """The ask on record before the upstream hears of it; on disk first where its risk is above read (ACT-5)."""
         decided_on = self.snapshot
         try:
-            self._journal.append(self._asked(call))
-            call.on_record = True
+            if not call.on_record:
+                self._journal.append(self._asked(call))
+                call.on_record = True
             if route.risk != "read":
                 await self._journal.synced()
         except StoreUnavailable as error:
             self._count_unrecorded(call.ask.id, error)
             if route.risk != "read" and self._limits.refuse_unrecorded:
-                message = f"Tool '{route.tool.full_name}' is refused: the call cannot be recorded"
+                message = f"'{route.full_name}' is refused: it cannot be recorded"
                 return decide.refuse(route, Code.STORE_UNAVAILABLE, "store", message)
         if self.snapshot is decided_on:
             return None
         again = decide.decide(call.ask, self.snapshot)  # the world changed while the disk was busy
         return again if isinstance(again, Refusal) else None
 
-    async def _forward(self, call: _Call, route: Route, on_progress: OnProgress | None) -> Reply:
+    async def _forward(self, call: _Call, to: Route | Relay, talk: Talk) -> Reply:
         self.in_flight += 1
         try:
-            result = await self._upstreams.call_tool(route.server, route.tool.name, route.args, on_progress=on_progress)
+            result = await self._converse(call, to, talk)
         except UpstreamFailure as failure:
-            return call.refuse(*_failed(route, failure))
+            return call.refuse(*_failed(to, failure))
         finally:
             self.in_flight -= 1
             if not self.in_flight:
                 self._idle.set()
-        if result.get("resultType", "complete") != "complete":
-            message = f"Tool '{route.tool.full_name}' asks for input, which this surface does not pass on"
-            return call.refuse(decide.refuse(route, Code.UPSTREAM_ERROR, "upstream", message), "error")
+        if asks_back(result):
+            return self._ask_back(call, to, talk, result)
         outcome = record.outcome_of(result, {})
-        if route.warning is not None:
-            log.warning("ask %s: %s", call.ask.id, route.warning)
-            result = answers.with_warning(result, route.warning)
+        if isinstance(to, Route) and to.warning is not None:
+            log.warning("ask %s: %s", call.ask.id, to.warning)
+            result = answers.with_warning(result, to.warning)
         return call.answer(outcome, result)
+
+    async def _converse(self, call: _Call, to: Route | Relay, talk: Talk) -> dict[str, Any]:
+        """The request, and the rounds that a modern server wants for it, where the client answers in mid-call."""
+        method, params = _request(to)
+        carried = call.ask.carried
+        for _ in range(MAX_ROUNDS):
+            result = await self._request(to, method, {**params, **carried}, talk, call.ask.meta)
+            if not (talk.live and asks_back(result)):
+                return result
+            carried = await self._answered(call, result, talk)
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked back more than {MAX_ROUNDS} times")
+
+    async def _request(
+        self, to: Route | Relay, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """A read that never left, because its connection had just gone, is asked once more."""
+        try:
+            return await self._upstreams.request(to.server, method, params, talk=talk, meta=meta)
+        except UpstreamFailure as failure:
+            if failure.sent or failure.code is not Code.SERVER_UNAVAILABLE or to.risk != "read":
+                raise
+        await self._upstreams.ready(to.server)
+        return await self._upstreams.request(to.server, method, params, talk=talk, meta=meta)
+
+    async def _answered(self, call: _Call, result: Mapping[str, Any], talk: Talk) -> Mapping[str, Any]:
+        """Put a modern server's questions to a client of the handshake era; what goes along in the next round."""
+        questions = questions_of(result)
+        methods = [method for method, _ in questions.values()]
+        self.note_round(call.ask.id, "input_required", methods)
+        try:
+            said = {key: await talk.ask(method, params) for key, (method, params) in questions.items()}
+        except RpcError as error:
+            message = f"the server asks for input that the client does not give: {error.message}"
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, message) from None
+        self.note_round(call.ask.id, "answered", methods)
+        return answers_to(result, said)
+
+    def _ask_back(self, call: _Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> Reply:
+        """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
+        if talk is NOBODY:
+            message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
+            return call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
+        self.note_round(call.ask.id, "input_required", [method for method, _ in questions_of(result).values()])
+        call.outcome = None
+        return Reply(call.ask.id, "pending", result, call.decision)
+
+    def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
+        """The server asked back, or was answered: on record between the ask and its end."""
+        self._append(ask_id, [record.round_trip(ask_id, time.time(), kind, methods)])
+
+    def close(self, ask_id: str, status: Status, message: str) -> None:
+        """End an ask whose next round never came."""
+        outcome = Outcome(status, error=record.failure(Code.TIMEOUT, message))
+        self._append(ask_id, [record.finished(ask_id, time.time(), outcome, 0.0, self._limits.payload_bytes)])
 
     def _asked(self, call: _Call) -> dict[str, Any]:
         return record.asked(call.ask, call.decision, self.snapshot.policy, self._limits.payload_bytes)
 
     def _finish(self, call: _Call) -> None:
-        """The one place that closes a record."""
-        duration = (time.perf_counter() - call.started) * 1000
-        closing = record.finished(call.ask.id, time.time(), call.outcome, duration, self._limits.payload_bytes)
-        self.outcomes[_counted(call.ask.tool), call.outcome.status] += 1
-        due = [*self._owed, *(() if call.on_record else (self._asked(call),)), closing]
+        """The one place that closes a record; one that waits for its next round stays open."""
+        events = [] if call.on_record else [self._asked(call)]
+        if call.outcome is not None:
+            duration = (time.perf_counter() - call.started) * 1000
+            limit = self._limits.payload_bytes
+            events.append(record.finished(call.ask.id, time.time(), call.outcome, duration, limit))
+            self.outcomes[_counted(call.ask), call.outcome.status] += 1
+        self._append(call.ask.id, events)
+
+    def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """On record now, or, where that fails, as soon as it works again."""
+        due = [*self._owed, *events]
         try:
             self._journal.append(*due)
             self._owed.clear()
         except StoreUnavailable as error:
             self._owed = deque(due, OWED)
-            self._count_unrecorded(call.ask.id, error)
+            self._count_unrecorded(ask_id, error)
 
     def _count_unrecorded(self, ask_id: str, error: StoreUnavailable) -> None:
         self.unrecorded += 1
@@ -250,8 +332,9 @@ class _Call:
         self.ask = ask
         self.decision = decision
         self.started = started
-        self.on_record = False
-        self.outcome = Outcome("error", error=record.failure(Code.INTERNAL, "the gateway did not finish this call"))
+        self.on_record = ask.again
+        broken = record.failure(Code.INTERNAL, "the gateway did not finish this call")
+        self.outcome: Outcome | None = Outcome("error", error=broken)
 
     def answer(self, outcome: Outcome, result: Mapping[str, Any]) -> Reply:
         self.outcome = outcome
@@ -263,12 +346,27 @@ class _Call:
         return Reply(self.ask.id, status, result, self.decision, refusal)
 
 
-def _failed(route: Route, failure: UpstreamFailure) -> tuple[Refusal, Status]:
+def _request(to: Route | Relay) -> tuple[str, Mapping[str, Any]]:
+    if isinstance(to, Relay):
+        return to.method, to.params
+    return "tools/call", {"name": to.tool.name, "arguments": to.args}
+
+
+def _failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:
     status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
     details = {"upstream": failure.data} if failure.data else {}
-    return decide.refuse(route, failure.code, "upstream", failure.message, details), status
+    return decide.refuse(to, failure.code, "upstream", failure.message, details), status
 
 
-def _counted(tool: str) -> str:
+def _given_up(why: asyncio.CancelledError) -> Outcome:
+    """A cancellation may say that it was time that ran out."""
+    if EXPIRED in why.args:
+        return Outcome("timeout", error=record.failure(Code.TIMEOUT, EXPIRED))
+    return Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
+
+
+def _counted(ask: Ask) -> str:
     """Labels stay bounded: what an agent made up is counted as one."""
-    return tool if tool in LOCAL or tool in VARIANTS else "other"
+    if ask.surface in ("direct", "passthrough"):
+        return ask.surface
+    return ask.tool if ask.tool in LOCAL or ask.tool in VARIANTS else "other"

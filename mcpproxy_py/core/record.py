@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
 from mcpproxy_py.core.redaction import capped, mask, mask_text, redacted
-from mcpproxy_py.core.values import VARIANT_OF, Ask, Caller, Decision, Local, Policy, Refusal, Route, Status
+from mcpproxy_py.core.values import (
+    UNDECLARING,
+    VARIANT_OF,
+    Ask,
+    Caller,
+    Decision,
+    Local,
+    Policy,
+    Refusal,
+    Relay,
+    Route,
+    Status,
+)
 from mcpproxy_py.errors import Code
 
 NAME_LIMIT: Final = 512
-TYPES: Final[Mapping[str, str]] = {"retrieve_tools": "tool_search"}
-"""Everything an agent asks is a tool call, but a search through the catalog is counted apart."""
+TYPES: Final[Mapping[str, str]] = {
+    "resources/read": "resource_read",
+    "prompts/get": "prompt_get",
+    "completion/complete": "completion",
+}
+"""What is no tool call is a `request`, unless it has a name of its own here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +49,7 @@ def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str,
     server, tool = _subject(ask, decision)
     return {
         "kind": "asked", "id": ask.id, "at": ask.at,
-        "type": TYPES.get(ask.tool, "tool_call"), "source": ask.source, "surface": ask.surface,
+        "type": _type(ask), "source": ask.source, "surface": ask.surface,
         "server": server, "tool": tool, "arguments": arguments, "arguments_size": size,
         "session_id": ask.session_id, "request_id": ask.request_id,
         "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
@@ -49,6 +65,11 @@ def finished(ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit
         "response": response, "response_size": size, "duration_ms": round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
+
+
+def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dict[str, Any]:
+    """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`)."""
+    return {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
 
 
 def administrative(
@@ -87,15 +108,24 @@ def _first_text(result: Mapping[str, Any]) -> str:
     return "the tool reported an error"
 
 
+def _type(ask: Ask) -> str:
+    """A search through the tools is counted apart from calling them."""
+    if ask.method != "tools/call":
+        return TYPES.get(ask.method, "request")
+    return "tool_search" if ask.tool == "retrieve_tools" and ask.surface not in UNDECLARING else "tool_call"
+
+
 def _arguments(ask: Ask, decision: Decision) -> Any:
     """The tool's own arguments where they could be read, else everything that was sent."""
-    known = ask.params if isinstance(decision, Local) else decision.args
+    known = decision.args if isinstance(decision, Route | Refusal) else None
     return ask.params if known is None else known
 
 
 def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
     if isinstance(decision, Route):
         return decision.server, decision.tool.name
+    if isinstance(decision, Relay):
+        return decision.server, jsonvalue.quoted(decision.subject, NAME_LIMIT)
     if isinstance(decision, Local):
         return None, ask.tool
     if decision.name:
@@ -107,7 +137,9 @@ def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
 
 def _metadata(ask: Ask, decision: Decision, policy: Policy) -> dict[str, Any]:
     found: dict[str, Any] = {"decision": _decision(decision, policy)}
-    if not isinstance(decision, Local):
+    if ask.method != "tools/call":
+        found["method"] = jsonvalue.quoted(ask.method, NAME_LIMIT)
+    if isinstance(decision, Route | Refusal):
         if (intent := _intent(decision)) is not None:
             found["intent"] = intent
         if decision.variant is not None:
@@ -133,6 +165,8 @@ def _intent(decision: Route | Refusal) -> Any:
 def _decision(decision: Decision, policy: Policy) -> dict[str, Any]:
     if isinstance(decision, Local):
         return {"verdict": "local", "rule": decision.rule, "mode": policy.mode}
+    if isinstance(decision, Relay):
+        return {"verdict": "allow", "rule": decision.rule, "mode": policy.mode, "risk": decision.risk}
     warned = isinstance(decision, Route) and decision.warning is not None
     verdict = "refuse" if isinstance(decision, Refusal) else "warn" if warned else "allow"
     shown: dict[str, Any] = {

@@ -6,16 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
+from mcpproxy_py.core.naming import direct_name
 from mcpproxy_py.errors import Code
 
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
 ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
 Source = Literal["mcp", "cli", "api", "internal"]
+Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
 ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled"]
 Status = Literal["pending", "success", "error", "blocked", "cancelled", "timeout", "interrupted"]
 
+UNDECLARING: Final[frozenset[Surface]] = frozenset(("direct", "passthrough"))
+"""Doors at which nobody declares an intent: the tool's class implies it."""
 OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "destructive")
 SENSITIVITIES: Final = ("public", "internal", "private", "unknown")
 VARIANTS: Final[Mapping[str, Operation]] = {
@@ -58,8 +62,9 @@ class Intent:
 class Ask:
     """One thing somebody wants from the gateway, whatever door it came through.
 
-    `tool` is the outer name (`call_tool_read`, `retrieve_tools`), `params` the arguments as decoded
-    from the wire and not yet believed. `id` is time-ordered and names the activity record.
+    `tool` is the outer name (`call_tool_read`, `retrieve_tools`, `server__tool`), `params` the arguments as
+    decoded from the wire and not yet believed. `id` is time-ordered and names the activity record. Where
+    `method` is no tool call, `tool` is what it is about (a URI, a prompt) and `params` all of its parameters.
     """
 
     id: str
@@ -67,11 +72,20 @@ class Ask:
     tool: str
     params: Any
     source: Source = "mcp"
-    surface: str = "gate"
+    surface: Surface = "gate"
     principal: str = "local"
     client: Client = field(default_factory=Client)
     session_id: str | None = None
     request_id: str | None = None
+    server: str | None = None
+    """The one upstream behind this door; only passthrough has that."""
+    method: str = "tools/call"
+    meta: Mapping[str, Any] | None = None
+    """The client's own `_meta`, which goes along upstream."""
+    carried: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of a later round: `inputResponses` and the upstream's own `requestState`."""
+    again: bool = False
+    """Whether this is a later round of an ask that is on record already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,10 @@ class Tool:
     overrides: tuple[Override, ...] = ()
     violation: Callable[[Mapping[str, Any]], str | None] | None = None
     unchecked: str | None = None
+    direct_name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "direct_name", direct_name(self.server, self.name))
 
     @property
     def full_name(self) -> str:
@@ -133,6 +151,8 @@ class Server:
     confirm: Literal["none", "write", "destructive"] = "none"
     transport: str = "stdio"
     protocol_version: str | None = None
+    listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the server said in its list beside the tools."""
 
     def offers(self, tool: str) -> bool:
         """Whether the operator's allow and deny lists let this tool be called at all."""
@@ -181,6 +201,26 @@ class Route:
     origin: ClassOrigin = "server"
     warning: str | None = None
 
+    @property
+    def full_name(self) -> str:
+        return self.tool.full_name
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A request that is no tool call may go to this server, as it came."""
+
+    server: str
+    method: str
+    params: Mapping[str, Any]
+    subject: str
+    risk: Operation
+    rule: str = "relayed"
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.server}:{self.subject}"
+
 
 @dataclass(frozen=True, slots=True)
 class Local:
@@ -214,4 +254,4 @@ class Refusal:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Decision = Route | Local | Refusal
+Decision = Route | Relay | Local | Refusal

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,11 +17,14 @@ import anyio
 import anyio.abc
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
-from mcp.server.lowlevel import Server
-from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, jsonrpc_message_adapter
-from pydantic import ValidationError
 from pydantic_core import from_json, to_json
+
+from mcpproxy_py.core.revisions import PARSE_ERROR
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.hub import Hub
+from mcpproxy_py.serve.mcp.lines import Conversation, Writer
+from mcpproxy_py.serve.surfaces.surface import Surface
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +34,12 @@ Wish = Mapping[str, Any]
 
 
 class Attachments:
-    """Serves streams on the socket. `open_server` makes the server for one wish, or raises `ValueError`."""
+    """Serves streams on the socket. `surface_for` finds what one wish is for, or raises `ValueError`."""
 
-    def __init__(self, path: Path, open_server: Callable[[Wish, str], Server[Any]], line_limit: int) -> None:
+    def __init__(self, path: Path, surface_for: Callable[[Wish], Surface], hub: Hub, line_limit: int) -> None:
         self._path = path
-        self._open_server = open_server
+        self._surface_for = surface_for
+        self._hub = hub
         self._line_limit = line_limit
         self.attached = 0
 
@@ -59,7 +62,7 @@ class Attachments:
         self.attached += 1
         try:
             async with stream:
-                await self._converse(stream)
+                await self._greet(stream)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
             pass  # the client left
         except Exception:
@@ -67,71 +70,40 @@ class Attachments:
         finally:
             self.attached -= 1
 
-    async def _converse(self, stream: SocketStream) -> None:
-        lines, line = BufferedByteReceiveStream(stream), _Line(stream)
+    async def _greet(self, stream: SocketStream) -> None:
+        lines = BufferedByteReceiveStream(stream)
         try:
             with anyio.fail_after(HELLO_TIMEOUT):
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
-            server = self._open_server(wish if isinstance(wish, dict) else {}, secrets.token_hex(16))
+            surface = self._surface_for(wish if isinstance(wish, dict) else {})
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
-            await line.send({"error": str(error) or type(error).__name__})
+            await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
             return
-        await line.send({"ok": True})
-        async with _as_messages(lines, line, self._line_limit) as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        await stream.send(to_json({"ok": True}) + b"\n")
+        await self._converse(lines, stream, surface)
 
+    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, surface: Surface) -> None:
+        writer = Writer(stream.send)
+        conversation = Conversation(surface, self._hub, writer, secrets.token_hex(16))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.run)
+            try:
+                await self._read(lines, conversation, writer)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await conversation.end()
+            tasks.cancel_scope.cancel()
 
-class _Line:
-    """The sending half of a socket, one whole message at a time."""
-
-    def __init__(self, stream: SocketStream) -> None:
-        self._stream = stream
-        self._lock = anyio.Lock()
-
-    async def send(self, message: Any) -> None:
-        async with self._lock:
-            await self._stream.send(to_json(message) + b"\n")
-
-    async def refuse(self, message: str) -> None:
-        await self.send({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}})
-
-
-@asynccontextmanager
-async def _as_messages(
-    lines: BufferedByteReceiveStream, line: _Line, line_limit: int
-) -> AsyncIterator[tuple[Any, Any]]:
-    """The socket as the pair of message streams that the SDK serves."""
-    into_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-
-    async def read() -> None:
-        async with into_server:
-            while True:
-                try:
-                    text = await lines.receive_until(b"\n", line_limit)
-                except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
-                    return
-                except anyio.DelimiterNotFound:
-                    await line.refuse(f"A message is longer than {line_limit} bytes")
-                    return
-                if text.strip():
-                    await deliver(text)
-
-    async def deliver(text: bytes) -> None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(text, by_name=False)
-        except ValidationError:
-            await line.refuse("Parse error: not a JSON-RPC message")
-            return
-        await into_server.send(SessionMessage(message))
-
-    async def write() -> None:
-        async with from_server:
-            async for item in from_server:
-                await line.send(item.message.model_dump(by_alias=True, exclude_unset=True))
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
-        tasks.start_soon(write)
-        yield incoming, outgoing
-        tasks.cancel_scope.cancel()
+    async def _read(self, lines: BufferedByteReceiveStream, conversation: Conversation, writer: Writer) -> None:
+        while True:
+            try:
+                line = await lines.receive_until(b"\n", self._line_limit)
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
+                return
+            except anyio.DelimiterNotFound:
+                too_long = RpcError(PARSE_ERROR, f"A message is longer than {self._line_limit} bytes")
+                writer.put(messages.refusal(too_long))
+                await writer.flush()
+                return
+            if not line.isspace() and line:
+                conversation.take(line)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status
+from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.store.activity import Filters, Page
 
 
@@ -36,7 +36,7 @@ class Gateway(Protocol):
     def unrecorded(self) -> int: ...
     async def call(self, ask: Ask) -> Reply: ...
     def explain(self, ask: Ask) -> Mapping[str, Any]: ...
-    def new_ask(self, tool: str, params: Any, *, source: Source, surface: str, principal: str, client: Client,
+    def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
                 session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
 
 

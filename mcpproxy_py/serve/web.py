@@ -10,16 +10,6 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-def by_path(mcp: ASGIApp, rest: ASGIApp) -> ASGIApp:
-    """Exactly `/mcp` is the gate; everything else is REST's to answer or to deny."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        inside = scope["type"] == "http" and scope["path"].rstrip("/") == "/mcp"
-        await (mcp if inside else rest)(scope, receive, send)
-
-    return app
-
-
 class Pulse:
     """When somebody last wanted something over HTTP; a detached gateway ends when that is long ago."""
 

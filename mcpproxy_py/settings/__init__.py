@@ -1,7 +1,7 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
 from mcpproxy_py.settings.changes import loosened, needs_restart
-from mcpproxy_py.settings.datadir import ensure_data_dir, load_or_create_key, rotate_key
+from mcpproxy_py.settings.datadir import ensure_data_dir, load_or_create_key, load_or_create_seal, rotate_key
 from mcpproxy_py.settings.edit import ConfigFile
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, load, validate_text
 from mcpproxy_py.settings.masking import shown
@@ -25,6 +25,7 @@ __all__ = [
     "json_schema",
     "load",
     "load_or_create_key",
+    "load_or_create_seal",
     "loosened",
     "needs_restart",
     "rotate_key",

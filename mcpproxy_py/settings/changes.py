@@ -14,8 +14,8 @@ STRICTNESS: Final[Mapping[str, int]] = {
     "allow": 0, "read": 0, "infer": 0, "write": 1, "refuse": 1, "destructive": 2,
 }  # fmt: skip
 FIXED_AT_START: Final = (
-    "listen", "require_mcp_auth", "mcp_token", "api_key", "allowed_hosts", "allowed_origins", "activity", "limits",
-    "shutdown_timeout", "log", "surfaces",
+    "listen", "require_mcp_auth", "mcp_token", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
+    "activity", "limits", "shutdown_timeout", "log",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The data directory and the admin key in it: for their owner only, and an error that says how to mend it."""
+"""The data directory and the keys in it: for their owner only, and an error that says how to mend it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mcpproxy_py.settings.files import PRIVATE_DIRECTORY, PRIVATE_FILE, locked, 
 from mcpproxy_py.settings.loader import CONFIG_NAME
 
 KEY_NAME: Final = "admin.key"
+SEAL_NAME: Final = "seal.key"
 KEY_PREFIX: Final = "mcpk_"
 # A directory that is empty or holds one of these is ours to close.
 _OURS: Final = (KEY_NAME, CONFIG_NAME, "gateway.json", "store.lock")
@@ -81,6 +82,15 @@ def rotate_key(data_dir: Path) -> str:
     return key
 
 
+def load_or_create_seal(data_dir: Path) -> bytes:
+    """What this gateway signs with where something of ours travels through other hands; made at the first start."""
+    path = data_dir / SEAL_NAME
+    with locked(data_dir):
+        if not os.path.lexists(path):
+            write_private(path, secrets.token_urlsafe(32) + "\n")
+    return _read_key(path).encode()
+
+
 def _new_key() -> str:
     return KEY_PREFIX + secrets.token_urlsafe(32)
 
@@ -110,5 +120,5 @@ def _close_file(descriptor: int, path: Path) -> None:
 
 
 def _bad_key(path: Path, why: str) -> GatewayError:
-    message = f"the admin key file {path} {why}; remove it to have a new one made"
+    message = f"the key file {path} {why}; remove it to have a new one made"
     return GatewayError(Code.CONFIG_INVALID, message, details={"path": str(path)})

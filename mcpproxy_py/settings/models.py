@@ -128,6 +128,11 @@ class Settings(BaseSettings):
     )
     require_mcp_auth: Flag = Field(default=False, description="Ask for the agent token on a loopback address too.")
     mcp_token: Secret | None = Field(default=None, description="Agent token that opens the MCP surfaces.")
+    sealing_keys: tuple[Secret, ...] = Field(
+        default=(),
+        description="Keys that sign what travels through clients between the rounds of a call; the first signs, all "
+        "are believed. Gateways behind one address need the same ones. None means a key of this data directory.",
+    )
     api_key: Secret | None = Field(default=None, description="Admin key to use instead of the one made at first start.")
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="More `Host` headers to answer to.")
     allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="More `Origin` headers to answer to.")

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream, open_local
@@ -16,7 +17,6 @@ from mcpproxy_py.upstream.sse import open_sse
 from mcpproxy_py.upstream.stdio import open_stdio
 from mcpproxy_py.upstream.streamable import open_streamable
 from mcpproxy_py.upstream.web import Web
-from mcpproxy_py.upstream.wire import Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from mcp_types.version import (
 )
 
 from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.stamp import CAPABILITIES, CLIENT_INFO, Stamp
-from mcpproxy_py.upstream.wire import Connection
 
 PROBE_TIMEOUT: Final = 3.0
 
@@ -45,7 +45,9 @@ class ProbeKilled(UpstreamFailure):
     """The server went away when it was asked `server/discover`: the next attempt had better not ask."""
 
 
-async def negotiate(connection: Connection, *, probe: bool = True) -> Handshake:
+async def negotiate(
+    connection: Connection, *, probe: bool = True, capabilities: Mapping[str, Any] = CAPABILITIES
+) -> Handshake:
     """Waits as long as its caller does. Raises `UpstreamFailure` when there is no common revision."""
     unanswered = False
     if probe:
@@ -60,13 +62,15 @@ async def negotiate(connection: Connection, *, probe: bool = True) -> Handshake:
         else:
             if found is not None:
                 return found
-    return await _initialize_or_discover(connection, unanswered)
+    return await _initialize_or_discover(connection, unanswered, capabilities)
 
 
-async def _initialize_or_discover(connection: Connection, unanswered: bool) -> Handshake:
+async def _initialize_or_discover(
+    connection: Connection, unanswered: bool, capabilities: Mapping[str, Any]
+) -> Handshake:
     """A slow starter may have read a probe we gave up on, and so be modern by now: it refuses `initialize`."""
     try:
-        return await _initialize(connection, unanswered)
+        return await _initialize(connection, unanswered, capabilities)
     except UpstreamFailure as failure:
         if failure.data.get("code") != UNSUPPORTED_PROTOCOL_VERSION or not _mutual(failure):
             raise
@@ -133,10 +137,10 @@ def _modern(result: Mapping[str, Any], stamp: Stamp) -> Handshake | None:
     return _described(Stamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False)
 
 
-async def _initialize(connection: Connection, unanswered: bool) -> Handshake:
+async def _initialize(connection: Connection, unanswered: bool, capabilities: Mapping[str, Any]) -> Handshake:
     offer = {
         "protocolVersion": LATEST_HANDSHAKE_VERSION,
-        "capabilities": dict(CAPABILITIES),
+        "capabilities": dict(capabilities),
         "clientInfo": dict(CLIENT_INFO),
     }
     result = await connection.request("initialize", offer, timeout=None)

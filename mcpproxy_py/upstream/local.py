@@ -4,74 +4,112 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from mcp_types import SERVER_INFO_META_KEY
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from mcpproxy_py import __version__
-from mcpproxy_py.errors import Code
+from mcpproxy_py.core.talk import NOBODY, CallContext, Talk
+from mcpproxy_py.errors import Code, RpcError
+from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
-from mcpproxy_py.upstream.wire import OnNotification, OnProgress
+from mcpproxy_py.upstream.pending import Hear
+from mcpproxy_py.upstream.questions import INPUT_TIMEOUT, no_answer
 
 logger = logging.getLogger(__name__)
 
 
 class LocalUpstream(Protocol):
-    """What a built-in upstream has to offer. Both give raw wire objects."""
+    """What a built-in upstream has to offer. Both give raw wire objects, as a server of the modern era would; an
+    `RpcError` is passed on as the error it is."""
 
     async def list_tools(self) -> list[dict[str, Any]]: ...
 
-    async def call_tool(self, name: str, args: dict[str, Any]) -> dict[str, Any]: ...
+    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]: ...
 
 
-class LocalConnection:
+class LocalConnection(Connection):
     def __init__(self, name: str, upstream: LocalUpstream) -> None:
-        self.closed = asyncio.Event()
-        self.why = ""
-        self.on_notification: OnNotification = lambda method, params: None
-        self.on_closed: Callable[[], None] = lambda: None
+        super().__init__()
         self._name = name
         self._upstream = upstream
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None,
-        on_progress: OnProgress | None = None, headers: Mapping[str, str] | None = None,
+        self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
+        hear: Hear | None = None, headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         try:
-            async with asyncio.timeout(timeout):
-                return await self._answer(method, params)
+            async with asyncio.timeout(timeout) as limit:
+                return await self._answer(method, params, _Patient(talk or NOBODY, limit, timeout))
         except TimeoutError:
             message = f"no answer to {method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
             raise UpstreamFailure(Code.TIMEOUT, message) from None
+        except RpcError as error:
+            said = {"code": error.code, "data": error.data}
+            raise bad_answer(error.message, {key: value for key, value in said.items() if value is not None}) from None
         except UpstreamFailure:
             raise
         except Exception as error:
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
 
-    def _answer(self, method: str, params: Mapping[str, Any]) -> Awaitable[dict[str, Any]]:
+    async def _answer(self, method: str, params: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
         if method == "tools/call":
-            return self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}))
-        return self._describe(method)
-
-    async def _describe(self, method: str) -> dict[str, Any]:
+            context = CallContext(talk, params.get("inputResponses"), params.get("requestState"))
+            return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
         if method == "tools/list":
             return {"tools": await self._upstream.list_tools()}
-        if method == "initialize":
-            info = {"name": self._name, "version": __version__}
-            return {"protocolVersion": LATEST_HANDSHAKE_VERSION, "serverInfo": info, "capabilities": {"tools": {}}}
+        if method == "server/discover":
+            return self._describe()
         raise bad_answer(f"the built-in server {self._name} has no {method[:80]}", {"code": METHOD_NOT_FOUND})
+
+    def _describe(self) -> dict[str, Any]:
+        info = {"name": self._name, "version": __version__}
+        return {
+            "supportedVersions": [LATEST_MODERN_VERSION],
+            "capabilities": {"tools": {}},
+            "_meta": {SERVER_INFO_META_KEY: info},
+        }
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
         """Nothing in here waits to be notified."""
 
-    def counts(self) -> dict[str, int]:
-        return {}
+
+class _Patient:
+    """A client's talk, with the call's time standing still while the client is asked."""
+
+    def __init__(self, talk: Talk, limit: asyncio.Timeout, timeout: float | None) -> None:
+        self._talk = talk
+        self._limit = limit
+        self._timeout = timeout
+        self._questions = 0
+        self.capabilities = talk.capabilities
+        self.wants_progress = talk.wants_progress
+        self.live = talk.live
+        self.key = talk.key
+        self.note = talk.note
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._questions += 1
+        self._limit.reschedule(None)
+        try:
+            async with asyncio.timeout(INPUT_TIMEOUT):
+                return await self._talk.ask(method, params)
+        except TimeoutError:
+            raise no_answer() from None
+        finally:
+            self._questions -= 1
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._questions and self._timeout is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._timeout)
 
 
 @asynccontextmanager

@@ -63,12 +63,15 @@ def request(request_id: int, method: str, params: Mapping[str, Any], wants_progr
     return message
 
 
-def answer(message: dict[str, Any]) -> dict[str, Any]:
-    head: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-    if message["method"] == "ping":
-        return {**head, "result": {}}
-    complaint = f"mcpproxy does not pass {message['method'][:80]} on to a client yet"
-    return {**head, "error": {"code": METHOD_NOT_FOUND, "message": complaint}}
+def result(request_id: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": value}
+
+
+def error(request_id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+    said: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        said["data"] = data
+    return {"jsonrpc": "2.0", "id": request_id, "error": said}
 
 
 def own_id(value: Any) -> int:

@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import anyio
 
+from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.listing import list_tools
 from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
+from mcpproxy_py.upstream.pending import Hear
 from mcpproxy_py.upstream.stamp import HeaderMap, mirrored_arguments
-from mcpproxy_py.upstream.wire import Connection, OnProgress
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +49,20 @@ class Session:
             self._mirrored = {name: mirrored for name, mirrored in found if isinstance(name, str) and mirrored}
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None,
-        on_progress: OnProgress | None = None, meta: Mapping[str, Any] | None = None,
+        self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
+        meta: Mapping[str, Any] | None = None, hear: Hear | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """The raw result. Raises `UpstreamFailure`."""
-        if meta is not None:  # a progress token of the caller's means nothing here
-            params = {**params, "_meta": {key: value for key, value in meta.items() if key != "progressToken"}}
+        if meta is not None:
+            params = {**params, "_meta": meta}
         stamp = self.handshake.stamp
         try:
-            stamped = stamp.params(params)
+            stamped = stamp.params(params, talk.capabilities if talk is not None else None)
             headers = stamp.headers(method, params, self._mirrored.get(params.get("name", "")))
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
-        return await self.connection.request(method, stamped, timeout=timeout, on_progress=on_progress, headers=headers)
+        return await self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
 
     async def list_tools(self, timeout: float | None = None) -> list[dict[str, Any]]:
         async def page(params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,9 +28,15 @@ Era = Literal["handshake", "modern"]
 HeaderMap = Mapping[tuple[str, ...], str]
 
 CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "mcpproxy", "version": __version__}
-CAPABILITIES: Final[Mapping[str, Any]] = {}
-"""None yet: what a server may ask of a client is only announced once it is passed on."""
-ENVELOPE: Final = frozenset({PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY})
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"context": {}, "tools": {}},
+    "roots": {"listChanged": True},
+}
+"""For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
+OURS: Final = frozenset(
+    {PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY, "progressToken"}
+)
 """What a caller's own request says under these is about its conversation with us, never about ours."""
 
 
@@ -39,15 +45,16 @@ class Stamp:
     era: Era
     version: str
 
-    def params(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        meta = {key: value for key, value in (params.get("_meta") or {}).items() if key not in ENVELOPE}
+    def params(self, params: Mapping[str, Any], capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """`capabilities` are those of the client it is for; the gateway's own requests can do nothing but wait."""
+        meta = {key: value for key, value in (params.get("_meta") or {}).items() if key not in OURS}
         if self.era == "handshake":
             return {**params, "_meta": meta} if meta else {k: v for k, v in params.items() if k != "_meta"}
         meta = {
             **meta,
             PROTOCOL_VERSION_META_KEY: self.version,
             CLIENT_INFO_META_KEY: dict(CLIENT_INFO),
-            CLIENT_CAPABILITIES_META_KEY: dict(CAPABILITIES),
+            CLIENT_CAPABILITIES_META_KEY: dict(capabilities or {}),
         }
         return {**params, "_meta": meta}
 

@@ -122,8 +122,7 @@ class StreamableConnection(Wire):
         self._mark_sent(request_id)
 
     def is_settled(self, request_id: int) -> bool:
-        pending = self._pending.get(request_id)
-        return pending is None or pending.future.done()
+        return self._is_settled(request_id)
 
     def opened(self, exchange: Exchange, head: Head) -> bool:
         if head.status == 404 and SESSION_ID in self._session:
@@ -137,10 +136,10 @@ class StreamableConnection(Wire):
         return True
 
     def message_in(self, exchange: Exchange, message: Any) -> None:
-        self.receive(message)
+        self.receive(message, exchange.request_id)
 
     def text_in(self, exchange: Exchange, data: bytes) -> None:
-        self.receive_text(data)
+        self.receive_text(data, exchange.request_id)
 
     def failed(self, exchange: Exchange, failure: UpstreamFailure) -> None:
         self._fail(exchange.request_id, failure)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.talk import NOBODY, Talk
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
@@ -21,7 +22,6 @@ from mcpproxy_py.upstream.local import LocalUpstream
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import AuthFor, Web
-from mcpproxy_py.upstream.wire import OnProgress
 from mcpproxy_py.upstream.worker import OnNotification, Worker
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
@@ -119,21 +119,21 @@ class Supervisor:
         self._worker(server).restart()
 
     async def call_tool(
-        self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: OnProgress | None = None,
+        self, server: str, tool: str, args: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """The raw result of `tools/call`. Raises `UpstreamFailure`."""
         params = {"name": tool, "arguments": dict(args)}
-        return await self.request(server, "tools/call", params, on_progress=on_progress, meta=meta)
+        return await self.request(server, "tools/call", params, talk=talk, meta=meta)
 
     async def request(
-        self, server: str, method: str, params: Mapping[str, Any], *, on_progress: OnProgress | None = None,
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Any request of a client's, with the server's limits. `on_progress` gets each notification's raw params,
-        in order, on the event loop. Raises `UpstreamFailure`."""
+        """Any request of a client's, with the server's limits. `talk` is the way back to that client, `meta` its own
+        `_meta`. Raises `UpstreamFailure`."""
         async with self._worker(server).calling() as (session, left):
-            return await session.request(method, params, timeout=left, on_progress=on_progress, meta=meta)
+            return await session.request(method, params, timeout=left, talk=talk or NOBODY, meta=meta)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""

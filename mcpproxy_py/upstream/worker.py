@@ -18,6 +18,7 @@ from mcpproxy_py.core.search import Segment
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
+from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.dial import Dialer
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import ProbeKilled, negotiate
@@ -26,7 +27,6 @@ from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.shelf import KnownListings, Listing, Shelf
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.wire import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class Worker:
 
     async def _greet(self, connection: Connection, spec: UpstreamSpec) -> Session:
         connection.on_notification = self._notified
-        probe = self._probe and spec.transport in ("stdio", "http")
+        probe = self._probe and spec.transport != "sse"
         try:
             handshake = await negotiate(connection, probe=probe)
         except ProbeKilled:

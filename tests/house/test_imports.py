@@ -17,7 +17,7 @@ LEVELS: dict[str, int] = {
 STRANGERS = {"settings", "store", "upstream", "providers"}
 CORE_STDLIB = {
     "__future__", "dataclasses", "typing", "collections", "enum", "functools", "itertools", "math", "re", "json",
-    "unicodedata", "difflib", "hashlib", "bisect", "heapq", "types",
+    "unicodedata", "difflib", "hashlib", "hmac", "bisect", "heapq", "types", "base64", "binascii",
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ class Upstreams:
     async def ready(self, server: str) -> None:
         pass
 
-    async def call_tool(self, server: str, tool: str, args: Mapping[str, Any], *, on_progress: Any = None) -> Any:
+    async def call_tool(self, server: str, tool: str, args: Mapping[str, Any], *, talk: Any = None) -> Any:
         self.calls.append((server, tool, args))
         if tool == "broken":
             raise UpstreamFailure(Code.UPSTREAM_ERROR, "notes answered with an error")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,42 @@ import anyio
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
 
+Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 SERVERS = Path(__file__).parents[1] / "servers"
 LONG = 20.0
+
+
+class Chat:
+    """A client under test: remembers what it was told and asked, and answers with `answer`."""
+
+    def __init__(self, answer: Answer | None = None, *, key: str = "", capabilities: Mapping[str, Any] | None = None):
+        self.capabilities = capabilities or {}
+        self.wants_progress = True
+        self.live = True
+        self.key = key
+        self.notes: list[tuple[str, Mapping[str, Any]]] = []
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.withdrawn: list[str] = []
+        self._answer = answer
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        self.notes.append((method, params))
+
+    @property
+    def progress(self) -> list[Mapping[str, Any]]:
+        return [params for method, params in self.notes if method == "notifications/progress"]
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append((method, params))
+        try:
+            if self._answer is None:
+                await anyio.sleep_forever()
+            else:
+                return await self._answer(method, params)
+        except anyio.get_cancelled_exc_class():
+            self.withdrawn.append(method)
+            raise
+        raise AssertionError("unreachable")
 
 
 def stdio(name: str, program: str, *args: str, **more: Any) -> UpstreamSpec:

@@ -13,7 +13,7 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.messages import decode
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import connected, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-7", "SEC-5")]
 LIMIT = 1024 * 1024
@@ -152,10 +152,10 @@ async def test_arguments_that_are_no_json_fail_before_anything_is_sent(superviso
 async def test_progress_arrives_raw_and_in_order_for_the_call_it_belongs_to(
     supervisor: Supervisor, transport: str
 ) -> None:
-    seen: list[dict[str, object]] = []
-    await supervisor.call_tool("bad", "progress", {"steps": 4}, on_progress=seen.append, meta={"progressToken": "mine"})
+    chat = Chat()
+    await supervisor.call_tool("bad", "progress", {"steps": 4}, talk=chat, meta={"progressToken": "mine"})
     expected = [] if transport == "json" else [(step, 4, step) for step in range(4)]
-    assert [(each["progress"], each["total"], each["draftField"]) for each in seen] == expected
+    assert [(each["progress"], each["total"], each["draftField"]) for each in chat.progress] == expected
 
 
 def fields(spec: UpstreamSpec) -> dict[str, object]:

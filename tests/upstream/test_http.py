@@ -14,7 +14,7 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.stamp import Stamp, mirrored_arguments
-from tests.upstream.helpers import connected, running, text_of, until, web_server
+from tests.upstream.helpers import Chat, connected, running, text_of, until, web_server
 
 pytestmark = pytest.mark.anyio
 
@@ -40,9 +40,9 @@ async def test_a_real_server_over_http_is_listed_called_and_reports_progress(
             await connected(supervisor, "s")
             server = supervisor.snapshot.servers["s"]
             assert (server.protocol_version, server.tools["delete"].declared) == (version, "destructive")
-            seen: list[Any] = []
-            await supervisor.call_tool("s", "count", {"steps": 3}, on_progress=seen.append)
-            assert [each["message"] for each in seen] == ["step 0", "step 1", "step 2"]
+            chat = Chat()
+            await supervisor.call_tool("s", "count", {"steps": 3}, talk=chat)
+            assert [each["message"] for each in chat.progress] == ["step 0", "step 1", "step 2"]
             assert text_of(await supervisor.call_tool("s", "echo", {"text": "é"})) == "é"
 
 

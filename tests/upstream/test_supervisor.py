@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcpproxy_py.core.talk import CallContext
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
@@ -51,7 +52,7 @@ class Inside:
     async def list_tools(self) -> list[dict[str, Any]]:
         return [{"name": "shout", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]
 
-    async def call_tool(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]:
         if name == "boom":
             raise ValueError("a secret in here")
         if name == "hang":
@@ -361,7 +362,7 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
             "name": "s", "transport": "stdio", "state": "connected", "enabled": True, "lazy": False, "error": None,
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0, "restarts": 0,
-            "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0},
+            "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},
         }  # fmt: skip
         handshake = supervisor.handshake("s")
         assert handshake is not None

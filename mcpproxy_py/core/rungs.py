@@ -1,0 +1,307 @@
+"""The rungs that ladders are made of: each looks at one thing, and notes what the next may rely on.
+
+A rung gives `None` to go on, or the first thing that is wrong. `core.decide` says which rungs make up which
+ladder, in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from mcpproxy_py.core import asking, intent, jsonvalue, naming
+from mcpproxy_py.core.classes import call_with, class_of, effective
+from mcpproxy_py.core.values import (
+    OPERATIONS,
+    RANK,
+    VARIANT_OF,
+    Ask,
+    ClassOrigin,
+    Intent,
+    Operation,
+    Server,
+    Snapshot,
+    Tool,
+    ToolClass,
+    risk,
+)
+from mcpproxy_py.core.words import nearest
+from mcpproxy_py.errors import Code
+
+BY: Final[Mapping[ClassOrigin, str]] = {
+    "server": "by server",
+    "override": "by the operator's override",
+    "unannotated": "by the rule for unannotated tools",
+    "untrusted": "by the rule for unannotated tools",
+}
+MARK: Final[Mapping[ToolClass, str]] = {"destructive": "destructive", "write": "not read-only", "read": "read-only"}
+
+
+@dataclass(slots=True)
+class Draft:
+    """What the ladder has learned so far. Lives for one decision; every rung may rely on those before it."""
+
+    variant: Operation
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    name: str | None = None
+    split: tuple[str, str] = ("", "")
+    args: Mapping[str, Any] | None = None
+    intent: Intent | None = None
+    claimed: Any = None
+    server: Server | None = None
+    tool: Tool | None = None
+    tool_class: ToolClass | None = None
+    origin: ClassOrigin = "server"
+    risk: Operation = "write"
+    warning: str | None = None
+    relaxed: bool = False
+    said: str | None = None
+    """What an agent wrote into the optional `intent` of a direct tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class No:
+    """A rung's refusal, before the ladder adds what was known by then."""
+
+    code: Code
+    message: str
+    remedy: str | None = None
+    awaits: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+T = TypeVar("T")
+Rung = Callable[[Ask, Snapshot, Draft], No | None]
+Step = tuple[str, Rung]
+
+
+def _shape(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    params = jsonvalue.as_object(ask.params)
+    if params is None:
+        return No(Code.INVALID_ARGUMENTS, f"{ask.tool} takes an object of arguments, not {jsonvalue.kind(ask.params)}")
+    draft.params = params
+    problem = asking.unknown_param(draft.params, asking.CALL_PARAMS)
+    return No(Code.INVALID_ARGUMENTS, f"{ask.tool}: {problem}") if problem else None
+
+
+def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    split = asking.split_name(draft.params.get("name"))
+    if isinstance(split, str):
+        return No(Code.INVALID_NAME, split)
+    draft.split = split
+    draft.name = f"{split[0]}:{split[1]}"
+    return None
+
+
+def _arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    try:
+        draft.args = asking.arguments(draft.params, snapshot.policy.max_depth)
+    except asking.ArgsConflictError as error:
+        return No(Code.ARGS_CONFLICT, str(error))
+    except ValueError as error:
+        return No(Code.INVALID_ARGUMENTS, str(error))
+    return None
+
+
+def _intent(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    parsed = intent.parse(draft.params, VARIANT_OF[draft.variant])
+    if isinstance(parsed, Intent):
+        draft.intent = parsed
+        return None
+    if parsed.code is Code.MISSING_INTENT and snapshot.policy.missing_intent == "infer":
+        draft.intent = Intent(draft.variant, source="inferred")
+        return None
+    draft.claimed = parsed.claimed
+    return No(parsed.code, parsed.message)
+
+
+def _two_keys(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    declared = known(draft.intent).operation_type
+    if declared == draft.variant:
+        return None
+    remedy = f"call {VARIANT_OF[declared]}, or declare {draft.variant} if that is what you mean"
+    return No(
+        Code.INTENT_MISMATCH,
+        f"Intent mismatch: tool is {VARIANT_OF[draft.variant]} but intent declares {declared}",
+        remedy,
+    )
+
+
+def _server(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    server = snapshot.servers.get(draft.split[0])
+    if server is None:
+        return not_found(draft, snapshot)
+    draft.server = server
+    draft.tool = server.tools.get(draft.split[1])
+    if server.state == "disabled":
+        return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled")
+    return None
+
+
+def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    server = known(draft.server)
+    if server.state == "connected":
+        return None
+    why = f": {server.error}" if server.error else ""
+    awaits = server.name if server.state in ("connecting", "sleeping") else None
+    return No(Code.SERVER_UNAVAILABLE, f"Server '{server.name}' is {server.state}{why}", awaits=awaits)
+
+
+def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    return None if draft.tool is not None else not_found(draft, snapshot)
+
+
+def _offered(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    server, tool = known(draft.server), known(draft.tool)
+    if server.offers(tool.name):
+        return None
+    return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
+
+
+def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    tool, policy = known(draft.tool), snapshot.policy
+    found, draft.origin = class_of(tool, known(draft.args))
+    draft.tool_class = found
+    counted = effective(tool, found, policy)
+    by = BY[draft.origin if counted == found else "unannotated"]
+    draft.risk = risk(draft.variant, counted)
+    if counted == "unknown" or RANK[counted] <= RANK[draft.variant]:
+        if draft.variant == "write" and counted == "read":
+            draft.warning = f"Tool '{draft.name}' is marked read-only {by}, call_tool_read is enough"
+        return None
+    target = VARIANT_OF[OPERATIONS[RANK[counted]]]
+    message = f"Tool '{draft.name}' is marked {MARK[counted]} {by}, use {target}"
+    if not policy.strict:
+        draft.warning, draft.relaxed = message, True
+        return None
+    return No(Code.SERVER_MISMATCH, message, f"call {target} with intent.operation_type {OPERATIONS[RANK[counted]]}")
+
+
+def _freeze(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    if not snapshot.policy.frozen or draft.risk == "read":
+        return None
+    return No(Code.FROZEN, f"Tool '{draft.name}' is refused: this gateway is frozen, and only reads run")
+
+
+def _confirm(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    wanted = known(draft.server).confirm
+    if wanted == "none" or RANK[draft.risk] < RANK[wanted]:
+        return None
+    message = f"Tool '{draft.name}' needs a person's confirmation, and this gateway cannot ask for one yet"
+    return No(Code.NOT_CONFIRMED, message)
+
+
+def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    tool = known(draft.tool)
+    wrong = tool.violation(known(draft.args)) if tool.violation else None
+    if wrong is None:
+        return None
+    details = {"inputSchema": tool.wire.get("inputSchema")}
+    return No(Code.INVALID_ARGUMENTS, f"Invalid arguments for '{draft.name}': {wrong}", details=details)
+
+
+def not_found(draft: Draft, snapshot: Snapshot) -> No:
+    """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
+    server = draft.server
+    pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
+    names = (f"{s.name}:{tool}" for s in pool for tool in s.tools if s.offers(tool))
+    near = nearest(draft.name or "", names, 3)
+    hint = f". Nearest: {', '.join(near)}" if near else ""
+    use = f"call {call_with_of(near[0], snapshot)} with {near[0]}, or search with retrieve_tools" if near else None
+    return No(Code.TOOL_NOT_FOUND, f"Tool '{draft.name}' not found{hint}", use, details={"nearest": near})
+
+
+def call_with_of(full_name: str, snapshot: Snapshot) -> str:
+    server, _, tool = full_name.partition(":")
+    return call_with(snapshot.servers[server].tools[tool], snapshot.policy)
+
+
+def known(value: T | None) -> T:
+    """An earlier rung has set this; the order of the ladder guarantees it."""
+    assert value is not None
+    return value
+
+
+# The doors without a declaration: direct and passthrough.
+
+
+def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    """The server and tool that an outer name stands for: its own on passthrough, `server__tool` on direct."""
+    split = (ask.server, ask.tool) if ask.server is not None else _behind(ask.tool, snapshot)
+    if split is None:
+        return No(Code.TOOL_NOT_FOUND, f"Unknown tool: {jsonvalue.quoted(ask.tool)}")
+    draft.split = split
+    draft.name = f"{split[0]}:{split[1]}"
+    return None
+
+
+def _behind(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
+    split = naming.split(outer)
+    if split is not None and split[0] in snapshot.servers:
+        tool = snapshot.servers[split[0]].tools.get(split[1])
+        if tool is not None and tool.direct_name == outer:
+            return split
+    if naming.is_altered(outer):
+        for tool in (tool for server in snapshot.servers.values() for tool in server.tools.values()):
+            if tool.direct_name == outer:
+                return tool.server, tool.name
+    return split
+
+
+def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    args = jsonvalue.as_object(ask.params)
+    if args is None:
+        return No(Code.INVALID_ARGUMENTS, f"Arguments must be an object, not {jsonvalue.kind(ask.params)}")
+    if problem := jsonvalue.flaw(args, snapshot.policy.max_depth):
+        return No(Code.INVALID_ARGUMENTS, f"Arguments cannot be sent on: {problem}")
+    draft.args = draft.params = args
+    return None
+
+
+def _passive(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
+    args = known(draft.args)
+    if "intent" not in args or ask.surface != "direct" or has_own_intent(known(draft.tool)):
+        return None
+    said = args["intent"]
+    if not isinstance(said, str):
+        return No(Code.INVALID_INTENT, f"intent must be a string, not {jsonvalue.kind(said)}")
+    if len(said) > intent.MAX_REASON:
+        return No(Code.REASON_TOO_LONG, f"intent exceeds maximum length of {intent.MAX_REASON} characters")
+    draft.said = said
+    draft.args = {key: value for key, value in args.items() if key != "intent"}
+    return None
+
+
+def has_own_intent(tool: Tool) -> bool:
+    schema = jsonvalue.as_object(tool.wire.get("inputSchema")) or {}
+    return "intent" in (jsonvalue.as_object(schema.get("properties")) or {})
+
+
+def _implied(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    """Nothing was declared, so the tool's class says which variant this is; unknown is a write (SURF-2)."""
+    tool = known(draft.tool)
+    draft.tool_class, draft.origin = class_of(tool, known(draft.args))
+    draft.variant = draft.risk = risk(effective(tool, draft.tool_class, snapshot.policy))
+    draft.intent = Intent(draft.variant, reason=draft.said, source="passive" if draft.said else "implied")
+    return None
+
+
+SHAPE: Final[Step] = ("shape", _shape)
+NAME: Final[Step] = ("name", _name)
+ARGUMENTS: Final[Step] = ("arguments", _arguments)
+INTENT: Final[Step] = ("intent", _intent)
+TWO_KEYS: Final[Step] = ("two_keys", _two_keys)
+SERVER: Final[Step] = ("server", _server)
+CONNECTED: Final[Step] = ("connected", _connected)
+TOOL: Final[Step] = ("tool", _tool)
+OFFERED: Final[Step] = ("offered", _offered)
+CLASS: Final[Step] = ("class", _class)
+FREEZE: Final[Step] = ("freeze", _freeze)
+CONFIRM: Final[Step] = ("confirm", _confirm)
+SCHEMA: Final[Step] = ("schema", _schema)
+OUTER_NAME: Final[Step] = ("outer_name", _outer)
+PLAIN_ARGUMENTS: Final[Step] = ("arguments", _plain_arguments)
+PASSIVE: Final[Step] = ("passive", _passive)
+IMPLIED: Final[Step] = ("implied", _implied)

@@ -1,0 +1,123 @@
+"""The HTTP answer to one request: plain JSON, unless something has to go out before it; then a stream.
+
+Most requests are over before anything else happens, and cost one timer. After `BEGIN_AFTER` somebody listens
+for the client hanging up, and a long silence is bridged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from starlette.types import Receive, Send
+
+from mcpproxy_py.serve.mcp import streams
+from mcpproxy_py.serve.mcp.streams import Stream
+
+BEGIN_AFTER: Final = 0.02
+JSON: Final = (b"content-type", b"application/json")
+Headers = list[tuple[bytes, bytes]]
+
+
+class Answer:
+    def __init__(
+        self, receive: Receive, send: Send, *, on_left: Callable[[], object], stream: Callable[[], Stream] = Stream,
+        headers: Headers | None = None,
+    ) -> None:  # fmt: skip
+        """`on_left` is called when the client hangs up before the answer; `stream` is called when one is needed."""
+        self._receive = receive
+        self._send = send
+        self._on_left = on_left
+        self._new_stream = stream
+        self._headers = headers or []
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(BEGIN_AFTER, self._watch)
+        self._stream: Stream | None = None
+        self._pouring: asyncio.Task[None] | None = None
+        self._left: asyncio.Task[None] | None = None
+        self.finished = False
+        self.client_left = False
+        self.early = False
+        """Whether the answer went out while its request goes on."""
+        self._leaving: asyncio.Task[None] | None = None
+
+    def put(self, message: bytes) -> None:
+        """A message that goes out before the answer. What comes after it is dropped: nobody would look there."""
+        if not self.finished:
+            self._begin().put(message)
+
+    async def finish(self, body: bytes, status: int = 200) -> None:
+        """The answer; of two, only the first counts."""
+        if self.finished:
+            return
+        self.finished = True
+        if self._stream is None or self._pouring is None:
+            self._rest()
+            return await plain(self._send, status, body, self._headers)
+        self._stream.put(body, last=True)
+        await self._pouring
+        self._rest()
+
+    def leave(self, body: bytes) -> None:
+        """Answer now, from within the request, which goes on without its client."""
+        self.early = True
+        self._leaving = self._loop.create_task(self.finish(body))
+
+    def abandon(self) -> None:
+        """There will be no answer."""
+        self.finished = True
+        self._rest()
+        if self._stream is not None:
+            self._stream.end()
+
+    def _rest(self) -> None:
+        self._timer.cancel()
+        if self._left is not None:
+            self._left.cancel()
+
+    def _watch(self) -> asyncio.Task[None]:
+        if self._left is None:
+            self._timer.cancel()
+            self._left = self._loop.create_task(_hung_up(self._receive))
+            self._left.add_done_callback(self._note_left)
+            self._silence = self._loop.call_later(streams.PING_AFTER, self._break_silence)
+        return self._left
+
+    def _note_left(self, left: asyncio.Task[None]) -> None:
+        self._silence.cancel()
+        if not left.cancelled() and not self.finished:
+            self.client_left = True
+            self._on_left()
+
+    def _break_silence(self) -> None:
+        if not self.finished:
+            self._begin()
+
+    def _begin(self) -> Stream:
+        if self._stream is None:
+            self._stream = self._new_stream()
+            self._stream.prime()
+            self._pouring = self._loop.create_task(self._pour(self._stream))
+        return self._stream
+
+    async def _pour(self, stream: Stream) -> None:
+        with contextlib.suppress(OSError):
+            await self._send(streams.begin(self._headers))
+            if await stream.pour(self._send, self._watch()):
+                await self._send(streams.END)
+
+
+async def plain(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:
+    head = [*(headers or ()), (b"content-length", str(len(body)).encode())]
+    if body:
+        head.append(JSON)
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _hung_up(receive: Receive) -> None:
+    with contextlib.suppress(Exception):
+        while (await receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,143 @@
+"""One request of a client's while it is under way, and the way back to that client (`core.talk.Talk`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.revisions import LOG_LEVEL, METHOD_NOT_FOUND, PROTOCOL_VERSION
+from mcpproxy_py.core.talk import lacks
+from mcpproxy_py.core.values import Client
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+
+CLAIM_LIMIT: Final = 128
+"""How much of a client's claimed name we keep."""
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who asks, as far as the wire tells."""
+
+    client: Client
+    principal: str
+    version: str
+    modern: bool
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    session_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Without a session, a client is who it says it is, and only within what its principal may do."""
+        return self.session_id or f"{self.principal}/{self.client.name}/{self.client.version}"
+
+
+class Back(Protocol):
+    """What can still be said to a client of the handshake era, or asked of it, beside answers."""
+
+    log_level: str | None
+    subscribed: set[str]
+
+    async def ask(self, method: str, params: Mapping[str, Any], put: Callable[[bytes], None]) -> dict[str, Any]: ...
+
+
+class Exchange:
+    """`put` sends a message ahead of the answer, `answer_early` a result while the request goes on. `back` is the
+    session of the handshake era; a modern client has none, and is asked by ending its turn: `ask_later`."""
+
+    __slots__ = (
+        "_progress_token", "answer_early", "ask_later", "back", "id", "method", "note_round", "params", "peer", "put",
+    )  # fmt: skip
+
+    def __init__(
+        self, request_id: int | str, method: str, params: dict[str, Any], peer: Peer, put: Callable[[bytes], None],
+        answer_early: Callable[[Mapping[str, Any]], None], back: Back | None = None,
+    ) -> None:  # fmt: skip
+        self.id = request_id
+        self.method = method
+        self.params = params
+        self.peer = peer
+        self.put = put
+        self.answer_early = answer_early
+        self.back = back
+        self.ask_later: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
+        self.note_round: Callable[[str, str], None] | None = None
+        self._progress_token = _token(params)
+
+    @property
+    def meta(self) -> Mapping[str, Any] | None:
+        return jsonvalue.as_object(self.params.get("_meta"))
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        return self.peer.capabilities
+
+    @property
+    def wants_progress(self) -> bool:
+        return self._progress_token is not None
+
+    @property
+    def live(self) -> bool:
+        return self.back is not None
+
+    @property
+    def key(self) -> str:
+        return self.peer.key
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == "notifications/progress":
+            if self._progress_token is None:
+                return
+            params = {**params, "progressToken": self._progress_token}
+        elif method == "notifications/message" and not self._wants_log(params.get("level")):
+            return
+        self.put(messages.notification(method, params))
+
+    def _wants_log(self, level: object) -> bool:
+        least = self.back.log_level if self.back is not None else (self.meta or {}).get(LOG_LEVEL)
+        if least is None:
+            return self.back is not None  # the modern era sends nothing that was not asked for
+        return loud_enough(level, least)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if (missing := lacks(self.capabilities, method)) is not None:
+            raise RpcError(METHOD_NOT_FOUND, f"This client cannot be asked: it does not declare {missing}")
+        if self.note_round is not None:
+            self.note_round("input_required", method)
+        if self.back is not None:
+            said = await self.back.ask(method, params, self.put)
+        elif self.ask_later is not None:
+            said = await self.ask_later(method, params)
+        else:
+            raise RpcError(METHOD_NOT_FOUND, "This client cannot be asked anything here")
+        if self.note_round is not None:
+            self.note_round("answered", method)
+        return said
+
+
+def loud_enough(level: object, least: object) -> bool:
+    """A level nobody knows is passed on rather than lost."""
+    if level not in LEVELS or least not in LEVELS:
+        return True
+    return LEVELS.index(level) >= LEVELS.index(least)
+
+
+def claimed_client(info: object) -> Client:
+    """A client's own words about itself, cut to what fits a record."""
+    said = jsonvalue.as_object(info) or {}
+    return Client(*(jsonvalue.quoted(said.get(key) or "", CLAIM_LIMIT) for key in ("name", "version")))
+
+
+def is_modern(params: Mapping[str, Any]) -> bool:
+    """Whether a request without headers speaks for itself."""
+    meta = jsonvalue.as_object(params.get("_meta"))
+    return meta is not None and PROTOCOL_VERSION in meta
+
+
+def _token(params: Mapping[str, Any]) -> str | int | None:
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, str | int) and not isinstance(token, bool) else None

@@ -1,0 +1,100 @@
+"""`subscriptions/listen`: the modern era's stream of what changes (UP-4).
+
+It acknowledges first what it will tell of, marks every message with the request's id, and ends when the client
+hangs up, falls too far behind, or the gateway ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.revisions import INVALID_PARAMS, SUBSCRIPTION_ID
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.answer import Answer
+from mcpproxy_py.serve.mcp.exchange import Exchange
+from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED, Hub
+from mcpproxy_py.serve.surfaces.surface import Surface
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+MAX_URIS: Final = 1000
+
+
+class Listener:
+    """One such stream, as the hub sees it."""
+
+    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any]) -> None:
+        self.topic = topic
+        self._exchange = exchange
+        self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
+        self.uris = tuple(wanted.get("resourceSubscriptions", ()))
+
+    def acknowledge(self) -> None:
+        honoured: dict[str, Any] = {LIST_CHANGED[method]: True for method in sorted(self._kinds)}
+        if self.uris:
+            honoured["resourceSubscriptions"] = list(self.uris)
+        self._say(ACKNOWLEDGED, {"notifications": honoured})
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if method in self._kinds or (method == UPDATED and params.get("uri") in self.uris):
+            self._say(method, params)
+
+    def _say(self, method: str, params: Mapping[str, Any]) -> None:
+        meta = {**(jsonvalue.as_object(params.get("_meta")) or {}), SUBSCRIPTION_ID: self._exchange.id}
+        self._exchange.put(messages.notification(method, {**params, "_meta": meta}))
+
+
+async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer) -> None:
+    """Over HTTP: the answer is the stream, until the client hangs up."""
+    try:
+        listener = Listener(surface.topic, exchange, wanted(exchange))
+    except RpcError as error:
+        await answer.finish(messages.refusal(error, exchange.id), 400)
+        return
+    try:
+        await heard(surface, hub, exchange, listener)
+    except RpcError as error:
+        await answer.finish(messages.refusal(error, exchange.id), 400)
+    except asyncio.CancelledError:
+        answer.abandon()
+        if not answer.client_left:
+            raise
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+
+
+async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
+    """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
+    watched: list[str] = []
+    leave = hub.add(listener)
+    try:
+        for uri in listener.uris:
+            await surface.watch(exchange.peer, uri)
+            watched.append(uri)
+        listener.acknowledge()
+        await asyncio.get_running_loop().create_future()
+    finally:
+        leave()
+        for uri in watched:
+            await _unwatched(surface, exchange, uri)
+
+
+async def _unwatched(surface: Surface, exchange: Exchange, uri: str) -> None:
+    try:
+        await asyncio.shield(surface.unwatch(exchange.peer, uri))
+    except RpcError:
+        return
+
+
+def wanted(exchange: Exchange) -> Mapping[str, Any]:
+    """The filter. Raises `RpcError`."""
+    asked = jsonvalue.as_object(exchange.params.get("notifications"))
+    if asked is None:
+        raise RpcError(INVALID_PARAMS, "subscriptions/listen needs params.notifications, an object")
+    uris = asked.get("resourceSubscriptions", [])
+    if not isinstance(uris, list) or len(uris) > MAX_URIS or not all(isinstance(uri, str) for uri in uris):
+        raise RpcError(INVALID_PARAMS, f"resourceSubscriptions must be a list of at most {MAX_URIS} URIs")
+    return asked

@@ -1,0 +1,206 @@
+"""Requests that take several rounds on the modern wire (SURF-6, PROV-4).
+
+Two kinds. Where the upstream is modern too, it keeps its own state: we seal that into ours, and nothing waits
+here. Where the upstream asks over a live session, the call is *held*: it goes on in the task that began it,
+while its client is told the questions and comes back with the answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy_py.core import jsonvalue, rounds
+from mcpproxy_py.core.rounds import Sealed
+from mcpproxy_py.gateway import EXPIRED, Reply
+
+PATIENCE: Final = 300.0
+"""Seconds that a client has for its next round."""
+MAX_HELD: Final = 1000
+MAY_HAVE_ACTED: Final = "the server may already have acted on the call"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Whose round it is and of which request: what a state is sealed for, and held against when it comes back."""
+
+    principal: str
+    digest: str
+
+
+class BadState(Exception):
+    """A `requestState` that cannot be continued. `ask_id` names the ask, where the state really was one of ours."""
+
+    def __init__(self, message: str, ask_id: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.ask_id = ask_id
+
+
+class Rounds:
+    """`on_expired(ask_id)` is told of an ask whose next round never came, and that nobody holds."""
+
+    def __init__(self, keys: Sequence[bytes], on_expired: Callable[[str], None]) -> None:
+        self._keys = keys
+        self._on_expired = on_expired
+        self._gateway = secrets.token_hex(8)
+        self._held: dict[str, Held] = {}
+        self._open: dict[str, asyncio.TimerHandle] = {}
+
+    def __len__(self) -> int:
+        return len(self._held) + len(self._open)
+
+    # A modern upstream's own state.
+
+    def wrap(self, ask_id: str, result: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
+        """The upstream's questions with our state around its own."""
+        self.forget(ask_id)
+        self._open[ask_id] = asyncio.get_running_loop().call_later(PATIENCE, self._expire, ask_id)
+        return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
+
+    def forget(self, ask_id: str) -> None:
+        if (timer := self._open.pop(ask_id, None)) is not None:
+            timer.cancel()
+
+    def _expire(self, ask_id: str) -> None:
+        self._open.pop(ask_id, None)
+        self._on_expired(ask_id)
+
+    # Calls that are held.
+
+    def hold(self, ask_id: str, bound: Bound, cancel: Callable[[str], object]) -> Held | None:
+        """None when too many are held already. `cancel` ends the call, with the reason."""
+        if len(self._held) >= MAX_HELD:
+            return None
+        held = self._held[ask_id] = Held(
+            lambda number: self._seal(ask_id, bound, number), cancel, lambda: self._held.pop(ask_id, None)
+        )
+        return held
+
+    def held(self, state: Sealed) -> Held:
+        """Raises `BadState` for a call that does not wait here."""
+        if state.gateway != self._gateway:
+            raise BadState(
+                f"This call waited in a gateway process that has ended, or in another replica; {MAY_HAVE_ACTED}",
+                state.ask_id,
+            )
+        if (held := self._held.get(state.ask_id)) is None:
+            raise BadState(f"This call no longer waits: it was answered, or it ended; {MAY_HAVE_ACTED}", state.ask_id)
+        return held
+
+    # What comes back.
+
+    def open(self, token: object, bound: Bound) -> Sealed:
+        """The state that a client brought back. Raises `BadState`."""
+        state = rounds.unseal(token, self._keys)
+        if state is None:
+            raise BadState("This requestState was not made by this gateway, or was changed on the way")
+        if state.principal != bound.principal:
+            raise BadState("This requestState was made for somebody else")
+        if state.digest != bound.digest:
+            raise BadState("This requestState belongs to another request: repeat the request as it was", state.ask_id)
+        if state.expires < time.time():
+            raise BadState(f"This requestState has expired; {MAY_HAVE_ACTED}", state.ask_id)
+        return state
+
+    def _seal(self, ask_id: str, bound: Bound, number: int, inner: Any = None) -> str:
+        state = Sealed(ask_id, bound.principal, bound.digest, time.time() + PATIENCE, self._gateway, number, inner)
+        return rounds.seal(state, self._keys[0])
+
+
+class Held:
+    """A call that goes on upstream while its client is away with a question to answer.
+
+    Somebody is at the line (a request of the client's that waits for what comes next), or nobody is; then the
+    questions that are open decide how long the call may wait.
+    """
+
+    def __init__(
+        self, seal: Callable[[int], str], cancel: Callable[[str], object], on_end: Callable[[], object]
+    ) -> None:
+        self._seal = seal
+        self._cancel = cancel
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._round = 0
+        self._asked = 0
+        self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
+        self._tell: Callable[[dict[str, Any] | Reply], object] | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._reply: Reply | None = None
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._asked += 1
+        key = f"{method.partition('/')[0]}-{self._asked}"
+        answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._open[key] = {"method": method, "params": dict(params)}, answer
+        self._loop.call_soon(self._turn)  # questions of the same moment go out together
+        try:
+            return await answer
+        finally:
+            self._open.pop(key, None)
+
+    def at_line(self, tell: Callable[[dict[str, Any] | Reply], object]) -> None:
+        """From now on `tell` hears, once, what comes next: the questions, or the reply."""
+        self._tell = tell
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def answer(self, number: int, responses: object) -> None:
+        """The client's answers to round `number`. Raises `BadState` for a round that is over."""
+        if number != self._round:
+            raise BadState("This round was answered before; its requestState works once")
+        self._round += 1
+        for key, response in (jsonvalue.as_object(responses) or {}).items():
+            said = jsonvalue.as_object(response)
+            if said is not None and key in self._open and not self._open[key][1].done():
+                self._open[key][1].set_result(said)
+        if self._reply is not None:
+            self._speak(self._reply)
+        elif any(not answer.done() for _, answer in self._open.values()):
+            self._loop.call_soon(self._turn)  # what was left out is asked again
+
+    def finish(self, reply: Reply) -> None:
+        """The call is over. If nobody is at the line, the reply waits for the next round."""
+        self._reply = reply
+        if self._tell is not None:
+            self._speak(reply)
+        else:
+            self._wait()
+
+    def give_up(self, why: str) -> None:
+        """End the call: its client left, or its time is up."""
+        if self._patience is not None:
+            self._patience.cancel()
+        self._on_end()
+        if self._reply is None:
+            self._cancel(why)
+
+    def _turn(self) -> None:
+        """The client's turn: whoever is at the line leaves with the open questions."""
+        asked = {key: question for key, (question, answer) in self._open.items() if not answer.done()}
+        if self._tell is None or not asked:
+            return
+        self._round += 1
+        self._wait()
+        state = self._seal(self._round)
+        self._speak({"resultType": "input_required", "inputRequests": asked, "requestState": state})
+
+    def _speak(self, what: dict[str, Any] | Reply) -> None:
+        if (tell := self._tell) is None:
+            return
+        self._tell = None
+        if isinstance(what, Reply):
+            if self._patience is not None:
+                self._patience.cancel()
+            self._on_end()
+        tell(what)
+
+    def _wait(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        self._patience = self._loop.call_later(PATIENCE, self.give_up, EXPIRED)

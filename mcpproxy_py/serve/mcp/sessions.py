@@ -1,0 +1,184 @@
+"""Sessions of the handshake era: what a client said of itself once, and the ways back to it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.revisions import INTERNAL_ERROR
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.exchange import Peer, loud_enough
+from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED
+from mcpproxy_py.serve.mcp.streams import Stream
+
+MAX_STREAMS: Final = 64
+"""Answers kept for a client that lost its connection; the oldest go first."""
+ASIDE_EVENTS: Final = 64
+ASIDE_BYTES: Final = 65_536
+"""Of what nobody asked for, kept for a client that does not listen: little, because sessions are many."""
+MAX_OPEN_ASKS: Final = 64
+PRIMES_FROM: Final = "2025-11-25"
+"""Older clients cannot read an event without content."""
+IDLE: Final = 3600.0
+
+
+class Session:
+    """Listens to the hub, answers questions, remembers the streams it may be resumed on."""
+
+    def __init__(self, topic: str, peer: Peer) -> None:
+        self.topic = topic
+        self.peer = peer
+        self.log_level: str | None = None
+        self.subscribed: set[str] = set()
+        self.in_flight: dict[int | str, Callable[[], object]] = {}
+        """How to cancel each request under way."""
+        self.busy = 0
+        self.last_used = time.monotonic()
+        self.aside = Stream("s", events=ASIDE_EVENTS, size=ASIDE_BYTES)
+        self.tell: Callable[[bytes], None] = self.aside.put
+        """How what nobody asked for reaches the client."""
+        self.streams: OrderedDict[str, Stream] = OrderedDict()
+        self.on_close: list[Callable[[], None]] = []
+        self.leaving: asyncio.Future[None] | None = None
+        self._names = itertools.count(1)
+        self._ask_ids = itertools.count(1)
+        self._asked: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
+
+    def touch(self) -> None:
+        self.last_used = time.monotonic()
+
+    def new_stream(self) -> Stream:
+        """For one request's answer. Only where the client can resume it, its events are kept."""
+        if self.peer.version < PRIMES_FROM:
+            return Stream()
+        stream = Stream(f"r{next(self._names)}")
+        self.streams[stream.name or ""] = stream
+        while len(self.streams) > MAX_STREAMS:
+            self.streams.popitem(last=False)
+        return stream
+
+    def stream(self, name: str) -> Stream | None:
+        return self.aside if name == self.aside.name else self.streams.get(name)
+
+    # What the client is asked.
+
+    async def ask(self, method: str, params: Mapping[str, Any], put: Callable[[bytes], None]) -> dict[str, Any]:
+        if len(self._asked) >= MAX_OPEN_ASKS:
+            raise RpcError(INTERNAL_ERROR, f"This client has {MAX_OPEN_ASKS} questions to answer already")
+        ask_id = f"mcpproxy-{next(self._ask_ids)}"
+        answer = self._asked[ask_id] = asyncio.get_running_loop().create_future()
+        try:
+            put(messages.request(ask_id, method, params))
+            return await answer
+        except asyncio.CancelledError:
+            put(messages.notification("notifications/cancelled", {"requestId": ask_id, "reason": "no longer needed"}))
+            raise
+        finally:
+            self._asked.pop(ask_id, None)
+
+    def resolve(self, message: Mapping[str, Any]) -> None:
+        """An answer of the client's. One that nobody waits for is late, and dropped."""
+        answer = self._asked.get(message["id"])
+        if answer is None or answer.done():
+            return
+        if (result := jsonvalue.as_object(message.get("result"))) is not None:
+            answer.set_result(result)
+        else:
+            answer.set_exception(_error_of(message.get("error")))
+
+    # What the client is told.
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._wants(method, params):
+            self.tell(messages.notification(method, params))
+
+    def _wants(self, method: str, params: Mapping[str, Any]) -> bool:
+        if method == UPDATED:
+            return params.get("uri") in self.subscribed
+        if method == "notifications/message":
+            return self.log_level is None or loud_enough(params.get("level"), self.log_level)
+        return method in LIST_CHANGED
+
+    def cancel(self, request_id: object) -> None:
+        """Of the client's own requests only: ids of other sessions are not even in sight."""
+        if isinstance(request_id, int | str) and (cancel := self.in_flight.pop(request_id, None)) is not None:
+            cancel()
+
+    def close(self) -> None:
+        for request_id in list(self.in_flight):
+            self.cancel(request_id)
+        for stream in (self.aside, *self.streams.values()):
+            stream.end()
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(RpcError(INTERNAL_ERROR, "The client ended its session"))
+        for leave in self.on_close:
+            leave()
+
+
+class Sessions:
+    """Those of one surface: an id made here is good nowhere else. Bounded; the longest idle make room for new ones."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._all: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def new_id(self) -> str:
+        return secrets.token_hex(16)
+
+    def add(self, session: Session) -> bool:
+        """False when there is no room: every session is in use."""
+        self._drop(old for old in list(self._all.values()) if self._idle(old) > IDLE)
+        if len(self._all) >= self._limit and not self._make_room():
+            return False
+        self._all[session.peer.session_id or ""] = session
+        return True
+
+    def find(self, session_id: str, principal: str) -> Session | None:
+        """Somebody else's session does not exist."""
+        session = self._all.get(session_id)
+        if session is None or session.peer.principal != principal:
+            return None
+        self._all.move_to_end(session_id)
+        session.touch()
+        return session
+
+    def end(self, session: Session) -> None:
+        self._drop([session])
+
+    def close(self) -> None:
+        self._drop(list(self._all.values()))
+
+    def _make_room(self) -> bool:
+        longest_idle = next((session for session in self._all.values() if not session.busy), None)
+        if longest_idle is not None:
+            self._drop([longest_idle])
+        return longest_idle is not None
+
+    def _idle(self, session: Session) -> float:
+        return 0.0 if session.busy else time.monotonic() - session.last_used
+
+    def _drop(self, sessions: Iterable[Session]) -> None:
+        for session in sessions:
+            if self._all.pop(session.peer.session_id or "", None) is not None:
+                session.close()
+
+
+def _error_of(error: object) -> RpcError:
+    said = jsonvalue.as_object(error) or {}
+    code, message = said.get("code"), said.get("message")
+    return RpcError(
+        code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,
+        message if isinstance(message, str) else "the client answered with an error",
+        said.get("data"),
+    )

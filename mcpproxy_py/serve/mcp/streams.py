@@ -1,0 +1,118 @@
+"""Server-sent events to one client: in order, bounded, and, in the handshake era, resumable.
+
+A stream outlives the connection it is read through. In the handshake era a client that lost its connection
+comes back with the last event it saw and gets the rest, so nothing that was answered is lost on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from typing import Any, Final
+
+from starlette.types import Send
+
+PING: Final = b": ping\r\n\r\n"
+PING_AFTER: Final = 15.0
+"""Seconds of silence after which a comment goes out, so that proxies keep the connection."""
+RETRY_MS: Final = 500
+BACKLOG: Final = 512
+"""Events kept for a client that does not read or has to resume; beyond that the oldest are dropped."""
+BACKLOG_BYTES: Final = 4 << 20
+HEAD: Final = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Stream:
+    """`name` makes its events resumable: they then carry ids, and are kept after they were sent."""
+
+    def __init__(self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES) -> None:
+        self.name = name
+        self._limits = events, size
+        self.done = False
+        self.news = asyncio.Event()
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._size = 0
+        self._numbers = itertools.count(1)
+        self._readers = 0
+
+    def put(self, message: bytes, *, last: bool = False) -> None:
+        """One more event. Of a client that does not keep up the oldest go, never the newest: that is the answer."""
+        number = next(self._numbers)
+        self._keep(number, self._framed(number, message))
+        self.done = self.done or last
+        self.news.set()
+
+    def end(self) -> None:
+        self.done = True
+        self.news.set()
+
+    def prime(self) -> None:
+        """An event without content, whose id a client can come back with before anything was said."""
+        if self.name is not None:
+            number = next(self._numbers)
+            self._keep(number, f"id: {self.name}-{number}\r\nretry: {RETRY_MS}\r\ndata: \r\n\r\n".encode())
+
+    def _framed(self, number: int, message: bytes) -> bytes:
+        head = b"" if self.name is None else f"id: {self.name}-{number}\r\n".encode()
+        return b"event: message\r\n" + head + b"data: " + message + b"\r\n\r\n"
+
+    def _keep(self, number: int, frame: bytes) -> None:
+        self._events.append((number, frame))
+        self._size += len(frame)
+        most, largest = self._limits
+        while len(self._events) > most or (self._size > largest and len(self._events) > 1):
+            self._size -= len(self._events.popleft()[1])
+
+    async def pour(self, send: Send, left: asyncio.Future[Any], after: int = 0) -> bool:
+        """Send what comes after event number `after`, until the end or until the client `left`; whether it was the
+        end. Of several readers only the latest goes on: the others' connections are taken for lost."""
+        self._readers += 1
+        mine = self._readers
+        left.add_done_callback(lambda _: self.news.set())
+        while not left.done() and mine == self._readers:
+            after = await self._send_behind(after, send)
+            if self.done and not self._behind(after):
+                return True
+            await self._wait(send)
+        return False
+
+    async def _send_behind(self, after: int, send: Send) -> int:
+        for number, frame in self._behind(after):
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+            after = number
+        if self.name is None:
+            self._forget(after)
+        return after
+
+    def _behind(self, after: int) -> list[tuple[int, bytes]]:
+        return [event for event in self._events if event[0] > after]
+
+    def _forget(self, upto: int) -> None:
+        while self._events and self._events[0][0] <= upto:
+            self._size -= len(self._events.popleft()[1])
+
+    async def _wait(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(PING_AFTER):
+                await self.news.wait()
+        except TimeoutError:
+            await send({"type": "http.response.body", "body": PING, "more_body": True})
+        self.news.clear()
+
+
+def begin(extra: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": 200, "headers": [*HEAD, *(extra or ())]}
+
+
+END: Final = {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+def parse_event_id(text: str) -> tuple[str, int] | None:
+    """A stream's name and the number of an event in it."""
+    name, dash, number = text.rpartition("-")
+    return (name, int(number)) if dash and name and number.isascii() and number.isdigit() and len(number) < 16 else None

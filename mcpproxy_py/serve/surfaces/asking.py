@@ -1,0 +1,141 @@
+"""From a client's request to the gateway's reply: the one way by which every MCP surface asks (`Gateway.call`).
+
+Here the rounds of a modern request become one ask again, whichever way it is continued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mcpproxy_py.core import rounds
+from mcpproxy_py.core.revisions import INVALID_PARAMS
+from mcpproxy_py.core.rounds import Sealed
+from mcpproxy_py.core.values import Ask, Refusal, Surface
+from mcpproxy_py.errors import FACTS, Code, RpcError
+from mcpproxy_py.gateway import Gateway, Reply
+from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
+from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
+
+
+class Asking:
+    """Shared by all surfaces of one gateway."""
+
+    def __init__(self, gateway: Gateway, keys: tuple[bytes, ...]) -> None:
+        self.gateway = gateway
+        self.rounds = Rounds(keys, lambda ask_id: gateway.close(ask_id, "timeout", "its next round never came"))
+
+    async def call(
+        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None
+    ) -> Reply | dict[str, Any]:
+        """The reply, or, for a modern client, the questions that have to be answered first. Raises `RpcError`."""
+        ask = self._ask(exchange, surface, tool, params, server)
+        if not exchange.peer.modern:
+            exchange.note_round = lambda kind, method: self.gateway.note_round(ask.id, kind, [method])
+            return await self.gateway.call(ask, exchange)
+        if (token := exchange.params.get("requestState")) is None:
+            return await self._first(ask, exchange)
+        try:
+            state = self.rounds.open(token, _bound(ask, exchange))
+            if state.held:
+                return await self._rejoined(ask, state, exchange)
+        except BadState as bad:
+            raise self._turned_down(ask, bad) from None
+        self.rounds.forget(state.ask_id)
+        self.gateway.note_round(state.ask_id, "answered", [])
+        again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state))
+        return await self._first(again, exchange)
+
+    def _ask(self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None) -> Ask:
+        at, peer = time.time(), exchange.peer
+        return Ask(
+            self.gateway.new_id(at), at, tool, params, "mcp", surface, peer.principal, peer.client, peer.session_id,
+            str(exchange.id)[:CLAIM_LIMIT], server, exchange.method, exchange.meta,
+        )  # fmt: skip
+
+    async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
+        """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
+        questions, and what the call comes to is for a later round."""
+        reply = await _Turn(self, ask, exchange).run()
+        if reply.status == "pending":
+            return self.rounds.wrap(reply.id, reply.result, _bound(ask, exchange))
+        return reply
+
+    async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
+        """Answer a call that is held, and wait for what comes next: more questions, or its end."""
+        held = self.rounds.held(state)
+        allowed = self.gateway.decides(replace(ask, id=state.ask_id))
+        if isinstance(allowed, Refusal):
+            held.give_up("refused")
+            return self.gateway.turn_down(ask, allowed)
+        held.answer(state.held, exchange.params.get("inputResponses"))
+        coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
+        held.at_line(lambda what: None if coming.done() else coming.set_result(what))
+        try:
+            return await coming
+        except asyncio.CancelledError:
+            held.give_up("the client left")
+            raise
+
+    def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
+        """On record like every refusal, beside the ask that it tried to continue."""
+        details = {"continues": bad.ask_id} if bad.ask_id else {}
+        hint = FACTS[Code.INVALID_ARGUMENTS].hint
+        self.gateway.turn_down(
+            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, details=details)
+        )
+        return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
+
+
+class _Turn:
+    """One run of a call for a modern client, which becomes a held call at its server's first question."""
+
+    def __init__(self, asking: Asking, ask: Ask, exchange: Exchange) -> None:
+        self._asking = asking
+        self._ask = ask
+        self._exchange = exchange
+        self._task = asyncio.current_task()
+        self._held: Held | None = None
+        exchange.ask_later = self._ask_later
+        exchange.note_round = lambda kind, method: asking.gateway.note_round(ask.id, kind, [method])
+
+    async def run(self) -> Reply:
+        reply = await self._asking.gateway.call(self._ask, self._exchange)
+        if self._held is not None:
+            self._held.finish(reply)
+        return reply
+
+    async def _ask_later(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if self._held is None:
+            bound = _bound(self._ask, self._exchange)
+            self._held = self._asking.rounds.hold(self._ask.id, bound, self._cancel)
+            if self._held is None:
+                raise RpcError(INVALID_PARAMS, "Too many calls wait for their clients' answers")
+            self._held.at_line(self._leave)
+        return await self._held.ask(method, params)
+
+    def _leave(self, what: dict[str, Any] | Reply) -> None:
+        """The client goes with the questions. A reply that came before any went out is returned as usual."""
+        if not isinstance(what, Reply):
+            self._exchange.answer_early(what)
+
+    def _cancel(self, why: str) -> None:
+        if self._task is not None:
+            self._task.cancel(why)
+
+
+def _bound(ask: Ask, exchange: Exchange) -> Bound:
+    door = f"{ask.surface}/{ask.server or ''}"
+    return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
+
+
+def _carried(exchange: Exchange, state: Sealed) -> dict[str, Any]:
+    """What the upstream gets to see of the round: the answers as they came, and its own state."""
+    said = exchange.params.get("inputResponses")
+    return {
+        **({} if said is None else {"inputResponses": said}),
+        **({} if state.inner is None else {"requestState": state.inner}),
+    }

@@ -1,0 +1,108 @@
+"""The gate, `/mcp`: five tools before all others (SURF-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.mirrors import Mirror
+from mcpproxy_py.core.revisions import INVALID_PARAMS
+from mcpproxy_py.core.values import Route, Surface
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway import Reply
+from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
+from mcpproxy_py.serve.surfaces import surface
+from mcpproxy_py.serve.surfaces.asking import Asking
+from mcpproxy_py.serve.surfaces.links import Links
+from mcpproxy_py.serve.surfaces.replies import gated, relayed
+from mcpproxy_py.serve.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, Welcome, one_page, text_param
+
+CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What of the gate is configuration: how intent is advertised, and whether wishes are taken."""
+
+    schema: str = "nested"
+    wishes: bool = True
+    wish_text: str | None = None
+    private: bool = False
+    """Whether a token filters what a caller sees; then nobody may share a cached list."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return definitions(schema=self.schema, wishes=self.wishes, wish_text=self.wish_text)
+
+
+class Gate:
+    topic = "gate"
+    kind: Surface = "gate"
+
+    def __init__(self, asking: Asking, links: Links, face: Callable[[], Face]) -> None:
+        self.asking = asking
+        self._links = links
+        self._face = face
+        self._handlers: Mapping[str, Handler] = {
+            "tools/call": self._call,
+            "tools/list": self._list_tools,
+            "resources/read": self._read,
+            "resources/list": self._list_nothing("resources"),
+            "resources/templates/list": self._list_nothing("resourceTemplates"),
+            "prompts/list": self._list_nothing("prompts"),
+        }
+
+    async def welcome(self) -> Welcome:
+        return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+
+    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+        handler = self._handlers.get(exchange.method)
+        if handler is None:
+            raise surface.unknown_method(exchange)
+        return await handler(exchange)
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        lists = method != "resources/read"
+        cache = Cache(LIST_TTL_MS, "private" if self._face().private else "public") if lists else Cache()
+        return surface.dressed(method, result, IDENTITY, cache)
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        return ()
+
+    async def watch(self, peer: Peer, uri: str) -> None:
+        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
+
+    async def unwatch(self, peer: Peer, uri: str) -> None:
+        """Nothing is watched."""
+
+    async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
+        name = text_param(exchange, "name")
+        reply = await self.asking.call(exchange, "gate", name, exchange.params.get("arguments", {}))
+        if isinstance(reply, Reply) and isinstance(reply.decision, Route):
+            self._links.learn(exchange.peer.principal, reply.decision.server, reply.result)
+        return gated(reply)
+
+    async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
+        return one_page(exchange, "tools", self._face().tools())
+
+    async def _read(self, exchange: Exchange) -> Mapping[str, Any]:
+        return await read_linked(self.asking, self._links, exchange, "gate")
+
+    def _list_nothing(self, key: str) -> Handler:
+        async def listed(exchange: Exchange) -> Mapping[str, Any]:
+            return one_page(exchange, key, [])
+
+        return listed
+
+
+async def read_linked(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Mapping[str, Any]:
+    """A resource that something relayed has named, from the server that named it (SURF-8)."""
+    uri = text_param(exchange, "uri")
+    server = links.owner(exchange.peer.principal, uri)
+    if server is None:
+        raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
+    reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), server)
+    result = relayed(reply)
+    links.learn(exchange.peer.principal, server, result)
+    return result

@@ -1,0 +1,200 @@
+"""Passthrough, `/mcp/s/<server>`: one upstream as it is, still decided and recorded (SURF-3).
+
+Within one era nothing changes. Across eras the bridge adds what the other wire requires: the modern envelope
+around results, `ttlMs: 0` where a handshake server cannot say more, and watching a resource in the way its
+server knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
+from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway import Reply
+from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
+from mcpproxy_py.serve.surfaces import surface
+from mcpproxy_py.serve.surfaces.asking import Asking
+from mcpproxy_py.serve.surfaces.replies import relayed, undeclared, upstreams_own
+from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Welcome, one_page, own_params, text_param
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.handshake import Handshake
+
+UNRECORDED: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
+"""Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
+SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
+SETTLE: Final = 2
+
+
+class Upstreams(Protocol):
+    """What it needs of the upstreams besides calls."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    async def ready(self, server: str) -> None: ...
+    def handshake(self, server: str) -> Handshake | None: ...
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]: ...  # fmt: skip
+    async def subscribe(self, server: str, uri: str) -> dict[str, Any]: ...
+    async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]: ...
+
+
+class Passthrough:
+    def __init__(self, server: str, asking: Asking, upstreams: Upstreams) -> None:
+        self.server = server
+        self.topic = f"server/{server}"
+        self._asking = asking
+        self._upstreams = upstreams
+        self._watched: dict[str, int] = {}
+        self._handlers: Mapping[str, Handler] = {
+            "tools/call": self._call,
+            "tools/list": self._list_tools,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "logging/setLevel": self._set_level,
+        }
+
+    async def welcome(self) -> Welcome:
+        found = await self._connected()
+        return Welcome(found.server_info, found.capabilities, found.instructions)
+
+    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+        if exchange.method in UNRECORDED:
+            return await self._look(exchange)
+        return await self._handlers.get(exchange.method, self._relay)(exchange)
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._upstreams.handshake(self.server)
+        return surface.dressed(method, result, found.server_info if found else {}, Cache())
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        found = self._known().tools.get(tool)
+        return mirrors(found.wire.get("inputSchema")) if found else ()
+
+    # Tools.
+
+    async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
+        name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
+        reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
+        if isinstance(reply, Reply) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
+            raise own
+        return undeclared(reply)
+
+    async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
+        """From the last known listing, so that it does not vary with the connection (SURF-9)."""
+        if not self._known().tools:
+            await self._connected()
+        server = self._known()
+        rows = [dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)]
+        return {**server.listing_extras, **one_page(exchange, "tools", rows)}
+
+    # Everything else.
+
+    async def _relay(self, exchange: Exchange) -> Mapping[str, Any]:
+        subject = exchange.params.get(SUBJECTS.get(exchange.method, ""))
+        about = subject if isinstance(subject, str) else exchange.method
+        reply = await self._asking.call(exchange, "passthrough", about, own_params(exchange), self.server)
+        return relayed(reply)
+
+    async def _look(self, exchange: Exchange) -> Mapping[str, Any]:
+        await self._connected()
+        try:
+            params = own_params(exchange)
+            return await self._upstreams.request(
+                self.server, exchange.method, params, talk=exchange, meta=exchange.meta
+            )
+        except UpstreamFailure as failure:
+            raise _error_of(failure) from None
+
+    async def _set_level(self, exchange: Exchange) -> Mapping[str, Any]:
+        """Each session has its own level, and the server, which all share, the most talkative of them."""
+        level = text_param(exchange, "level")
+        if level not in LEVELS:
+            raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        result = await self._relay(exchange)
+        exchange.back.log_level = level
+        return result
+
+    # Watching resources.
+
+    async def _subscribe(self, exchange: Exchange) -> Mapping[str, Any]:
+        uri = text_param(exchange, "uri")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        if uri not in exchange.back.subscribed:
+            await self.watch(exchange.peer, uri)
+            exchange.back.subscribed.add(uri)
+        return {}
+
+    async def _unsubscribe(self, exchange: Exchange) -> Mapping[str, Any]:
+        uri = text_param(exchange, "uri")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        if uri in exchange.back.subscribed:
+            exchange.back.subscribed.discard(uri)
+            await self.unwatch(exchange.peer, uri)
+        return {}
+
+    async def watch(self, peer: Peer, uri: str) -> None:
+        """The server is told when the first one looks, and again when the last one has left."""
+        self._watched[uri] = self._watched.get(uri, 0) + 1
+        if self._watched[uri] > 1:
+            return
+        try:
+            await self._connected()
+            await self._told(self._upstreams.subscribe, uri)
+        except BaseException:
+            self._forget(uri)
+            raise
+
+    async def unwatch(self, peer: Peer, uri: str) -> None:
+        if self._forget(uri):
+            await self._told(self._upstreams.unsubscribe, uri)
+
+    def _forget(self, uri: str) -> bool:
+        """Whether that was the last one."""
+        left = self._watched.pop(uri, 1) - 1
+        if left > 0:
+            self._watched[uri] = left
+        return left <= 0
+
+    async def _told(self, tell: Callable[[str, str], Awaitable[Any]], uri: str) -> None:
+        try:
+            await tell(self.server, uri)
+        except UpstreamFailure as failure:
+            raise _error_of(failure) from None
+
+    # Its server.
+
+    def _known(self) -> Server:
+        server = self._upstreams.snapshot.servers.get(self.server)
+        if server is None or server.state == "disabled":
+            raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is disabled")
+        return server
+
+    async def _connected(self) -> Handshake:
+        """Waits, once and bounded, for a connection that is under way (UP-2)."""
+        for attempt in range(SETTLE):
+            if (found := self._upstreams.handshake(self.server)) is not None:
+                return found
+            self._known()
+            if attempt == 0:
+                await self._upstreams.ready(self.server)
+        server = self._known()
+        why = f": {server.error}" if server.error else ""
+        raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is {server.state}{why}")
+
+
+def _error_of(failure: UpstreamFailure) -> RpcError:
+    code = failure.data.get("code")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return RpcError(code, failure.message, failure.data.get("data"))
+    return RpcError(INTERNAL_ERROR, failure.message)

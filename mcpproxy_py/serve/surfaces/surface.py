@@ -1,0 +1,111 @@
+"""What all MCP surfaces have in common: what they say of themselves, and how their answers are dressed.
+
+A surface takes requests as JSON objects and gives results as JSON objects; sessions, streams and eras are the
+business of `serve.mcp`. A result goes out as the object that came in (UP-6); only what the other era's wire
+requires is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from mcpproxy_py import __version__
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.mirrors import Mirror
+from mcpproxy_py.core.revisions import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
+from mcpproxy_py.core.rounds import ROUND_KEYS
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
+
+NAME: Final = "mcpproxy"
+IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
+LIST_TTL_MS: Final = 300_000
+UNKNOWN_TTL_MS: Final = 0
+CACHED: Final = frozenset({
+    "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+})  # fmt: skip
+"""Results for which the modern wire wants to know how long, and by whom, they may be kept."""
+
+Handler = Callable[[Exchange], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a server says of itself at the start, in either era."""
+
+    server_info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+    instructions: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        said: dict[str, Any] = {"capabilities": dict(self.capabilities)}
+        return said if self.instructions is None else {**said, "instructions": self.instructions}
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """For how long, and for whom, a list may be kept."""
+
+    ttl_ms: int = UNKNOWN_TTL_MS
+    scope: str = "private"
+
+
+class Surface(Protocol):
+    topic: str
+    """What listeners of this surface are told of (`serve.mcp.hub`)."""
+
+    async def welcome(self) -> Welcome:
+        """Raises `RpcError` where there is nobody to speak for."""
+        ...
+
+    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+        """The result of any request that is not part of the protocol's own bookkeeping. Raises `RpcError`."""
+        ...
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        """The result as the modern wire wants it."""
+        ...
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        """Which arguments of a tool its calls repeat as headers."""
+        ...
+
+    async def watch(self, peer: Peer, uri: str) -> None:
+        """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
+        ...
+
+    async def unwatch(self, peer: Peer, uri: str) -> None: ...
+
+
+def dressed(method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
+    """Adds what is missing, and leaves alone what a modern upstream said itself."""
+    meta = jsonvalue.as_object(result.get("_meta")) or {}
+    worn: dict[str, Any] = {"resultType": "complete", **result, "_meta": {SERVER_INFO: dict(identity), **meta}}
+    if method in CACHED and worn["resultType"] == "complete":
+        worn.setdefault("ttlMs", cache.ttl_ms)
+        worn.setdefault("cacheScope", cache.scope)
+    return worn
+
+
+def one_page(exchange: Exchange, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if exchange.params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "Unknown cursor: this list has one page")
+    return {key: rows}
+
+
+def own_params(exchange: Exchange) -> dict[str, Any]:
+    """A request's parameters as they go on, without what belongs to this conversation."""
+    return {key: value for key, value in exchange.params.items() if key != "_meta" and key not in ROUND_KEYS}
+
+
+def text_param(exchange: Exchange, name: str) -> str:
+    value = exchange.params.get(name)
+    if not isinstance(value, str):
+        raise RpcError(INVALID_PARAMS, f"params.{name} must be a string, not {jsonvalue.kind(value)}")
+    return value
+
+
+def unknown_method(exchange: Exchange) -> RpcError:
+    return RpcError(METHOD_NOT_FOUND, f"Method not found: {jsonvalue.quoted(exchange.method)}")

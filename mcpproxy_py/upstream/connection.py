@@ -1,0 +1,53 @@
+"""One live conversation with an upstream, of whatever kind, and what whoever holds it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.upstream.pending import Hear
+
+OnNotification = Callable[[str, Mapping[str, Any]], None]
+
+
+class Connection:
+    """The `on_...` are for the holder to set. All are called on the event loop and must not block."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+        self.why = ""
+        self.on_closed: Callable[[], None] = lambda: None
+        self.on_notification: OnNotification = lambda method, params: None
+        self.on_outside: Callable[[], None] = lambda: None
+        """The server asked something outside the stream of any call."""
+        self.on_unattributed: Callable[[str], None] = lambda method: None
+        """The server asked something that belongs to no one call, and was refused."""
+        self.one_client = False
+        """Whether every call here is of one and the same client, so that any of them leads to it."""
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
+        hear: Hear | None = None, headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The peer's raw result. Raises `UpstreamFailure`; a cancelled caller cancels the peer too.
+
+        `talk` is the client it is for, None for the gateway itself. `hear` gets the notifications that belong to it,
+        where that is not `talk.note`.
+        """
+        raise NotImplementedError
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        raise NotImplementedError
+
+    @property
+    def calls(self) -> int:
+        """Requests of clients under way."""
+        return 0
+
+    def counts(self) -> dict[str, int]:
+        """What the peer sent that was of no use."""
+        return {}
