@@ -17,7 +17,7 @@ from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.listing import list_tools
 from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.pending import Hear
-from mcpproxy_py.upstream.stamp import HeaderMap, mirrored_arguments
+from mcpproxy_py.upstream.stamp import HeaderMap, Stamp, mirrored_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +58,16 @@ class Session:
         stamp = self.handshake.stamp
         try:
             stamped = stamp.params(params, talk.capabilities if talk is not None else None)
-            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", "")))
+            headers = self._headers(stamp, method, params)
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
         return await self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
+
+    def _headers(self, stamp: Stamp, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        if not self.connection.wants_headers:
+            return {}
+        return stamp.headers(method, params, self._mirrored.get(params.get("name", "")))
 
     async def list_tools(self, timeout: float | None = None) -> list[dict[str, Any]]:
         async def page(params: Mapping[str, Any]) -> Mapping[str, Any]:

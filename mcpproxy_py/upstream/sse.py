@@ -27,6 +27,8 @@ MAX_SIDE_POSTS: Final = 64
 
 
 class SseConnection(Wire):
+    wants_headers = True
+
     def __init__(self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int) -> None:
         super().__init__(max_result_bytes)
         self.located = anyio.Event()

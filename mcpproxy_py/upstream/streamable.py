@@ -43,6 +43,8 @@ FORGOTTEN: Final = "the server forgot this session"
 
 
 class StreamableConnection(Wire):
+    wants_headers = True
+
     def __init__(
         self, url: str, client: httpx2.AsyncClient, carrier: Carrier, tasks: anyio.abc.TaskGroup, max_result_bytes: int
     ) -> None:
