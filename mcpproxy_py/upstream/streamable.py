@@ -63,8 +63,9 @@ class StreamableConnection(Wire):
         if request_id is None:
             self._post_aside(payload, headers)
         else:
-            exchange = self._exchanges[request_id] = Exchange(self, request_id, payload, headers)
+            exchange = Exchange(self, request_id, payload, headers)
             self._carry(exchange)
+            self._exchanges[request_id] = exchange
 
     def _carry(self, exchange: Exchange) -> None:
         self._carrier.carry(exchange, {**self._session, **exchange.headers})

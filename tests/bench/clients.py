@@ -91,12 +91,17 @@ class Http:
         return self.calling(self.message("tools/call", params, named))
 
     async def handshake(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        params = {"name": tool, "arguments": arguments}
+        return self.calling(self.message("tools/call", params, await self.session()))
+
+    async def session(self) -> dict[str, str]:
+        """Opens one in the handshake era; the headers that belong to it."""
         head, _ = await self.post(0, self.message("initialize", HELLO, {}))
         session = {"mcp-protocol-version": "2025-11-25"}
         if found := _SESSION.search(head):
             session["mcp-session-id"] = found[1].decode()
         await self.post(0, self.message("notifications/initialized", {}, session))
-        return self.calling(self.message("tools/call", {"name": tool, "arguments": arguments}, session))
+        return session
 
     def calling(self, request: bytes) -> Call:
         async def call(worker: int) -> None:
