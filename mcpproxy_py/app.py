@@ -113,7 +113,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
         )
-        asking, links = Asking(gateway, _sealing_keys(settings)), Links()
+        asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
         doors = Doors(
             hub,
             settings.limits.max_sessions,

@@ -113,6 +113,7 @@ def upstream_specs(settings: Settings) -> dict[str, UpstreamSpec]:
             timeout=server.timeout,
             connect_timeout=server.connect_timeout,
             max_concurrency=server.max_concurrency,
+            sessions=server.sessions,
             trust_annotations=server.trust_annotations,
             overrides=server.overrides,
             allow_tools=server.allow_tools,

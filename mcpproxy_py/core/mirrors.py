@@ -91,7 +91,8 @@ def _schemas(root: Any) -> Iterator[tuple[_Way, dict[str, Any]]]:
             schema = cast("dict[str, Any]", node)
             yield way, schema
             for keyword, held in schema.items():
-                stack.extend(_below(way, keyword, held))
+                if isinstance(held, dict | list):
+                    stack.extend(_below(way, keyword, held))
 
 
 def _below(way: _Way, keyword: str, held: Any) -> Iterable[tuple[_Way, Any]]:

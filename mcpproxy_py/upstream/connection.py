@@ -46,6 +46,11 @@ class Connection:
     ) -> None:
         raise NotImplementedError
 
+    def host(self, talk: Talk) -> None:
+        """Until `unhost`, what the server asks is for this client, also while no call of it is under way yet."""
+
+    def unhost(self) -> None: ...
+
     @property
     def calls(self) -> int:
         """Requests of clients under way."""

@@ -26,11 +26,13 @@ class Dialer:
     local: Mapping[str, LocalUpstream]
     max_result_bytes: int
 
-    def open(self, spec: UpstreamSpec, log: CappedLog) -> AbstractAsyncContextManager[Connection]:
-        """Raises `UpstreamFailure`, here or on entering, when there is nothing to connect to."""
+    def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[Connection]:
+        """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
+        here or on entering, when there is nothing to connect to."""
         match spec.transport:
             case "stdio":
-                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=self.max_result_bytes)
+                mark = spec.name if number == 1 else f"{spec.name}~{number}"
+                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=self.max_result_bytes, mark=mark)
             case "http":
                 return open_streamable(spec, web=self.web, max_result_bytes=self.max_result_bytes)
             case "sse":

@@ -23,6 +23,7 @@ class UpstreamFailure(Exception):
         self.sent = sent
 
 
+FORGOTTEN = "the server forgot this session"
 MAY_HAVE_ACTED = "the call was under way, and the server may have acted"
 
 

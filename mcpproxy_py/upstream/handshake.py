@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcp_types import SERVER_INFO_META_KEY, UNSUPPORTED_PROTOCOL_VERSION
-from mcp_types.version import (
-    HANDSHAKE_PROTOCOL_VERSIONS,
-    LATEST_HANDSHAKE_VERSION,
-    LATEST_MODERN_VERSION,
-    MODERN_PROTOCOL_VERSIONS,
+from mcpproxy_py.core.revisions import (
+    HANDSHAKE,
+    LATEST_HANDSHAKE,
+    LATEST_MODERN,
+    MODERN,
+    SERVER_INFO,
+    UNSUPPORTED_PROTOCOL_VERSION,
 )
-
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
@@ -82,7 +82,7 @@ async def _initialize_or_discover(
 
 async def _discover(connection: Connection, timeout: float | None) -> Handshake | None:
     """None: it answered, and said in one way or another that it is not modern. Silence and a lost connection raise."""
-    version = LATEST_MODERN_VERSION
+    version = LATEST_MODERN
     for _ in range(2):
         stamp = Stamp("modern", version)
         try:
@@ -109,7 +109,7 @@ def _next_version(failure: UpstreamFailure, tried: str) -> str | None:
     mutual = _mutual(failure)
     if mutual and mutual != tried:
         return mutual
-    if any(version in HANDSHAKE_PROTOCOL_VERSIONS for version in supported):
+    if any(version in HANDSHAKE for version in supported):
         return None
     raise bad_answer(f"it speaks only MCP revisions unknown to mcpproxy: {supported}")
 
@@ -124,28 +124,28 @@ def _supported(failure: UpstreamFailure) -> list[str] | None:
 
 def _mutual(failure: UpstreamFailure) -> str | None:
     supported = _supported(failure) or ()
-    return next((version for version in reversed(MODERN_PROTOCOL_VERSIONS) if version in supported), None)
+    return next((version for version in reversed(MODERN) if version in supported), None)
 
 
 def _modern(result: Mapping[str, Any], stamp: Stamp) -> Handshake | None:
     versions = result.get("supportedVersions")
-    common = [v for v in MODERN_PROTOCOL_VERSIONS if v in versions] if isinstance(versions, list) else []
+    common = [v for v in MODERN if v in versions] if isinstance(versions, list) else []
     if not common:
         return None  # it knows the method, but only speaks the handshake revisions
     meta = result.get("_meta")
-    info = meta.get(SERVER_INFO_META_KEY) if isinstance(meta, dict) else None
+    info = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
     return _described(Stamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False)
 
 
 async def _initialize(connection: Connection, unanswered: bool, capabilities: Mapping[str, Any]) -> Handshake:
     offer = {
-        "protocolVersion": LATEST_HANDSHAKE_VERSION,
+        "protocolVersion": LATEST_HANDSHAKE,
         "capabilities": dict(capabilities),
         "clientInfo": dict(CLIENT_INFO),
     }
     result = await connection.request("initialize", offer, timeout=None)
     version = result.get("protocolVersion")
-    if version not in HANDSHAKE_PROTOCOL_VERSIONS:
+    if version not in HANDSHAKE:
         raise bad_answer(f"it wants to speak an MCP revision unknown to mcpproxy: {str(version)[:40]!r}")
     stamp = Stamp("handshake", version)
     await connection.notify("notifications/initialized", headers=stamp.headers("notifications/initialized", {}))

@@ -12,15 +12,17 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 
 
 class Lane:
-    """At most `width` in flight and as many waiting, first come first served; the next is refused at once."""
+    """At most `width` in flight and `room` waiting (as many, if not told), first come first served; the next is refused
+    at once."""
 
     def __init__(self, width: int) -> None:
         self.in_flight = 0
-        self._width = max(1, width)
+        self._width = self._room = max(1, width)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def resize(self, width: int) -> None:
+    def resize(self, width: int, room: int | None = None) -> None:
         self._width = max(1, width)
+        self._room = max(1, width if room is None else room)
         self._admit()
 
     @asynccontextmanager
@@ -37,7 +39,7 @@ class Lane:
             self._admit()
 
     async def _wait(self, patience: float) -> None:
-        if len(self._waiting) >= self._width:
+        if len(self._waiting) >= self._room:
             raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)

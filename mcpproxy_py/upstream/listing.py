@@ -1,44 +1,49 @@
-"""Reading a server's whole list of tools, as raw objects."""
+"""Reading what a server lists, page by page, as raw objects."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.upstream.failure import bad_answer
 
 logger = logging.getLogger(__name__)
 
 MAX_PAGES: Final = 1000
-MAX_TOOLS: Final = 20_000
+MAX_ENTRIES: Final = 20_000
 Page = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
-async def list_tools(server: str, page: Page) -> list[dict[str, Any]]:
-    """Every tool, following `nextCursor`. A server whose pages never end gets a warning and what was read so far.
+class Listed(NamedTuple):
+    entries: list[dict[str, Any]]
+    extras: dict[str, Any]
+    """What else the first page said: `_meta`, `ttlMs` and the like."""
+
+
+async def read_all(server: str, method: str, kind: str, page: Page) -> Listed:
+    """Every entry under the key `kind`, following `nextCursor`. A server whose pages never end gets a warning and what
+    was read so far.
 
     Raises what `page` raises, and `UpstreamFailure` when the answer holds no list.
     """
-    tools: list[dict[str, Any]] = []
+    first = result = await page({})
+    extras = {key: value for key, value in first.items() if key not in (kind, "nextCursor")}
+    entries = _entries_of(first, method, kind)
     seen: set[str] = set()
-    params: dict[str, Any] = {}
-    for _ in range(MAX_PAGES):
-        result = await page(params)
-        tools.extend(_tools_of(result))
-        cursor = result.get("nextCursor")
-        if not isinstance(cursor, str):
-            return tools[:MAX_TOOLS]
-        if cursor in seen or len(tools) >= MAX_TOOLS:
+    while isinstance(cursor := result.get("nextCursor"), str):
+        if cursor in seen or len(seen) + 1 >= MAX_PAGES or len(entries) >= MAX_ENTRIES:
+            logger.warning("%s: what it answers to %s does not end; using the first %d", server, method,
+                           min(len(entries), MAX_ENTRIES))  # fmt: skip
             break
         seen.add(cursor)
-        params = {"cursor": cursor}
-    logger.warning("%s: its list of tools does not end; using the first %d", server, min(len(tools), MAX_TOOLS))
-    return tools[:MAX_TOOLS]
+        result = await page({"cursor": cursor})
+        entries.extend(_entries_of(result, method, kind))
+    return Listed(entries[:MAX_ENTRIES], extras)
 
 
-def _tools_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tools = result.get("tools")
-    if not isinstance(tools, list):
-        raise bad_answer("it answered tools/list without a list of tools")
-    return [tool if isinstance(tool, dict) else {} for tool in tools]
+def _entries_of(result: Mapping[str, Any], method: str, kind: str) -> list[dict[str, Any]]:
+    entries = result.get(kind)
+    if not isinstance(entries, list):
+        raise bad_answer(f"it answered {method} without a list of {kind}")
+    return [entry if isinstance(entry, dict) else {} for entry in entries]

@@ -8,15 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from mcp_types import SERVER_INFO_META_KEY
-from mcp_types.version import LATEST_MODERN_VERSION
-
 from mcpproxy_py import __version__
+from mcpproxy_py.core.revisions import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.talk import NOBODY, CallContext, Talk
 from mcpproxy_py.errors import Code, RpcError
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
-from mcpproxy_py.upstream.messages import METHOD_NOT_FOUND
 from mcpproxy_py.upstream.pending import Hear
 from mcpproxy_py.upstream.questions import INPUT_TIMEOUT, no_answer
 
@@ -70,9 +67,9 @@ class LocalConnection(Connection):
     def _describe(self) -> dict[str, Any]:
         info = {"name": self._name, "version": __version__}
         return {
-            "supportedVersions": [LATEST_MODERN_VERSION],
+            "supportedVersions": [LATEST_MODERN],
             "capabilities": {"tools": {}},
-            "_meta": {SERVER_INFO_META_KEY: info},
+            "_meta": {SERVER_INFO: info},
         }
 
     async def notify(

@@ -18,12 +18,18 @@ class CappedLog:
     not take a server down, and the server itself must never wait for us to read."""
 
     def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
-        self.path = path
-        self._limit = limit
-        self._file: int | None = None
-        self._size = 0
+        self._file = _Rolling(path, limit)
         self._recent = b""
-        self._complained = False
+
+    def beside(self) -> CappedLog:
+        """For another process of the same server: one file, but each has last words of its own."""
+        other = CappedLog(self._file.path)
+        other._file = self._file
+        return other
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
 
     @property
     def last_line(self) -> str:
@@ -34,15 +40,32 @@ class CappedLog:
 
     def write(self, data: bytes) -> None:
         self._recent = (self._recent + data[-2048:])[-2048:]
-        try:
-            self._append(data[-self._limit :])
-        except OSError as error:
-            self._complain(error)
+        self._file.write(data)
 
     def begin(self, line: str) -> None:
         """Mark a new start; what an earlier process said is no longer the last line."""
         self.write(f"--- {line}\n".encode())
         self._recent = b""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Rolling:
+    """The file itself. It is opened with the first thing written, also after it was closed."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path = path
+        self._limit = limit
+        self._file: int | None = None
+        self._size = 0
+        self._complained = False
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._append(data[-self._limit :])
+        except OSError as error:
+            self._complain(error)
 
     def close(self) -> None:
         if self._file is not None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
-
-METHOD_NOT_FOUND: Final = -32601
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

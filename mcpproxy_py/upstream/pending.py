@@ -74,6 +74,11 @@ class Pending:
         if self._flow is not None:
             self._flow.close()
 
+    def discard(self) -> None:
+        """Nobody will ask how it ended."""
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()
+
     def _flush(self) -> None:
         if self._flow is not None:
             self._flow.flush()

@@ -17,8 +17,10 @@ logger = logging.getLogger(__name__)
 
 INPUT_TIMEOUT: Final = 300.0
 """A person may have to think, or to come back from lunch first; but not for ever."""
-MAX_OPEN: Final = 16
-"""Per connection. No person is asked that much at once."""
+MAX_OPEN: Final = 128
+"""Per connection."""
+MAX_OF_A_CALL: Final = 16
+"""No person is asked more at once."""
 INVALID_REQUEST: Final = -32600
 INTERNAL_ERROR: Final = -32603
 NO_ANSWER: Final = -32001
@@ -40,8 +42,8 @@ class Questions:
         """Ask the client; the server hears from us when that is done."""
         if request_id in self._open:
             self.refuse(request_id, f"the id {str(request_id)[:40]!r} is in use for a question that is still open")
-        elif len(self._open) >= MAX_OPEN:
-            self.refuse(request_id, f"{MAX_OPEN} questions are open already", INTERNAL_ERROR)
+        elif len(self._open) >= MAX_OPEN or pending.questions >= MAX_OF_A_CALL:
+            self.refuse(request_id, f"{pending.questions} questions of this call are open already", INTERNAL_ERROR)
         else:
             pending.hold()
             task = asyncio.get_running_loop().create_task(self._answer(request_id, talk, method, params))

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from mcpproxy_py.core.values import Operation
 
 Transport = Literal["stdio", "http", "sse", "local"]
+Sessions = Literal["auto", "shared", "exclusive", "per_client"]
 OverrideEntry = tuple[Operation, Mapping[str, Any] | None]
 
 START_ALLOWANCE: Final = 6
@@ -31,6 +32,7 @@ class UpstreamSpec:
     timeout: float = 60.0
     connect_timeout: float = 10.0
     max_concurrency: int = 64
+    sessions: Sessions = "auto"
     trust_annotations: bool = True
     overrides: Mapping[str, tuple[OverrideEntry, ...]] = field(default_factory=dict[str, tuple[OverrideEntry, ...]])
     allow_tools: tuple[str, ...] | None = None

@@ -23,7 +23,8 @@ from mcpproxy_py.upstream.wire import Wire
 logger = logging.getLogger(__name__)
 
 POST_TIMEOUT: Final = 30.0
-MAX_SIDE_POSTS: Final = 64
+MAX_SIDE_POSTS: Final = 256
+"""More than there can be answers of clients on their way; beyond that somebody floods us."""
 
 
 class SseConnection(Wire):

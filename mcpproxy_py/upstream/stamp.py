@@ -10,22 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from mcp.shared.inbound import (
-    MCP_METHOD_HEADER,
-    MCP_NAME_HEADER,
-    MCP_PROTOCOL_VERSION_HEADER,
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-
 from mcpproxy_py import __version__
+from mcpproxy_py.core import headers as names
+from mcpproxy_py.core import revisions
+from mcpproxy_py.core.mirrors import Mirror, param_headers
 
 Era = Literal["handshake", "modern"]
-HeaderMap = Mapping[tuple[str, ...], str]
 
 CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "mcpproxy", "version": __version__}
 CAPABILITIES: Final[Mapping[str, Any]] = {
@@ -35,7 +25,7 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 }
 """For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
 OURS: Final = frozenset(
-    {PROTOCOL_VERSION_META_KEY, CLIENT_INFO_META_KEY, CLIENT_CAPABILITIES_META_KEY, "progressToken"}
+    {revisions.PROTOCOL_VERSION, revisions.CLIENT_INFO, revisions.CLIENT_CAPABILITIES, "progressToken"}
 )
 """What a caller's own request says under these is about its conversation with us, never about ours."""
 
@@ -52,26 +42,21 @@ class Stamp:
             return {**params, "_meta": meta} if meta else {k: v for k, v in params.items() if k != "_meta"}
         meta = {
             **meta,
-            PROTOCOL_VERSION_META_KEY: self.version,
-            CLIENT_INFO_META_KEY: dict(CLIENT_INFO),
-            CLIENT_CAPABILITIES_META_KEY: dict(capabilities or {}),
+            revisions.PROTOCOL_VERSION: self.version,
+            revisions.CLIENT_INFO: dict(CLIENT_INFO),
+            revisions.CLIENT_CAPABILITIES: dict(capabilities or {}),
         }
         return {**params, "_meta": meta}
 
-    def headers(self, method: str, params: Mapping[str, Any], mirrored: HeaderMap | None = None) -> dict[str, str]:
+    def headers(self, method: str, params: Mapping[str, Any], mirrored: tuple[Mirror, ...] = ()) -> dict[str, str]:
         """`mirrored`: which arguments this tool wants repeated as headers."""
-        headers = {MCP_PROTOCOL_VERSION_HEADER: self.version}
+        headers = {names.PROTOCOL_VERSION: self.version}
         if self.era == "handshake":
             return headers
-        headers[MCP_METHOD_HEADER] = method
-        name = params.get(NAME_BEARING_METHODS.get(method, ""))
+        headers[names.METHOD] = method
+        name = params.get(names.NAMED_BY.get(method, ""))
         if isinstance(name, str):
-            headers[MCP_NAME_HEADER] = encode_header_value(name)
+            headers[names.NAME] = names.encode_header_value(name)
         if mirrored:
-            headers.update(mcp_param_headers(mirrored, params.get("arguments") or {}))
+            headers.update(param_headers(mirrored, params.get("arguments") or {}))
         return headers
-
-
-def mirrored_arguments(schema: Any) -> HeaderMap:
-    """Which arguments a tool's schema wants as headers; none when it asks for that in a way that is not allowed."""
-    return x_mcp_header_map(schema) if find_invalid_x_mcp_header(schema) is None else {}

@@ -196,10 +196,10 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 @asynccontextmanager
 async def open_stdio(
-    spec: UpstreamSpec, *, keeper: Keeper, log: CappedLog, max_result_bytes: int
+    spec: UpstreamSpec, *, keeper: Keeper, log: CappedLog, max_result_bytes: int, mark: str
 ) -> AsyncIterator[StdioConnection]:
-    """A started server. Leaving ends it and everything it started."""
-    env = child_environment(spec, os.environ, keeper.cookie(spec.name))
+    """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
+    env = child_environment(spec, os.environ, keeper.cookie(mark))
     program = resolve(spec, env)
     await keeper.ensure()
     log.begin(f"starting {os.path.basename(program)}")
@@ -213,7 +213,7 @@ async def open_stdio(
     finally:
         connection.shut("the gateway is closing this connection")
         with anyio.CancelScope(shield=True):
-            await _end(connection, keeper, spec.name, pid)
+            await _end(connection, keeper, mark, pid)
         transport.close()
         log.close()
 
@@ -233,8 +233,8 @@ async def _spawn(
         raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"cannot start {program}: {error}", sent=False) from None
 
 
-async def _end(connection: StdioConnection, keeper: Keeper, server: str, pid: int) -> None:
+async def _end(connection: StdioConnection, keeper: Keeper, mark: str, pid: int) -> None:
     connection.hang_up()
     with anyio.move_on_after(STDIN_GRACE):
         await connection.exited.wait()
-    await keeper.end(server, pid)  # also when it ended by itself: its children may not have
+    await keeper.end(mark, pid)  # also when it ended by itself: its children may not have

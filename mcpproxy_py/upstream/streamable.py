@@ -14,14 +14,14 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 import httpx2
-from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
 
+from mcpproxy_py.core import headers as names
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.body import EVENTS, media_type
 from mcpproxy_py.upstream.carrier import Carrier
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.exchange import Exchange
-from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
+from mcpproxy_py.upstream.failure import FORGOTTEN, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.http1 import Head
 from mcpproxy_py.upstream.messages import cancellation, encode, notification
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -36,10 +36,10 @@ JSON_OR_EVENTS: Final = {"accept": "application/json, text/event-stream", "conte
 EVENTS_ONLY: Final = {"accept": EVENTS, "cache-control": "no-store"}
 SIDE_TIMEOUT: Final = 10.0
 """For what nobody waits for: cancellations, answers to pings, the goodbye."""
-MAX_SIDE_POSTS: Final = 64
+MAX_SIDE_POSTS: Final = 256
+"""More than there can be answers of clients on their way; beyond that somebody floods us."""
 MAX_RESUMES: Final = 5
 MAX_LISTEN_PAUSE: Final = 30.0
-FORGOTTEN: Final = "the server forgot this session"
 
 
 class StreamableConnection(Wire):
@@ -75,7 +75,7 @@ class StreamableConnection(Wire):
         exchange = self._exchanges.pop(request_id, None)
         if exchange is not None:
             exchange.hang_up()
-        if cancellable and MCP_METHOD_HEADER not in headers and not self.closed.is_set():
+        if cancellable and names.METHOD not in headers and not self.closed.is_set():
             self._post_aside(cancellation(request_id, reason), headers)
 
     async def notify(
@@ -83,7 +83,7 @@ class StreamableConnection(Wire):
     ) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
         if not self.closed.is_set():
-            self._remember(MCP_PROTOCOL_VERSION_HEADER, (headers or {}).get(MCP_PROTOCOL_VERSION_HEADER), headers or {})
+            self._remember(names.PROTOCOL_VERSION, (headers or {}).get(names.PROTOCOL_VERSION), headers or {})
             await self._post_and_forget(encode(notification(method, params)), headers or {})
         if method == "notifications/initialized" and SESSION_ID in self._session:
             self._tasks.start_soon(self._listen)
@@ -193,7 +193,7 @@ class StreamableConnection(Wire):
 
     def _remember(self, name: str, value: str | None, headers: Mapping[str, str]) -> None:
         """What every later message of the session repeats. The modern era has no session: nothing is kept there."""
-        if value and MCP_METHOD_HEADER not in headers:
+        if value and names.METHOD not in headers:
             self._session.setdefault(name, value)
 
     async def _listen(self) -> None:

@@ -15,6 +15,7 @@ from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
 from mcpproxy_py.upstream.dial import Dialer
+from mcpproxy_py.upstream.ears import Ears, OnNotification, OnUnattributed, deaf
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.keeper import Keeper
@@ -22,7 +23,7 @@ from mcpproxy_py.upstream.local import LocalUpstream
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import AuthFor, Web
-from mcpproxy_py.upstream.worker import OnNotification, Worker
+from mcpproxy_py.upstream.worker import Worker
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 
@@ -33,16 +34,17 @@ class Supervisor:
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
-        on_notification: OnNotification | None = None, auth_for: AuthFor | None = None,
-        clock: Callable[[], float] = time.time,
+        on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
+        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
-        notification but progress; both on the event loop, and neither may block."""
+        notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
+        belongs to no one call and was refused. All on the event loop, and none may block."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
-        self._on_notification = on_notification
+        self._ears = Ears(on_notification, on_unattributed)
         self._web = Web(auth_for)
         self._clock = clock
         self._board = Board(on_change)
@@ -105,7 +107,7 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = Worker(
             spec, board=self._board, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, on_notification=self._on_notification,
+            clock=self._clock, ears=self._ears,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 
@@ -132,8 +134,26 @@ class Supervisor:
     ) -> dict[str, Any]:  # fmt: skip
         """Any request of a client's, with the server's limits. `talk` is the way back to that client, `meta` its own
         `_meta`. Raises `UpstreamFailure`."""
-        async with self._worker(server).calling() as (session, left):
-            return await session.request(method, params, timeout=left, talk=talk or NOBODY, meta=meta)
+        return await self._worker(server).request(method, params, talk or NOBODY, meta)
+
+    async def listed(self, server: str, method: str) -> list[dict[str, Any]]:
+        """All that `prompts/list`, `resources/list` or `resources/templates/list` gives, raw, kept until the server
+        says that it changed; nothing where it has no such thing. Raises `UpstreamFailure`."""
+        return await self._worker(server).listed(method)
+
+    async def subscribe(self, server: str, uri: str) -> dict[str, Any]:
+        """Call it once for each subscriber of a resource: the server hears of the first and is told again after a
+        reconnect. Raises `UpstreamFailure`, and then there is no subscription."""
+        return await self._worker(server).subscribe(uri)
+
+    async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]:
+        """Once for each that goes. Raises `UpstreamFailure`; the subscription is gone all the same."""
+        return await self._worker(server).unsubscribe(uri)
+
+    def forget(self, key: str) -> None:
+        """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
+        for worker in self._workers.values():
+            worker.pool.forget(key)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""
@@ -172,7 +192,9 @@ def _described(worker: Worker) -> dict[str, Any]:
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,
-        "in_flight": worker.lane.in_flight,
+        "sessions": worker.calls.sessions,
+        "extra_sessions": len(worker.pool),
+        "in_flight": worker.calls.lane.in_flight,
         "restarts": worker.restarts,
         "ignored": worker.counts(),
     }

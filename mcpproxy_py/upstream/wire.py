@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.talk import Talk
@@ -20,6 +19,10 @@ UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
 
 class Wire(Inbound):
     """Base of the real connections; they say how bytes leave (`_transmit`) and how a request is given up."""
+
+    def __init__(self, max_result_bytes: int) -> None:
+        super().__init__(max_result_bytes)
+        self._guest = 0
 
     def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
         """Tell the peer that nobody waits any more. Must not wait for anything itself."""
@@ -54,16 +57,15 @@ class Wire(Inbound):
         if pending.questions:
             self._questions.end(pending)
 
-    @contextmanager
-    def hosting(self, talk: Talk) -> Iterator[None]:
-        """What the server asks meanwhile is for this client, though no call of it is under way yet."""
-        self._last_id += 1
-        request_id, pending = self._last_id, Pending(self._loop, "", None, talk, None)
-        self._pending[request_id] = pending
-        try:
-            yield
-        finally:
-            self._over(request_id, pending)
+    def host(self, talk: Talk) -> None:
+        guest = self._guest = self._last_id = self._last_id + 1
+        self._pending[guest] = Pending(self._loop, "", None, talk, None)
+
+    def unhost(self) -> None:
+        pending = self._pending.get(self._guest)
+        if pending is not None:
+            self._over(self._guest, pending)
+            pending.discard()
 
     @property
     def calls(self) -> int:

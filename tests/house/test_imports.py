@@ -60,6 +60,13 @@ def test_the_core_imports_only_a_short_list_from_the_standard_library(path: Path
         assert name.startswith("mcpproxy_py.") or name.split(".")[0] in CORE_STDLIB, f"{path.name} imports {name}"
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if room(p) in STRANGERS], ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_no_room_of_the_running_gateway_imports_the_sdk_as_that_alone_takes_most_of_a_second(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & {"mcp", "mcp_types"}
+
+
 HEAVY = ("mcp", "mcp_types", "starlette", "uvicorn", "sqlalchemy", "alembic", "pydantic", "pydantic_settings")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from mcpproxy_py.upstream import handshake
 from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.listing import MAX_PAGES, MAX_TOOLS, list_tools
+from mcpproxy_py.upstream.listing import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
 from tests.upstream.helpers import connected, running, stdio, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6")]
@@ -49,6 +49,10 @@ async def test_a_server_without_a_common_revision_fails_and_says_so(mode: str, t
         assert "unknown to mcpproxy" in supervisor.describe()[0]["error"]
 
 
+def read(page: Page) -> Awaitable[Listed]:
+    return read_all("s", "tools/list", "tools", page)
+
+
 def pages(*listed: list[Any], cursor: str | None) -> Any:
     given = iter(listed)
 
@@ -60,10 +64,8 @@ def pages(*listed: list[Any], cursor: str | None) -> Any:
 
 @pytest.mark.proves("UP-6", "SEC-5")
 async def test_a_listing_that_goes_in_circles_is_read_once_around() -> None:
-    assert await list_tools("s", pages([{"name": "a"}], [{"name": "b"}], cursor="same")) == [
-        {"name": "a"},
-        {"name": "b"},
-    ]
+    listed = await read(pages([{"name": "a"}], [{"name": "b"}], cursor="same"))
+    assert listed.entries == [{"name": "a"}, {"name": "b"}]
 
 
 @pytest.mark.proves("UP-6", "SEC-5")
@@ -76,9 +78,9 @@ async def test_a_listing_without_end_is_cut() -> None:
         return {"tools": [{}] * many, "nextCursor": str(asked)}
 
     many = 1
-    assert len(await list_tools("s", page)) == MAX_PAGES == asked
+    assert len((await read(page)).entries) == MAX_PAGES == asked
     many = 15_000
-    assert len(await list_tools("s", page)) == MAX_TOOLS
+    assert len((await read(page)).entries) == MAX_ENTRIES
 
 
 @pytest.mark.proves("UP-6")
@@ -87,4 +89,4 @@ async def test_an_answer_without_a_list_is_a_failure() -> None:
         return {"tools": "none"}
 
     with pytest.raises(UpstreamFailure):
-        await list_tools("s", page)
+        await read(page)

@@ -10,10 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
+from mcpproxy_py.core.mirrors import mirrors
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.stamp import Stamp, mirrored_arguments
+from mcpproxy_py.upstream.stamp import Stamp
 from tests.upstream.helpers import Chat, connected, running, text_of, until, web_server
 
 pytestmark = pytest.mark.anyio
@@ -96,14 +97,14 @@ def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
     schema = {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "n": {"type": "integer"}}}
     params = {"name": "quérÿ", "arguments": {"region": "eu"}, "_meta": {"trace": 1}}
     stamp = Stamp("modern", "2026-07-28")
-    headers = stamp.headers("tools/call", params, mirrored_arguments(schema))
+    headers = stamp.headers("tools/call", params, mirrors(schema))
     assert headers["mcp-method"] == "tools/call"
     assert headers["mcp-name"].startswith("=?base64?")
     assert headers["Mcp-Param-Region"] == "eu"
     meta = stamp.params(params)["_meta"]
     assert meta["trace"] == 1
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
-    assert mirrored_arguments({"x-mcp-header": "root"}) == {}
+    assert mirrors({"x-mcp-header": "root"}) == ()
 
 
 @pytest.mark.proves("SURF-6")

@@ -35,16 +35,34 @@ Report = Mapping[str, Outcome]
 
 def run(url: str, revision: str, output: Path) -> Report:
     """Every scenario that a revision requires or lists, none of which may be allowed to fail."""
-    command = [node(), str(packages(HERE / "npm") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
     options = ["--url", url, "--requirements", revision, "--output-dir", str(output)]
     allowed = ["--expected-failures", str(HERE / "expected-failures.yaml")]
-    found = subprocess.run(
-        [*command, "server", *options, *allowed], env=environment(), capture_output=True, text=True, timeout=TIMEOUT
-    )
+    found = _suite("server", *options, *allowed)
     report = {_scenario(path): _outcome(path) for path in sorted(output.iterdir())}
     assert report, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
     assert "Stale baseline entries" not in found.stdout, found.stdout[-2000:]
     return report
+
+
+def run_client(command: str, revision: str, scenario: str, output: Path, env: Mapping[str, str]) -> Outcome:
+    """One scenario for clients; the suite starts the command with the address of its server."""
+    options = ["--command", command, "--scenario", scenario, "--spec-version", revision]
+    found = _suite("client", *options, "--output-dir", str(output), **env)
+    paths = list(output.glob("*/checks.json"))
+    assert len(paths) == 1, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
+    return _outcome(paths[0].parent)
+
+
+def _suite(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    script = packages(HERE / "npm") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    return subprocess.run(
+        [node(), str(script), *args],
+        env={**environment(), **env},
+        cwd=HERE.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
 
 
 def _scenario(path: Path) -> str:

@@ -69,7 +69,11 @@ class Exchange:
 
     @property
     def meta(self) -> Mapping[str, Any] | None:
-        return jsonvalue.as_object(self.params.get("_meta"))
+        """What the client said beside its request; the log level of its session is part of that in the modern era."""
+        said = jsonvalue.as_object(self.params.get("_meta"))
+        if self.back is None or self.back.log_level is None:
+            return said
+        return {LOG_LEVEL: self.back.log_level, **(said or {})}
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

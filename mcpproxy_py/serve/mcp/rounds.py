@@ -18,8 +18,6 @@ from mcpproxy_py.core import jsonvalue, rounds
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.gateway import EXPIRED, Reply
 
-PATIENCE: Final = 300.0
-"""Seconds that a client has for its next round."""
 MAX_HELD: Final = 1000
 MAY_HAVE_ACTED: Final = "the server may already have acted on the call"
 
@@ -42,10 +40,12 @@ class BadState(Exception):
 
 
 class Rounds:
-    """`on_expired(ask_id)` is told of an ask whose next round never came, and that nobody holds."""
+    """`patience` is how many seconds a client has for its next round; `on_expired(ask_id)` is told of an ask whose
+    next round never came, and that nobody holds."""
 
-    def __init__(self, keys: Sequence[bytes], on_expired: Callable[[str], None]) -> None:
+    def __init__(self, keys: Sequence[bytes], patience: float, on_expired: Callable[[str], None]) -> None:
         self._keys = keys
+        self._patience = patience
         self._on_expired = on_expired
         self._gateway = secrets.token_hex(8)
         self._held: dict[str, Held] = {}
@@ -59,7 +59,7 @@ class Rounds:
     def wrap(self, ask_id: str, result: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
         """The upstream's questions with our state around its own."""
         self.forget(ask_id)
-        self._open[ask_id] = asyncio.get_running_loop().call_later(PATIENCE, self._expire, ask_id)
+        self._open[ask_id] = asyncio.get_running_loop().call_later(self._patience, self._expire, ask_id)
         return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
 
     def forget(self, ask_id: str) -> None:
@@ -77,7 +77,10 @@ class Rounds:
         if len(self._held) >= MAX_HELD:
             return None
         held = self._held[ask_id] = Held(
-            lambda number: self._seal(ask_id, bound, number), cancel, lambda: self._held.pop(ask_id, None)
+            lambda number: self._seal(ask_id, bound, number),
+            cancel,
+            lambda: self._held.pop(ask_id, None),
+            self._patience,
         )
         return held
 
@@ -108,7 +111,9 @@ class Rounds:
         return state
 
     def _seal(self, ask_id: str, bound: Bound, number: int, inner: Any = None) -> str:
-        state = Sealed(ask_id, bound.principal, bound.digest, time.time() + PATIENCE, self._gateway, number, inner)
+        state = Sealed(
+            ask_id, bound.principal, bound.digest, time.time() + self._patience, self._gateway, number, inner
+        )
         return rounds.seal(state, self._keys[0])
 
 
@@ -120,7 +125,7 @@ class Held:
     """
 
     def __init__(
-        self, seal: Callable[[int], str], cancel: Callable[[str], object], on_end: Callable[[], object]
+        self, seal: Callable[[int], str], cancel: Callable[[str], object], on_end: Callable[[], object], patience: float
     ) -> None:
         self._seal = seal
         self._cancel = cancel
@@ -130,6 +135,7 @@ class Held:
         self._asked = 0
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
         self._tell: Callable[[dict[str, Any] | Reply], object] | None = None
+        self._limit = patience
         self._patience: asyncio.TimerHandle | None = None
         self._reply: Reply | None = None
 
@@ -203,4 +209,4 @@ class Held:
     def _wait(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
-        self._patience = self._loop.call_later(PATIENCE, self.give_up, EXPIRED)
+        self._patience = self._loop.call_later(self._limit, self.give_up, EXPIRED)

@@ -16,7 +16,7 @@ from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Ask, Refusal, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.gateway import Gateway, Reply
+from mcpproxy_py.gateway import EXPIRED, Gateway, Reply
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
 from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 
@@ -24,9 +24,9 @@ from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 class Asking:
     """Shared by all surfaces of one gateway."""
 
-    def __init__(self, gateway: Gateway, keys: tuple[bytes, ...]) -> None:
+    def __init__(self, gateway: Gateway, keys: tuple[bytes, ...], patience: float) -> None:
         self.gateway = gateway
-        self.rounds = Rounds(keys, lambda ask_id: gateway.close(ask_id, "timeout", "its next round never came"))
+        self.rounds = Rounds(keys, patience, lambda ask_id: gateway.close(ask_id, "timeout", EXPIRED))
 
     async def call(
         self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None

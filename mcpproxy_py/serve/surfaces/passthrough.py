@@ -27,6 +27,8 @@ from mcpproxy_py.upstream.handshake import Handshake
 UNRECORDED: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
 SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
+RESOURCE_NOT_FOUND: Final = -32002
+"""Handshake era; the modern one says INVALID_PARAMS and names the URI."""
 SETTLE: Final = 2
 
 
@@ -65,9 +67,24 @@ class Passthrough:
         return Welcome(found.server_info, found.capabilities, found.instructions)
 
     async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
-        if exchange.method in UNRECORDED:
-            return await self._look(exchange)
-        return await self._handlers.get(exchange.method, self._relay)(exchange)
+        try:
+            if exchange.method in UNRECORDED:
+                return await self._look(exchange)
+            return await self._handlers.get(exchange.method, self._relay)(exchange)
+        except RpcError as error:
+            raise self._in_words_of(exchange.peer, error) from None
+
+    def _in_words_of(self, peer: Peer, error: RpcError) -> RpcError:
+        """The same error as the client's era numbers it; the eras differ in one."""
+        found = self._upstreams.handshake(self.server)
+        if found is None or peer.modern == (found.stamp.era == "modern"):
+            return error
+        named = isinstance(error.data, dict) and "uri" in error.data
+        if peer.modern and error.code == RESOURCE_NOT_FOUND:
+            return RpcError(INVALID_PARAMS, error.message, error.data)
+        if not peer.modern and error.code == INVALID_PARAMS and named:
+            return RpcError(RESOURCE_NOT_FOUND, error.message, error.data)
+        return error
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
         found = self._upstreams.handshake(self.server)
@@ -113,13 +130,14 @@ class Passthrough:
             raise _error_of(failure) from None
 
     async def _set_level(self, exchange: Exchange) -> Mapping[str, Any]:
-        """Each session has its own level, and the server, which all share, the most talkative of them."""
+        """Each session has its own level. A modern server is told it with each request, an older one as it was said."""
         level = text_param(exchange, "level")
         if level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        result = await self._relay(exchange)
+        found = await self._connected()
+        result = {} if found.stamp.era == "modern" else await self._relay(exchange)
         exchange.back.log_level = level
         return result
 

@@ -24,7 +24,7 @@ from mcp_types import INVALID_PARAMS, SERVER_INFO_META_KEY
 from . import tools  # noqa: F401 (first in the registry: the suite calls the first tool with no arguments)
 
 # isort: split
-from . import asking, cells, shelf  # noqa: F401 (they fill the registry)
+from . import asking, cells, shelf, tasks  # noqa: F401 (they fill the registry)
 from .calls import Call, Handler, is_modern, run, text
 from .registry import TOOLS, schema, tool
 
@@ -59,6 +59,7 @@ class Everything:
             "resources/read": lambda ctx: run(shelf.read, ctx),
             "completion/complete": lambda ctx: run(shelf.complete, ctx),
         }
+        self.modern_methods = tasks.METHODS
         self.handshake_methods = {
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
@@ -85,6 +86,7 @@ class Everything:
             on_subscriptions_listen=ListenHandler(self.bus),
         )
         server.middleware.append(self._answer)
+        server.extensions = {tasks.EXTENSION: {}}
         return server
 
     async def _answer(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
@@ -93,7 +95,7 @@ class Everything:
             if ctx.method == "notifications/initialized":
                 self.sessions[_session_of(ctx)] = ctx.session
             return await call_next(ctx)
-        known = self.methods if modern else {**self.methods, **self.handshake_methods}
+        known = {**self.methods, **(self.modern_methods if modern else self.handshake_methods)}
         if ctx.method not in known or not (modern or ctx.session.client_params):
             return await call_next(ctx)
         return _dressed(ctx, await known[ctx.method](ctx))

@@ -1,0 +1,73 @@
+"""How many calls a server gets at a time, and over which of its sessions each goes (UP-5, UP-7)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.upstream.lane import Lane
+from mcpproxy_py.upstream.pool import MAX_EXTRA, Pool
+from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
+
+logger = logging.getLogger(__name__)
+
+
+class Calls:
+    """`main` gives the live main session, or raises `UpstreamFailure`."""
+
+    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool) -> None:
+        self.lane = Lane(spec.max_concurrency)
+        self.sessions: Sessions = spec.sessions
+        """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
+        self._spec = spec
+        self._main = main
+        self._pool = pool
+        self.configure(spec)
+
+    def configure(self, spec: UpstreamSpec) -> None:
+        if spec.sessions != self._spec.sessions or not spec.same_connection(self._spec):
+            self.sessions = spec.sessions
+        self._spec = spec
+        self._resize()
+
+    def asked_outside(self) -> None:
+        """The server asked something outside the stream of any call: sharing would mix up whose questions are whose."""
+        if self.sessions == "auto":
+            logger.info("%s asks its clients questions: from now on each call has a session to itself", self._spec.name)
+            self.sessions = "exclusive"
+            self._resize()
+
+    def _resize(self) -> None:
+        most = self._spec.max_concurrency
+        self.lane.resize(min(most, 1 + MAX_EXTRA) if self.sessions == "exclusive" else most, room=most)
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """The raw result. Raises `UpstreamFailure`."""
+        self._main()
+        timeout = self._spec.timeout
+        end = time.monotonic() + timeout
+        async with self.lane.place(timeout):
+            seat = self._seat(talk, end - time.monotonic())
+            if seat is None:
+                return await self._main().request(method, params, timeout=_left(end), talk=talk, meta=meta)
+            async with seat as session:
+                return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+
+    def _seat(self, talk: Talk, patience: float) -> AbstractAsyncContextManager[Session] | None:
+        """None for the main session, shared."""
+        if self.sessions == "exclusive":
+            return self._pool.alone(self._main(), talk, patience)
+        if self.sessions == "per_client" and talk.key:
+            return self._pool.own(talk, patience)
+        return None
+
+
+def _left(end: float) -> float:
+    return max(0.0, end - time.monotonic())

@@ -1,0 +1,78 @@
+"""From a connection to a session: finding the era, with a memory of how this server took the question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.connection import Connection, OnNotification
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.handshake import Handshake, ProbeKilled, negotiate
+from mcpproxy_py.upstream.logfile import CappedLog
+from mcpproxy_py.upstream.session import Mirrored, Session
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.stamp import CAPABILITIES
+
+
+@contextmanager
+def attempt(connection: Connection, spec: UpstreamSpec, log: CappedLog) -> Iterator[None]:
+    """Bounds what is done in here to get a session, and lets it fail with what says most of why."""
+    try:
+        with anyio.fail_after(spec.attempt_limit):
+            yield
+    except UpstreamFailure:
+        if connection.closed.is_set():  # why it ended says more than which question went unanswered
+            raise UpstreamFailure(Code.SERVER_UNAVAILABLE, connection.why, sent=False) from None
+        raise
+    except TimeoutError:
+        said = f"; it last wrote: {log.last_line}" if log.last_line else ""
+        why = f"it did not finish connecting within {spec.attempt_limit:g} s{said}"
+        raise UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False) from None
+
+
+class Greeter:
+    """One per server. What a connection tells goes to these, whichever of the server's sessions it is."""
+
+    def __init__(
+        self, on_notification: OnNotification, on_outside: Callable[[], None], on_unattributed: Callable[[str], None]
+    ) -> None:
+        self._on_notification = on_notification
+        self._on_outside = on_outside
+        self._on_unattributed = on_unattributed
+        self._mirrored: Mirrored = {}
+        self._probe = True
+
+    async def greet(self, connection: Connection, spec: UpstreamSpec) -> Session:
+        """The first session. Raises `UpstreamFailure`."""
+        self._attach(connection)
+        try:
+            handshake = await negotiate(connection, probe=self._probe and spec.transport != "sse")
+        except ProbeKilled:
+            self._probe = spec.transport != "stdio"  # it may be the question that it did not survive
+            raise
+        except UpstreamFailure:
+            self._probe = True
+            raise
+        self._probe = not (handshake.probe_unanswered and spec.transport == "stdio")
+        return self._session(connection, spec, handshake)
+
+    async def greet_again(
+        self, connection: Connection, spec: UpstreamSpec, known: Handshake, capabilities: Mapping[str, Any] | None
+    ) -> Session:
+        """Another session with the same server. Raises `UpstreamFailure`."""
+        self._attach(connection)
+        offered = CAPABILITIES if capabilities is None else capabilities
+        handshake = await negotiate(connection, probe=known.stamp.era == "modern", capabilities=offered)
+        return self._session(connection, spec, handshake)
+
+    def _attach(self, connection: Connection) -> None:
+        connection.on_notification = self._on_notification
+        connection.on_outside = self._on_outside
+        connection.on_unattributed = self._on_unattributed
+
+    def _session(self, connection: Connection, spec: UpstreamSpec, handshake: Handshake) -> Session:
+        return Session(spec.name, connection, handshake, self._mirrored)

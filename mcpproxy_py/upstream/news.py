@@ -1,0 +1,80 @@
+"""What a server says of itself unasked, who has to look again because of it, and what it has been asked to tell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcpproxy_py.upstream.catalog import Catalog
+from mcpproxy_py.upstream.changes import Changes
+from mcpproxy_py.upstream.ears import Ears
+from mcpproxy_py.upstream.flow import Flow
+from mcpproxy_py.upstream.inbound import CHANGES
+from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.subscriptions import Subscriptions
+from mcpproxy_py.upstream.watch import Watch, watch
+
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+
+
+class News:
+    """One per server, for all its sessions and lives. `stale` is set when its tools may have changed."""
+
+    def __init__(self, server: str, ears: Ears) -> None:
+        self.stale = asyncio.Event()
+        self._server = server
+        self._ears = ears
+        self._catalog = Catalog()
+        self._subscriptions = Subscriptions()
+        self._changes = Changes(self._tell)
+        self._rest = Flow(asyncio.get_running_loop(), self._tell)
+        self._watch: Watch | None = None
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if method == TOOLS_CHANGED:
+            self.stale.set()  # told when the snapshot has them
+        elif method in CHANGES:
+            self._catalog.forget(method.split("/")[1])
+            self._changes.put(method, params)
+        else:
+            self._rest.put(method, params)
+
+    def tools_changed(self) -> None:
+        self._changes.put(TOOLS_CHANGED, {})
+
+    def unattributed(self, method: str) -> None:
+        self._ears.on_unattributed(self._server, method)
+
+    def _tell(self, method: str, params: Mapping[str, Any]) -> None:
+        self._ears.on_notification(self._server, method, params)
+
+    def _gap(self) -> None:
+        """For a while nobody would have told us: everything may be different."""
+        self.stale.set()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        for capability in self._catalog.forget_all():
+            self._changes.put(f"notifications/{capability}/list_changed", {})
+
+    async def follow(self, session: Session) -> None:
+        """For as long as the main session lives. What was wanted of the one before is wanted of this one."""
+        self._watch = watch(self._server, session, self._gap)
+        self._look_again()
+        try:
+            await self._watch.run(self._subscriptions.uris)
+        finally:
+            self._watch = None
+
+    async def listed(self, session: Session, method: str) -> list[dict[str, Any]]:
+        return await self._catalog.listed(session, method)
+
+    async def subscribe(self, session: Session, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._subscriptions.add(self._watch_of(session), uri, timeout)
+
+    async def unsubscribe(self, session: Session, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._subscriptions.remove(self._watch_of(session), uri, timeout)
+
+    def _watch_of(self, session: Session) -> Watch:
+        return self._watch or watch(self._server, session, self._gap)

@@ -1,0 +1,343 @@
+"""A server that asks back: questions, subscriptions, logs and floods, over stdio or streamable HTTP, in either era.
+
+    python asks.py [--http PORT] [--modern] [--pid-file FILE] [--roots] [--log FILE]
+
+Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
+as a client says that it is initialized. `--log`: a JSON line for each message received.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from plain import error, record, record_pid, result, text, tool
+
+Send = Callable[[dict[str, Any]], None]
+MODERN = "2026-07-28"
+META = "io.modelcontextprotocol/"
+READS = {"readOnlyHint": True}
+NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "wait", "log", "progress", "changed",
+         "whoami", "answers", "touch", "grow", "die")  # fmt: skip
+QUESTIONS = itertools.count(1)
+
+
+class Session:
+    """One client's conversation. `aside` is the way to it beside any call: stdout, or the stream of its GET."""
+
+    def __init__(self, args: argparse.Namespace, aside: Send) -> None:
+        self.args = args
+        self.aside = aside
+        self.number = uuid.uuid4().hex[:8]
+        self.capabilities: dict[str, Any] = {}
+        self.open: dict[Any, asyncio.Future[dict[str, Any]]] = {}
+        self.answers: list[dict[str, Any]] = []
+        self.subscribed: set[str] = set()
+        self.listeners: dict[Any, tuple[Send, dict[str, Any]]] = {}
+        self.calls: dict[Any, asyncio.Task[None]] = {}
+        self.prompts = 1
+        self.asked: dict[str, int] = {}
+
+    async def handle(self, message: dict[str, Any], own: Send) -> None:
+        """`own` goes to the stream of this request."""
+        record(self.args.log, message)
+        method, request_id, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if method is None:
+            self.answered(message)
+        elif request_id is None:
+            self.noticed(method, params)
+        elif method == "tools/call":
+            self.calls[request_id] = asyncio.current_task() or asyncio.Task(asyncio.sleep(0))
+            await self.call(request_id, params, own)
+        elif method == "subscriptions/listen" and self.args.modern:
+            await self.listen(request_id, params, own)
+        else:
+            own(self.answer(request_id, method, params))
+
+    def answered(self, message: dict[str, Any]) -> None:
+        self.answers.append(message)
+        waiting = self.open.pop(message.get("id"), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def noticed(self, method: str, params: dict[str, Any]) -> None:
+        if method == "notifications/cancelled":
+            task = self.calls.get(params.get("requestId"))
+            if task is not None:
+                task.cancel()
+        elif method == "notifications/initialized" and self.args.roots:
+            self.put("roots/list", {}, self.aside)
+
+    def answer(self, request_id: Any, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self.asked[method] = self.asked.get(method, 0) + 1
+        capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True},
+                        "resources": {"subscribe": True, "listChanged": True}, "logging": {}}  # fmt: skip
+        if method == "server/discover" and self.args.modern:
+            return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
+        if method == "initialize" and not self.args.modern:
+            self.capabilities = params["capabilities"]
+            info = {"name": "asks", "version": "1"}
+            return result(request_id, {"protocolVersion": "2025-11-25", "capabilities": capabilities,
+                                       "serverInfo": info})  # fmt: skip
+        if method == "tools/list":
+            listed = [tool(name, f"Does {name}.", READS) for name in NAMES]
+            return result(request_id, {"tools": listed, "_meta": {"draft": 1}, "ttlMs": 5000})
+        if method == "prompts/list":
+            first = int(params.get("cursor") or 0)
+            page: dict[str, Any] = {"prompts": [{"name": f"prompt_{first}", "draft": True}]}
+            return result(request_id, {**page, "nextCursor": str(first + 1)} if first + 1 < self.prompts else page)
+        if method == "resources/list":
+            return result(request_id, {"resources": [{"uri": "note://1", "name": "one"}]})
+        if method == "resources/subscribe" and params["uri"].startswith("note://"):
+            self.subscribed.add(params["uri"])
+            return result(request_id, {})
+        if method == "resources/unsubscribe":
+            self.subscribed.discard(params["uri"])
+            return result(request_id, {})
+        if method == "logging/setLevel":
+            return result(request_id, {})
+        return error(request_id, -32601, f"no such method: {method}")
+
+    async def listen(self, request_id: Any, params: dict[str, Any], own: Send) -> None:
+        wanted = params.get("notifications") or {}
+        uris = [uri for uri in wanted.get("resourceSubscriptions") or () if uri.startswith("note://")]
+        honored = {**wanted, "resourceSubscriptions": uris} if uris else {
+            key: value for key, value in wanted.items() if key != "resourceSubscriptions"}  # fmt: skip
+        tag = {"_meta": {f"{META}subscriptionId": request_id}}
+        own(notification("notifications/subscriptions/acknowledged", {"notifications": honored, **tag}))
+        self.listeners[request_id] = (own, honored)
+        self.calls[request_id] = asyncio.current_task() or asyncio.Task(asyncio.sleep(0))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.listeners.pop(request_id, None)
+
+    def tell(self, method: str, params: dict[str, Any]) -> None:
+        """A change, to whoever wants to hear of it, in the era's way."""
+        if not self.args.modern:
+            self.aside(notification(method, params))
+        for request_id, (own, honored) in self.listeners.items():
+            if method != "notifications/resources/updated" or params["uri"] in honored.get("resourceSubscriptions", ()):
+                own(notification(method, {**params, "_meta": {f"{META}subscriptionId": request_id}}))
+
+    # Asking.
+
+    def put(self, method: str, params: Any, send: Send, request_id: Any = None) -> asyncio.Future[dict[str, Any]]:
+        request_id = request_id or f"q{next(QUESTIONS)}"
+        waiting = self.open[request_id] = asyncio.get_running_loop().create_future()
+        send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        return waiting
+
+    async def call(self, request_id: Any, params: dict[str, Any], own: Send) -> None:
+        args = params.get("arguments") or {}
+        try:
+            said = await getattr(self, f"do_{params['name']}")(args, params, own, request_id)
+        except asyncio.CancelledError:
+            record(self.args.log, {"given up": request_id})
+            raise
+        if said is not None:
+            raw = isinstance(said, dict) and "resultType" in said
+            own(result(request_id, said if raw else text(json.dumps(said))))
+
+    async def do_ask(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        if self.args.modern:
+            return self.in_rounds(args, params)
+        send = self.aside if args.get("outside") else own
+        return await self.put(args["method"], args.get("params") or {}, send)
+
+    def in_rounds(self, args: Any, params: Any) -> Any:
+        """The modern era's way to ask: answer with the question, and be called again."""
+        if "inputResponses" in params:
+            return {"responses": params["inputResponses"], "state": params.get("requestState")}
+        question = {"method": args["method"], "params": args.get("params") or {}}
+        return {"resultType": "input_required", "inputRequests": {"one": question}, "requestState": "sealed"}
+
+    async def do_ask_and_leave(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        self.put(args["method"], {}, self.aside if args.get("outside") else own)
+        await asyncio.sleep(0.2)
+        return "left"
+
+    async def do_ask_late(self, args: Any, params: Any, own: Send, request_id: Any) -> None:
+        own(result(request_id, text("answered")))
+        self.put(args["method"], {}, own)
+
+    async def do_ask_twice(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        first = self.put(args["method"], {}, own, "same")
+        refusal = await self.put(args["method"], {}, own, "same")
+        self.open["same"] = first
+        return [refusal, await first]
+
+    async def do_ask_many(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        send = self.aside if args.get("outside") else own
+        return await asyncio.gather(*(self.put(args["method"], {}, send) for _ in range(args["n"])))
+
+    async def do_withdraw(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        self.put(args["method"], {}, own, "mine")
+        await asyncio.sleep(0.2)
+        own(notification("notifications/cancelled", {"requestId": "mine", "reason": "never mind"}))
+        await asyncio.sleep(0.2)
+        return self.answers
+
+    async def do_wait(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        await asyncio.sleep(args["seconds"])
+        return args.get("text", "waited")
+
+    async def do_log(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        send = self.aside if args.get("outside") else own
+        send(notification("notifications/message", {"level": "info", "data": args.get("text"), "draft": 1}))
+        send(notification("notifications/x-unknown", {"text": args.get("text")}))
+        await asyncio.sleep(args.get("seconds", 0))
+        return args.get("text")
+
+    async def do_progress(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        token = (params.get("_meta") or {}).get("progressToken")
+        for step in range(args["n"]):
+            own(notification("notifications/progress", {"progressToken": token, "progress": step}))
+        return args["n"]
+
+    async def do_changed(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        for _ in range(args["n"]):
+            self.tell(f"notifications/{args['what']}/list_changed", {})
+        return args["n"]
+
+    async def do_whoami(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        meta = params.get("_meta") or {}
+        return {"session": self.number, "pid": os.getpid(), "capabilities": self.capabilities, "meta": meta,
+                "asked": self.asked}  # fmt: skip
+
+    async def do_answers(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        return self.answers
+
+    async def do_touch(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        if self.args.modern or args["uri"] in self.subscribed:
+            self.tell("notifications/resources/updated", {"uri": args["uri"]})
+        return sorted(self.subscribed)
+
+    async def do_grow(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        self.prompts += 1
+        self.tell("notifications/prompts/list_changed", {})
+        return self.prompts
+
+    async def do_die(self, args: Any, params: Any, own: Send, request_id: Any) -> None:
+        os._exit(3)
+
+
+def notification(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+async def over_stdio(args: argparse.Namespace) -> None:
+    def send(message: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    session, tasks = Session(args, send), set[asyncio.Task[None]]()
+    reader = asyncio.StreamReader(limit=2**26)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        task = loop.create_task(session.handle(json.loads(line), send))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    os._exit(0)
+
+
+def over_http(args: argparse.Namespace) -> None:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+
+    sessions: dict[str, tuple[Session, asyncio.Queue[Any]]] = {}
+
+    def opened(session_id: str) -> tuple[Session, asyncio.Queue[Any]]:
+        box: asyncio.Queue[Any] = asyncio.Queue()
+        sessions[session_id] = Session(args, box.put_nowait), box
+        return sessions[session_id]
+
+    async def events(queue: asyncio.Queue[Any], last: Any = ...) -> AsyncIterator[bytes]:
+        while (message := await queue.get()) is not None:
+            yield b"data: " + json.dumps(message).encode() + b"\n\n"
+
+    async def talk(session: Session, message: dict[str, Any]) -> AsyncIterator[bytes]:
+        own: asyncio.Queue[Any] = asyncio.Queue()
+        task = asyncio.create_task(session.handle(message, own.put_nowait))
+        task.add_done_callback(lambda _: own.put_nowait(None))
+        try:
+            async for event in events(own):
+                yield event
+        finally:
+            if args.modern:  # closing the stream is the cancellation
+                task.cancel()
+
+    async def post(request: Request) -> Response:
+        message = await request.json()
+        session_id = "modern" if args.modern else request.headers.get("mcp-session-id")
+        if message.get("method") == "initialize" and not args.modern:
+            session_id = uuid.uuid4().hex
+            opened(session_id)
+        elif args.modern and session_id not in sessions:
+            opened("modern")
+        elif session_id not in sessions:
+            refusal = error(message.get("id"), -32601, "no such method")
+            return JSONResponse(refusal, 404 if session_id else 400)
+        session = sessions[session_id or ""][0]
+        if "id" not in message or "method" not in message:
+            await session.handle(message, lambda said: None)
+            return Response(status_code=202)
+        head = {"mcp-session-id": session_id or ""}
+        return StreamingResponse(talk(session, message), media_type="text/event-stream", headers=head)
+
+    async def get(request: Request) -> Response:
+        found = sessions.get(request.headers.get("mcp-session-id") or "")
+        if found is None:
+            return Response(status_code=405)
+        return StreamingResponse(events(found[1]), media_type="text/event-stream")
+
+    async def delete(request: Request) -> Response:
+        sessions.pop(request.headers.get("mcp-session-id") or "", None)
+        return Response(status_code=200)
+
+    async def forget(request: Request) -> Response:
+        sessions.clear()
+        return Response(status_code=200)
+
+    routes = [Route("/mcp", post, methods=["POST"]), Route("/mcp", get, methods=["GET"]),
+              Route("/mcp", delete, methods=["DELETE"]), Route("/forget", forget, methods=["POST"])]  # fmt: skip
+    listener = socket.create_server(("127.0.0.1", args.http))
+    print(f"PORT {listener.getsockname()[1]}", flush=True)
+    threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+    uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="error")).run(sockets=[listener])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--http", type=int)
+    parser.add_argument("--modern", action="store_true")
+    parser.add_argument("--roots", action="store_true")
+    parser.add_argument("--pid-file")
+    parser.add_argument("--log")
+    args = parser.parse_args()
+    record_pid(args.pid_file)
+    if args.http is not None:
+        over_http(args)
+    else:
+        with suppress(KeyboardInterrupt):
+            asyncio.run(over_stdio(args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,278 @@
+"""Servers that ask back: each question reaches the client it is for, or nobody (UP-5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.upstream import questions
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until, web_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
+FORM = {"message": "How many?", "requestedSchema": {"type": "object"}, "draft": [1, None]}
+METHODS = ("elicitation/create", "sampling/createMessage", "roots/list", "x-unknown/question")
+
+
+class House:
+    """A supervisor with the server `s`, and what could not be attributed."""
+
+    def __init__(self, supervisor: Supervisor, refused: list[tuple[str, str]], told: list[tuple[str, Any]]) -> None:
+        self.supervisor = supervisor
+        self.refused = refused
+        self.told = told
+
+    async def call(self, tool: str, chat: Chat | None = None, **args: Any) -> Any:
+        return json.loads(text_of(await self.supervisor.call_tool("s", tool, args, talk=chat)))
+
+
+Opening = Callable[..., AbstractAsyncContextManager[House]]
+
+
+@pytest.fixture(params=["stdio", "http"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def spec(transport: str) -> Iterator[UpstreamSpec]:
+    if transport == "stdio":
+        yield stdio("s", "asks.py", timeout=10, sessions="shared")
+    else:
+        with web_server("asks.py", "--http", "0") as origin:
+            yield UpstreamSpec("s", "http", url=f"{origin}/mcp", timeout=10, sessions="shared")
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path, spec: UpstreamSpec) -> AsyncIterator[House]:
+    refused: list[tuple[str, str]] = []
+    told: list[tuple[str, Any]] = []
+    hooks = {
+        "on_unattributed": lambda server, method: refused.append((server, method)),
+        "on_notification": lambda server, method, params: told.append((method, params)),
+    }
+    async with running(tmp_path, spec, **hooks) as supervisor:
+        await connected(supervisor, "s")
+        yield House(supervisor, refused, told)
+
+
+@pytest.fixture
+async def house(spec: UpstreamSpec, tmp_path: Path) -> AsyncIterator[House]:
+    async with opened(tmp_path, spec) as house:
+        yield house
+
+
+async def yes(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"action": "accept", "content": {"n": 3}, "method": method, "draft": {"kept": None}}
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_question_reaches_the_client_and_its_answer_the_server_raw(house: House, method: str) -> None:
+    chat = Chat(yes)
+    answer = await house.call("ask", chat, method=method, params=FORM)
+    assert chat.asked == [(method, FORM)]
+    assert answer["result"] == await yes(method, FORM)
+    assert house.refused == []
+
+
+async def test_a_client_that_says_no_says_it_to_the_server_with_code_and_data(house: House) -> None:
+    async def no(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        raise RpcError(-1, "the user said no", {"why": "busy"})
+
+    answer = await house.call("ask", Chat(no), method="sampling/createMessage")
+    assert answer["error"] == {"code": -1, "message": "the user said no", "data": {"why": "busy"}}
+
+
+async def test_a_client_that_fails_costs_the_question_and_nothing_else(house: House) -> None:
+    async def broken(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        raise ValueError("s3cret")
+
+    async def unwritable(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"text": "\ud800"}
+
+    for answer in (broken, unwritable):
+        error = (await house.call("ask", Chat(answer), method="roots/list"))["error"]
+        assert error["code"] == -32603
+        assert "s3cret" not in error["message"]
+
+
+async def test_a_caller_that_cannot_be_asked_is_told_from_one_that_is_unknown(house: House) -> None:
+    answer = await house.call("ask", None, method="elicitation/create")
+    assert answer["error"]["code"] == -32601
+    assert house.refused == []
+
+
+async def test_a_ping_is_answered_by_the_gateway(house: House) -> None:
+    chat = Chat(yes)
+    assert (await house.call("ask", chat, method="ping", outside=True))["result"] == {}
+    assert chat.asked == []
+
+
+@pytest.mark.parametrize("transport", ["http"], indirect=True)  # one pipe has no streams of its own
+async def test_questions_of_many_calls_at_once_do_not_cross_over_on_their_own_streams(house: House) -> None:
+    got: dict[int, Any] = {}
+
+    async def one(number: int) -> None:
+        async def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+            await anyio.lowlevel.checkpoint()
+            return {"number": number}
+
+        chat = Chat(answer)
+        got[number] = await house.call("ask", chat, method="elicitation/create", params={"of": number})
+        assert chat.asked == [("elicitation/create", {"of": number})]
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(one, number)
+    assert {number: answer["result"] for number, answer in got.items()} == {n: {"number": n} for n in range(20)}
+
+
+async def test_a_question_outside_any_stream_belongs_to_the_only_call_there_is(house: House) -> None:
+    chat = Chat(yes)
+    answer = await house.call("ask", chat, method="elicitation/create", outside=True)
+    assert answer["result"]["action"] == "accept"
+
+
+async def test_a_question_that_could_be_for_two_is_put_to_neither(house: House) -> None:
+    one, other = Chat(yes), Chat(yes)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: house.call("wait", other, seconds=30))
+        await until(lambda: house.supervisor.describe()[0]["in_flight"] == 1)
+        answer = await house.call("ask", one, method="elicitation/create", outside=True)
+        tasks.cancel_scope.cancel()
+    assert "cannot tell which client" in answer["error"]["message"]
+    assert one.asked == other.asked == []
+    assert house.refused == [("s", "elicitation/create")]
+
+
+async def test_a_question_after_the_call_ended_is_refused(house: House) -> None:
+    chat = Chat(yes)
+    assert text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, talk=chat)) == "answered"
+    await until(lambda: house.refused)
+    assert house.refused == [("s", "roots/list")]
+    assert chat.asked == []
+    assert "error" in (await house.call("answers"))[0]
+
+
+async def test_an_open_question_is_taken_back_when_its_call_ends(house: House) -> None:
+    chat = Chat()
+    assert await house.call("ask_and_leave", chat, method="elicitation/create") == "left"
+    await until(lambda: chat.withdrawn == ["elicitation/create"])
+    refusal = (await house.call("answers"))[0]
+    assert refusal["error"]["message"] == "the call that this belongs to has ended"
+
+
+async def test_an_open_question_is_taken_back_when_its_caller_gives_up(house: House) -> None:
+    chat = Chat()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: house.call("ask", chat, method="elicitation/create"))
+        await until(lambda: chat.asked)
+        tasks.cancel_scope.cancel()
+    await until(lambda: chat.withdrawn == ["elicitation/create"])
+
+
+async def test_a_question_the_server_takes_back_is_withdrawn_and_not_answered(house: House) -> None:
+    chat = Chat()
+    assert await house.call("withdraw", chat, method="elicitation/create") == []
+    assert chat.withdrawn == ["elicitation/create"]
+    assert not [method for method, _ in house.told if method == "notifications/cancelled"]
+
+
+async def test_an_id_used_twice_is_refused_the_second_time(house: House) -> None:
+    async def slowly(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        await anyio.sleep(0.2)
+        return {"n": 1}
+
+    refusal, answer = await house.call("ask_twice", Chat(slowly), method="elicitation/create")
+    assert "is in use" in refusal["error"]["message"]
+    assert answer["result"] == {"n": 1}
+
+
+@pytest.mark.proves("SEC-5")
+async def test_a_flood_of_questions_is_bounded_and_other_calls_go_on(house: House) -> None:
+    async def slowly(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        await anyio.sleep(0.3)
+        return {}
+
+    chat = Chat(slowly)
+    answers = await house.call("ask_many", chat, method="roots/list", n=60)
+    assert len(chat.asked) == questions.MAX_OF_A_CALL
+    assert sum("result" in answer for answer in answers) == questions.MAX_OF_A_CALL
+    assert await house.call("wait", chat, seconds=0) == "waited"
+
+
+@pytest.mark.proves("SEC-5")
+async def test_a_flood_of_questions_for_nobody_is_counted_and_not_all_told(house: House) -> None:
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(lambda: house.call("wait", Chat(), seconds=30))
+        await until(lambda: house.supervisor.describe()[0]["in_flight"] == 2)
+        tasks.start_soon(lambda: house.call("ask_many", Chat(), method="roots/list", n=3000, outside=True))
+        await until(lambda: house.supervisor.describe()[0]["ignored"]["unattributed"] == 3000)
+        assert len(house.refused) == 100
+        assert await house.call("wait", Chat(), seconds=0, text="still") == "still"
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_calls_time_stands_still_while_its_client_is_asked(spec: UpstreamSpec, tmp_path: Path) -> None:
+    async def slowly(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        await anyio.sleep(1.5)
+        return {}
+
+    hurried = UpstreamSpec(**{**{name: getattr(spec, name) for name in spec.__slots__}, "timeout": 1.0})
+    async with opened(tmp_path, hurried) as house:
+        assert (await house.call("ask", Chat(slowly), method="elicitation/create"))["result"] == {}
+        with pytest.raises(UpstreamFailure):
+            await house.call("wait", Chat(), seconds=30)
+
+
+async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "INPUT_TIMEOUT", 0.2)
+    chat = Chat()
+    answer = await house.call("ask", chat, method="elicitation/create")
+    assert answer["error"] == {"code": -32001, "message": "the client did not answer within 0.2 s"}
+    assert chat.withdrawn == ["elicitation/create"]
+
+
+async def test_what_comes_on_a_calls_own_stream_is_noted_to_its_caller(house: House) -> None:
+    chat = Chat()
+    await house.call("log", chat, text="mine")
+    assert chat.notes == [
+        ("notifications/message", {"level": "info", "data": "mine", "draft": 1}),
+        ("notifications/x-unknown", {"text": "mine"}),
+    ]
+    assert not [method for method, _ in house.told if method in dict(chat.notes)]
+
+
+async def test_logs_of_calls_at_once_do_not_cross_over(house: House, transport: str) -> None:
+    chats = [Chat() for _ in range(8)]
+    async with anyio.create_task_group() as tasks:
+        for number, chat in enumerate(chats):
+            tasks.start_soon(lambda chat=chat, number=number: house.call("log", chat, text=f"of {number}", seconds=0.3))
+    heard = [[params["data"] for method, params in chat.notes if method == "notifications/message"] for chat in chats]
+    if transport == "http":
+        assert heard == [[f"of {number}"] for number in range(8)]
+    else:  # on one pipe nobody can tell whose they are
+        assert all(len(each) <= 1 for each in heard)
+
+
+@pytest.mark.proves("SEC-5")
+async def test_a_flood_of_progress_is_thinned_and_the_last_of_it_arrives(house: House) -> None:
+    chat = Chat()
+    assert await house.call("progress", chat, n=20_000) == 20_000
+    assert len(chat.progress) < 5_000
+    assert chat.progress[-1]["progress"] == 19_999
+    steps = [each["progress"] for each in chat.progress]
+    assert steps == sorted(steps)
