@@ -16,6 +16,8 @@ from mcpproxy_py.upstream.web import Web
 from mcpproxy_py.upstream.wire import Wire
 
 LIMIT = 1024 * 1024
+GONE = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, RuntimeError)
+"""How a write or a read ends when the client has hung up; uvloop raises the last when it knew that already."""
 HEADERS = {"mcp-method": "tools/call", "mcp-protocol-version": "2026-07-28"}
 
 
@@ -72,7 +74,7 @@ async def site(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterat
             while not writer.is_closing() and (request := await _request(reader)):
                 found.requests.append(request)
                 await answer(peer, request)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
+        except GONE as error:
             found.broken_off.append(error)
         finally:
             found.open -= 1
