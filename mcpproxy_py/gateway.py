@@ -19,6 +19,7 @@ from mcpproxy_py.core import answers, decide, record
 from mcpproxy_py.core.finding import retrieve_tools
 from mcpproxy_py.core.gatetools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
 from mcpproxy_py.core.talk import NOBODY, Talk
 from mcpproxy_py.core.values import (
@@ -36,6 +37,7 @@ from mcpproxy_py.core.values import (
     Surface,
 )
 from mcpproxy_py.errors import Code, RpcError
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
@@ -47,6 +49,7 @@ OWED: Final = 500
 
 MAX_ROUNDS: Final = 16
 """How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
+UNFINISHED: Final = Outcome("error", error=record.failure(Code.INTERNAL, "the gateway did not finish this call"))
 
 
 class Upstreams(Protocol):
@@ -100,11 +103,19 @@ LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]
 class Gateway:
     """The one path from an ask to its reply. Its only state of its own is what is in flight and counted."""
 
-    def __init__(self, upstreams: Upstreams, journal: Record, limits: Limits, new_id: Callable[[float], str]) -> None:
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        journal: Record,
+        limits: Limits,
+        new_id: Callable[[float], str],
+        masker: Masker = MASKER,
+    ) -> None:
         self._upstreams = upstreams
         self._journal = journal
         self._limits = limits
         self._new_id = new_id
+        self._masker = masker
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -168,7 +179,7 @@ class Gateway:
         """The decision run dry: nothing is waited for, sent or recorded."""
         decision = decide.decide(ask, self.snapshot)
         return {
-            "decision": record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes)["metadata"],
+            "decision": self._asked(ask, decision)["metadata"],
             "refusal": answers.refusal_json(decision) if isinstance(decision, Refusal) else None,
             "rungs": [
                 {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
@@ -209,7 +220,7 @@ class Gateway:
         decided_on = self.snapshot
         try:
             if not call.on_record:
-                self._journal.append(self._asked(call))
+                self._journal.append(self._asked(call.ask, call.decision))
                 call.on_record = True
             if route.risk != "read":
                 await self._journal.synced()
@@ -293,20 +304,22 @@ class Gateway:
     def close(self, ask_id: str, status: Status, message: str) -> None:
         """End an ask whose next round never came."""
         outcome = Outcome(status, error=record.failure(Code.TIMEOUT, message))
-        self._append(ask_id, [record.finished(ask_id, time.time(), outcome, 0.0, self._limits.payload_bytes)])
+        self._append(ask_id, [self._finished(ask_id, outcome, 0.0)])
 
-    def _asked(self, call: _Call) -> dict[str, Any]:
-        return record.asked(call.ask, call.decision, self.snapshot.policy, self._limits.payload_bytes)
+    def _asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
+        return record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes, self._masker)
 
     def _finish(self, call: _Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""
-        events = [] if call.on_record else [self._asked(call)]
+        events = [] if call.on_record else [self._asked(call.ask, call.decision)]
         if call.outcome is not None:
             duration = (time.perf_counter() - call.started) * 1000
-            limit = self._limits.payload_bytes
-            events.append(record.finished(call.ask.id, time.time(), call.outcome, duration, limit))
+            events.append(self._finished(call.ask.id, call.outcome, duration))
             self.outcomes[_counted(call.ask), call.outcome.status] += 1
         self._append(call.ask.id, events)
+
+    def _finished(self, ask_id: str, outcome: Outcome, duration: float) -> dict[str, Any]:
+        return record.finished(ask_id, time.time(), outcome, duration, self._limits.payload_bytes, self._masker)
 
     def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
         """On record now, or, where that fails, as soon as it works again."""
@@ -333,8 +346,7 @@ class _Call:
         self.decision = decision
         self.started = started
         self.on_record = ask.again
-        broken = record.failure(Code.INTERNAL, "the gateway did not finish this call")
-        self.outcome: Outcome | None = Outcome("error", error=broken)
+        self.outcome: Outcome | None = UNFINISHED
 
     def answer(self, outcome: Outcome, result: Mapping[str, Any]) -> Reply:
         self.outcome = outcome

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from mcpproxy_py.core.redaction import mask
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve.admission import request_id
 
 QUIET = ("mcp", "httpx2", "httpcore2", "uvicorn", "alembic", "asyncio", "sse_starlette", "client")
@@ -31,7 +31,7 @@ def _parts(record: logging.LogRecord) -> dict[str, Any]:
     parts: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "logger": record.name}
     if (current := request_id.get()) is not None:
         parts["request_id"] = current
-    return {**parts, "message": mask(record.getMessage())}
+    return {**parts, "message": MASKER.mask(record.getMessage())}
 
 
 class _Text(logging.Formatter):
@@ -39,14 +39,14 @@ class _Text(logging.Formatter):
         parts = _parts(record)
         tag = f" [{parts['request_id']}]" if "request_id" in parts else ""
         line = f"{parts['time']} {parts['level']:<7} {parts['logger']}{tag}: {_one_line(parts['message'])}"
-        return f"{line}\n{mask(self.formatException(record.exc_info))}" if record.exc_info else line
+        return f"{line}\n{MASKER.mask(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         parts = _parts(record)
         if record.exc_info:
-            parts["exception"] = mask(self.formatException(record.exc_info))
+            parts["exception"] = MASKER.mask(self.formatException(record.exc_info))
         return json.dumps(parts, ensure_ascii=False, default=str)
 
 

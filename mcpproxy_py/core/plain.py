@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 DEEPEST: Final = 64
@@ -17,15 +18,26 @@ _LONGEST_INT: Final = 1 << 4096
 compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-def json_text(value: Any) -> str | None:
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """A value that has been encoded already. Who writes what it is part of puts `text` there as it stands."""
+
+    text: bytes
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON. Raises `ValueError` or `TypeError` for what JSON cannot say."""
+    return compact(value).encode()
+
+
+def json_text(value: Any, encode: Callable[[Any], bytes] = encode) -> bytes | None:
     """The compact JSON text of a value that is fit as it is; `None` for one that needs `json_safe` first."""
     try:
-        text = compact(value)
-        text.encode()
+        text = encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
     # Text with few brackets cannot be deep, which spares nearly every value the walk.
-    return text if text.count("[") + text.count("{") <= DEEPEST or _shallow(value, DEEPEST) else None
+    return text if text.count(b"[") + text.count(b"{") <= DEEPEST or _shallow(value, DEEPEST) else None
 
 
 def _shallow(value: Any, allowed: int) -> bool:

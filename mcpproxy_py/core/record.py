@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
-from mcpproxy_py.core.redaction import capped, mask, mask_text, redacted
+from mcpproxy_py.core.redaction import PLAIN, Masker, capped
 from mcpproxy_py.core.values import (
     UNDECLARING,
     VARIANT_OF,
@@ -43,9 +43,9 @@ class Outcome:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str, Any]:
-    """The event written before anything is done."""
-    arguments, size = redacted(_arguments(ask, decision), limit)
+def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> dict[str, Any]:
+    """The event written before anything is done. Its `arguments` are a `JsonText`."""
+    arguments, size = masker.payload(_arguments(ask, decision), limit)
     server, tool = _subject(ask, decision)
     return {
         "kind": "asked", "id": ask.id, "at": ask.at,
@@ -53,15 +53,17 @@ def asked(ask: Ask, decision: Decision, policy: Policy, limit: int) -> dict[str,
         "server": server, "tool": tool, "arguments": arguments, "arguments_size": size,
         "session_id": ask.session_id, "request_id": ask.request_id,
         "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
-        "metadata": _metadata(ask, decision, policy),
+        "metadata": _metadata(ask, decision, policy, masker),
     }  # fmt: skip
 
 
-def finished(ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit: int) -> dict[str, Any]:
-    """The event that closes an ask, whatever became of it."""
-    response, size = redacted(outcome.result, limit) if outcome.result is not None else (None, 0)
+def finished(
+    ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit: int, masker: Masker = PLAIN
+) -> dict[str, Any]:
+    """The event that closes an ask, whatever became of it. Its `response`, where there is one, is a `JsonText`."""
+    response, size = masker.payload(outcome.result, limit) if outcome.result is not None else (None, 0)
     return {
-        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "error": mask(outcome.error),
+        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "error": outcome.error and masker.mask(outcome.error),
         "response": response, "response_size": size, "duration_ms": round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
@@ -73,12 +75,18 @@ def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dic
 
 
 def administrative(
-    event_id: str, at: float, action: str, subject: str | None, by: Caller, details: Mapping[str, Any]
+    event_id: str,
+    at: float,
+    action: str,
+    subject: str | None,
+    by: Caller,
+    details: Mapping[str, Any],
+    masker: Masker = PLAIN,
 ) -> dict[str, Any]:
     """The opening event of a person's change to the gateway itself, on record like any ask."""
     return {
         "kind": "asked", "id": event_id, "at": at, "type": "config_change", "source": by.source, "surface": "rest",
-        "server": subject, "tool": action, "arguments": mask(dict(details)), "arguments_size": 0, "session_id": None,
+        "server": subject, "tool": action, "arguments": masker.mask(dict(details)), "arguments_size": 0, "session_id": None,
         "request_id": by.request_id, "client": {"name": by.client.name, "version": by.client.version},
         "principal": by.principal, "metadata": {},
     }  # fmt: skip
@@ -135,50 +143,53 @@ def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
     return None, jsonvalue.quoted(named if isinstance(named, str) and named else ask.tool, NAME_LIMIT)
 
 
-def _metadata(ask: Ask, decision: Decision, policy: Policy) -> dict[str, Any]:
-    found: dict[str, Any] = {"decision": _decision(decision, policy)}
+def _metadata(ask: Ask, decision: Decision, policy: Policy, masker: Masker) -> dict[str, Any]:
+    found: dict[str, Any] = {"decision": _decision(decision, policy, masker)}
     if ask.method != "tools/call":
         found["method"] = jsonvalue.quoted(ask.method, NAME_LIMIT)
     if isinstance(decision, Route | Refusal):
-        if (intent := _intent(decision)) is not None:
+        if (intent := _intent(decision, masker)) is not None:
             found["intent"] = intent
         if decision.variant is not None:
             found["tool_variant"] = VARIANT_OF[decision.variant]
     return found
 
 
-def _intent(decision: Route | Refusal) -> Any:
+def _intent(decision: Route | Refusal, masker: Masker) -> Any:
     """What was declared: parsed where it stands, else the known fields as they came, cut short and masked."""
     if decision.intent is not None:
         shown = decision.intent.as_json()
-        return {**shown, "reason": mask_text(shown["reason"])} if "reason" in shown else shown
+        if "reason" in shown:
+            shown["reason"] = masker.mask_text(shown["reason"])
+        return shown
     claimed = None if isinstance(decision, Route) else decision.claimed
     if claimed is None:
         return None
     said = jsonvalue.as_object(claimed)
     if said is None:
-        return {"claimed": redacted(claimed, NAME_LIMIT)[0]}
-    parts = {key: value for key, value in said.items() if key in FIELDS}
-    return {key: redacted(value, 4 * NAME_LIMIT)[0] for key, value in parts.items()}
+        return {"claimed": masker.redacted(claimed, NAME_LIMIT)}
+    return {key: masker.redacted(value, 4 * NAME_LIMIT) for key, value in said.items() if key in FIELDS}
 
 
-def _decision(decision: Decision, policy: Policy) -> dict[str, Any]:
+def _decision(decision: Decision, policy: Policy, masker: Masker) -> dict[str, Any]:
     if isinstance(decision, Local):
         return {"verdict": "local", "rule": decision.rule, "mode": policy.mode}
     if isinstance(decision, Relay):
         return {"verdict": "allow", "rule": decision.rule, "mode": policy.mode, "risk": decision.risk}
-    warned = isinstance(decision, Route) and decision.warning is not None
-    verdict = "refuse" if isinstance(decision, Refusal) else "warn" if warned else "allow"
-    shown: dict[str, Any] = {
-        "verdict": verdict,
-        "rule": decision.rule,
-        "mode": policy.mode,
-        "class": decision.tool_class,
-        "class_origin": decision.origin if decision.tool_class else None,
-        "annotations": capped(dict(decision.tool.annotations), 2048)[0] if decision.tool else None,
-    }
-    if isinstance(decision, Route):
-        shown |= {"risk": decision.risk, "warning": decision.warning}
-    else:
-        shown |= {"code": decision.code.value}
-    return {key: value for key, value in shown.items() if value is not None}
+    shown: dict[str, Any] = {"verdict": _verdict(decision), "rule": decision.rule, "mode": policy.mode}
+    if decision.tool_class is not None:
+        shown |= {"class": decision.tool_class, "class_origin": decision.origin}
+    if decision.tool is not None:
+        shown["annotations"] = capped(decision.tool.annotations, 2048, masker.encode)[0]
+    if isinstance(decision, Refusal):
+        return {**shown, "code": decision.code.value}
+    shown["risk"] = decision.risk
+    if decision.warning is not None:
+        shown["warning"] = decision.warning
+    return shown
+
+
+def _verdict(decision: Route | Refusal) -> str:
+    if isinstance(decision, Refusal):
+        return "refuse"
+    return "allow" if decision.warning is None else "warn"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.jsonvalue import quoted
-from mcpproxy_py.core.redaction import mask
 from mcpproxy_py.core.words import nearest
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve import answers, questions
 from mcpproxy_py.serve.cursor import cursor_of, place_of
 from mcpproxy_py.serve.endpoint import Endpoint, Exchange
@@ -48,7 +48,7 @@ async def restart_server(x: Exchange) -> Mapping[str, Any]:
 async def server_log(x: Exchange) -> Mapping[str, Any]:
     """Servers print their own keys at times; what goes out is masked like a record."""
     lines = await x.parts.operator.server_log(x.path["name"], x.query.lines)
-    return {"server": x.path["name"], "lines": mask(lines)}
+    return {"server": x.path["name"], "lines": MASKER.mask(lines)}
 
 
 async def list_tools(x: Exchange) -> Mapping[str, Any]:

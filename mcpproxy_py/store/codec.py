@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from mcpproxy_py.core.plain import json_safe
+from mcpproxy_py.core.plain import JsonText, json_safe
 
 
 def encode(value: Any) -> bytes:
@@ -16,6 +17,15 @@ def encode(value: Any) -> bytes:
         return to_json(value, inf_nan_mode="strings")
     except (PydanticSerializationError, ValueError):
         return to_json(json_safe(value), inf_nan_mode="strings")
+
+
+def line(event: Mapping[str, Any]) -> bytes:
+    """An event as a line of the journal. Its payloads are mostly text already, and go in as they are."""
+    payloads = b"".join(
+        [b',"%b":%b' % (key.encode(), value.text) for key, value in event.items() if type(value) is JsonText]
+    )
+    head = encode({key: value for key, value in event.items() if type(value) is not JsonText})
+    return b"%b%b}\n" % (head[:-1], payloads)
 
 
 def decode(text: bytes | str) -> Any:

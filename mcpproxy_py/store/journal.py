@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import anyio
 
 from mcpproxy_py.store import segments
-from mcpproxy_py.store.codec import encode
+from mcpproxy_py.store.codec import line
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FILE_MODE, explained, private_folder
 from mcpproxy_py.store.flush import Flush
@@ -69,7 +69,7 @@ class Journal:
         """
         if self._descriptor < 0:
             raise StoreUnavailable("the store is closed.")
-        block = b"".join([encode(event) + b"\n" for event in events])
+        block = b"".join([line(event) for event in events])
         if self._wants_fresh or self.end.offset >= self._segment_bytes:
             self._rotate()
         try:

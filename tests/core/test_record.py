@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from tests.core.house import ask, read, snapshot, tool
 def asked(params: Any, outer: str = "call_tool_read", **tool_args: Any) -> dict[str, Any]:
     here = snapshot(tool("t", {"destructiveHint": True, "draft": 1}, **tool_args))
     made = ask(params, outer)
-    return record.asked(made, decide(made, here), Policy(), 1000)
+    event = record.asked(made, decide(made, here), Policy(), 1000)
+    return {**event, "arguments": json.loads(event["arguments"].text)}
 
 
 @pytest.mark.proves("ACT-2")
