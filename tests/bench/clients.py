@@ -14,6 +14,8 @@ Call = Callable[[int], Awaitable[None]]
 """One call, by the worker of this number."""
 
 LARGEST = 1 << 22
+SOME_ID = 100_000_000
+"""Those that are counted up from it are of the same length."""
 _LENGTH = re.compile(rb"\ncontent-length: (\d+)", re.IGNORECASE)
 _SESSION = re.compile(rb"\nmcp-session-id: (\S+)", re.IGNORECASE)
 CLIENT = {"name": "bench", "version": "1"}
@@ -77,10 +79,8 @@ class Http:
         }
 
     def message(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
-        if not method.startswith("notifications/"):
-            message["id"] = 1
-        body = json.dumps(message).encode()
+        asks = {} if method.startswith("notifications/") else {"id": SOME_ID}
+        body = json.dumps({"jsonrpc": "2.0", **asks, "method": method, "params": params}).encode()
         lines = {**self.headers, **headers, "content-length": str(len(body))}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         return f"POST {self.path} HTTP/1.1\r\n{head}\r\n".encode() + body
@@ -104,8 +104,12 @@ class Http:
         return session
 
     def calling(self, request: bytes) -> Call:
+        """In a session, no two requests under way may have the same id."""
+        before, after = request.split(b"%d" % SOME_ID, 1)
+        ids = itertools.count(SOME_ID)
+
         async def call(worker: int) -> None:
-            head, body = await self.post(worker, request)
+            head, body = await self.post(worker, b"%s%d%s" % (before, next(ids), after))
             assert head.startswith(b"HTTP/1.1 200"), head + body[:500]
             checked(body)
 

@@ -18,11 +18,14 @@ import uvloop
 
 from tests.bench.clients import Call, Http
 from tests.bench.measure import figures, percentile, report, spread
-from tests.bench.rig import Rig, Upstream
+from tests.bench.rig import PATIENCE, Rig, Upstream
 
 ARGS = {"text": "hello", "note": "x" * 200}
 COUNTS = {1: 400, 16: 2400, 64: 3200}
 LONGEST_ROUND = 6.0
+INSTALLED_WITHIN = 600.0
+FAULTS = (AssertionError, OSError, TimeoutError, IndexError, ValueError, asyncio.IncompleteReadError)
+"""What goes wrong with a way that does not work; it is left out and said so, and the others are still measured."""
 UPSTREAMS = {
     "a": Upstream("a: trivial stdio", "plain.py"),
     "b": Upstream("b: SDK stdio", "sdk.py"),
@@ -111,9 +114,11 @@ async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[
     absent: dict[str, str] = {}
     for name in wanted:
         try:
-            calls[name] = await WAYS[name](rig)
-            await one_round(calls[name], 16, 300)
-        except (AssertionError, OSError, TimeoutError, IndexError, asyncio.IncompleteReadError) as error:
+            async with asyncio.timeout(INSTALLED_WITHIN):
+                calls[name] = await WAYS[name](rig)
+            async with asyncio.timeout(PATIENCE):
+                await one_round(calls[name], 16, 300)
+        except FAULTS as error:
             calls.pop(name, None)
             absent[name] = f"{type(error).__name__}: {error}"[:160]
             print(f"{rig.upstream.name:<17} x{rig.count:<3} {name:<15} not measured: {absent[name]}", flush=True)
@@ -144,8 +149,12 @@ async def interleaved(calls: dict[str, Call], concurrency: int, many: int, round
     for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            found[name].append(await one_round(calls[name], concurrency, many))
-    return found
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    found[name].append(await one_round(calls[name], concurrency, many))
+            except FAULTS as error:
+                print(f"c={concurrency} {name}: a round failed, {type(error).__name__}: {error}"[:200], flush=True)
+    return {name: mine for name, mine in found.items() if len(mine) == rounds}
 
 
 def row(upstream: str, count: int, concurrency: int, way: str, mine: list[Round], base: list[Round]) -> dict[str, Any]:
