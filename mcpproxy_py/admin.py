@@ -13,8 +13,10 @@ import anyio.to_thread
 
 from mcpproxy_py.core import record
 from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.values import Caller, Policy, Snapshot
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.store.failure import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class Admin:
         shown_config: Callable[[], dict[str, Any]],
         status: Callable[[], dict[str, Any]],
         new_id: Callable[[float], str],
+        masker: Masker = MASKER,
     ) -> None:
         self._servers = servers
         self._ledger = ledger
@@ -73,6 +76,7 @@ class Admin:
         self.shown_config = shown_config
         self.status = status
         self._new_id = new_id
+        self._masker = masker
 
     async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
         async def act() -> None:
@@ -138,7 +142,7 @@ class Admin:
         event_id, started = self._new_id(time.time()), time.time()
         outcome = Outcome("error", error=record.failure(Code.INTERNAL, "it was not finished"))
         try:
-            self._ledger.append(record.administrative(event_id, started, action, subject, by, details))
+            self._ledger.append(record.administrative(event_id, started, action, subject, by, details, self._masker))
             await self._ledger.synced()
         except StoreUnavailable as error:
             raise GatewayError(Code.STORE_UNAVAILABLE, f"{action} is refused: it cannot be recorded") from error
@@ -155,7 +159,7 @@ class Admin:
     def _close(self, event_id: str, started: float, outcome: Outcome) -> None:
         now = time.time()
         try:
-            self._ledger.append(record.finished(event_id, now, outcome, (now - started) * 1000, 0))
+            self._ledger.append(record.finished(event_id, now, outcome, (now - started) * 1000, 0, self._masker))
         except StoreUnavailable:
             log.exception("the end of change %s could not be recorded", event_id)
 

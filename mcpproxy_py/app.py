@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +24,11 @@ import anyio.to_thread
 from mcpproxy_py import __version__, logs
 from mcpproxy_py.admin import FROZEN, Admin
 from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.current import Current, upstream_specs
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve import place
 from mcpproxy_py.serve.attach import Attachments
 from mcpproxy_py.serve.doors import Doors, by_path
@@ -49,6 +52,7 @@ from mcpproxy_py.settings import (
     rotate_key,
     shown,
 )
+from mcpproxy_py.settings.patterns import Patterns
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -100,9 +104,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             max_result_bytes=settings.limits.max_result_bytes,
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
+            on_unattributed=lambda server, method: gateway.unattributed(server, method),
         )
         current = Current(loaded, upstreams, store, new_id, frozen=bool(await store.switch(FROZEN)))
-        gateway = Gateway(upstreams, store, _limits(settings), new_id)
+        masker = _masker(settings)
+        gateway = Gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
             upstreams,
             store,
@@ -112,11 +118,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             shown_config=lambda: shown(current.settings),
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
+            masker=masker,
         )
         asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
         doors = Doors(
             hub,
             settings.limits.max_sessions,
+            upstreams.forget,
             {
                 "gate": lambda _: Gate(asking, links, current.face),
                 "direct": lambda _: Direct(asking, links, upstreams, settings.request_capability_description),
@@ -158,6 +166,11 @@ def _limits(settings: Settings) -> Limits:
         in_flight=settings.limits.max_in_flight,
         refuse_unrecorded=settings.activity.on_failure == "refuse",
     )
+
+
+def _masker(settings: Settings) -> Masker:
+    own = settings.activity.mask_patterns
+    return replace(MASKER, own=Patterns((each.name, each.pattern) for each in own)) if own else MASKER
 
 
 def _guard_rules(settings: Settings) -> GuardRules:

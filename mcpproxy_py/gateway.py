@@ -175,6 +175,17 @@ class Gateway:
         self._finish(call)
         return reply
 
+    def unattributed(self, server: str, method: str) -> None:
+        """A server asked something that belongs to no one call. It was refused; that is on record too (UP-5)."""
+        at = time.time()
+        ask = Ask(
+            self._new_id(at), at, method, {}, "internal", "passthrough", "server", Client(server), server=server,
+            method=method,
+        )  # fmt: skip
+        message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
+        hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."
+        self.turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
+
     def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is waited for, sent or recorded."""
         decision = decide.decide(ask, self.snapshot)

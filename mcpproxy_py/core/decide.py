@@ -18,8 +18,9 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
 
 On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
 four of their own: `outer_name` finds the tool, `arguments` takes them as they are, `passive` takes off the
-optional `intent` of the direct surface, and `implied` lets the class say which variant this is. A request
-that is no tool call needs `server`, `connected` and `freeze` only.
+optional `intent` of the direct surface, and `implied` lets the class say which variant this is. On
+passthrough the server judges its arguments itself, so `schema` is left to it. A request that is no tool call
+needs `server`, `connected` and `freeze` only.
 
 Not rungs: whether the record can be written and whether the server has room. Those need I/O, so
 `gateway.call` meets them while acting and answers with the same kind of refusal.
@@ -63,6 +64,10 @@ UNDECLARED: Final[tuple[Step, ...]] = (
     rungs.OUTER_NAME, rungs.PLAIN_ARGUMENTS, rungs.SERVER, rungs.CONNECTED, rungs.TOOL, rungs.OFFERED, rungs.PASSIVE,
     rungs.IMPLIED, rungs.FREEZE, rungs.CONFIRM, rungs.SCHEMA,
 )  # fmt: skip
+PASSED_THROUGH: Final[tuple[Step, ...]] = tuple(
+    step for step in UNDECLARED if step not in (rungs.PASSIVE, rungs.SCHEMA)
+)
+"""On passthrough a server judges arguments in its own words, as it would without us."""
 RELAYED: Final[tuple[Step, ...]] = (rungs.SERVER, rungs.CONNECTED, rungs.FREEZE)
 
 WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
@@ -102,7 +107,9 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
 
 
 def _begin(ask: Ask) -> tuple[Draft, tuple[Step, ...]]:
-    if ask.surface in UNDECLARING:
+    if ask.surface == "passthrough":
+        return Draft("write"), PASSED_THROUGH
+    if ask.surface == "direct":
         return Draft("write"), UNDECLARED
     return Draft(VARIANTS[ask.tool]), GATE
 

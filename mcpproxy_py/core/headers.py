@@ -18,9 +18,16 @@ NAME: Final = "mcp-name"
 ROUTING: Final = frozenset({PROTOCOL_VERSION, METHOD, NAME})
 
 NAMED_BY: Final[Mapping[str, str]] = MappingProxyType(
-    {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+    {
+        "tools/call": "name",
+        "prompts/get": "name",
+        "resources/read": "uri",
+        "tasks/get": "taskId",
+        "tasks/update": "taskId",
+        "tasks/cancel": "taskId",
+    }
 )
-"""Which parameter of a method the `Mcp-Name` header repeats."""
+"""Which parameter of a method the `Mcp-Name` header repeats. The tasks are of an extension."""
 
 _PLAIN: Final = re.compile(r"[\x20-\x7E]*")
 _WRAPPED: Final = re.compile(r"=\?base64\?(.*)\?=")

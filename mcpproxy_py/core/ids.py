@@ -17,12 +17,11 @@ class IdMaker:
         self._last = 0
 
     def __call__(self, at: float) -> str:
+        chance = int.from_bytes(self._random(9))
         # 48 bits of milliseconds, then 26 bits that start at random and count up within a millisecond.
-        fresh = (int(at * 1000) << 26) | (int.from_bytes(self._random(3)) & 0xFFFFF)
-        self._last = max(fresh, self._last + 1)
-        millis, sequence = self._last >> 26, self._last & 0x3FFFFFF
-        high, low = sequence >> 14, sequence & 0x3FFF
-        tail = int.from_bytes(self._random(6))
-        number = (millis << 80) | (0x7 << 76) | (high << 64) | (0x2 << 62) | (low << 48) | tail
+        fresh = (int(at * 1000) << 26) | (chance >> 52)
+        self._last = last = max(fresh, self._last + 1)
+        high, low = (last >> 14) & 0xFFF, last & 0x3FFF
+        number = ((last >> 26) << 80) | (0x7000 | high) << 64 | (0x8000 | low) << 48 | (chance & 0xFFFFFFFFFFFF)
         text = f"{number:032x}"
         return f"{self._prefix}{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

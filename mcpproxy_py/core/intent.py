@@ -38,7 +38,7 @@ def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
         if nested.get(field) is not None and not jsonvalue.same(nested[field], value):
             message = f"intent.{field} and intent_{field} disagree; declare the intent once"
             return BadIntent(Code.INTENT_CONFLICT, message, raw)
-    return _checked({**nested, **flat})
+    return _checked({**nested, **flat} if flat else nested)
 
 
 def _as_object(raw: Any) -> Mapping[str, Any] | BadIntent:
@@ -64,7 +64,7 @@ def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
         if key not in FIELDS:
             hint = "".join(f"; did you mean {near}?" for near in nearest(str(key), FIELDS, 1))
             return bad(Code.INVALID_INTENT, f"intent has an unknown key '{jsonvalue.quoted(key)}'{hint}")
-    operation, sensitivity, reason = (claimed.get(field) for field in FIELDS)
+    operation, sensitivity, reason = map(claimed.get, FIELDS)
     if operation is None or operation == "":
         return bad(Code.MISSING_OPERATION_TYPE, "intent.operation_type is required")
     if operation not in OPERATIONS:

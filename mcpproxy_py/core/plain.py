@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 DEEPEST: Final = 64
@@ -18,11 +17,10 @@ _LONGEST_INT: Final = 1 << 4096
 compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class JsonText:
-    """A value that has been encoded already. Who writes what it is part of puts `text` there as it stands."""
+class JsonText(bytes):
+    """A value that has been encoded already. Who writes what it is part of puts it there as it stands."""
 
-    text: bytes
+    __slots__ = ()
 
 
 def encode(value: Any) -> bytes:

@@ -63,7 +63,8 @@ def finished(
     """The event that closes an ask, whatever became of it. Its `response`, where there is one, is a `JsonText`."""
     response, size = masker.payload(outcome.result, limit) if outcome.result is not None else (None, 0)
     return {
-        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "error": outcome.error and masker.mask(outcome.error),
+        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status,
+        "error": outcome.error and masker.mask(outcome.error),
         "response": response, "response_size": size, "duration_ms": round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
@@ -86,9 +87,9 @@ def administrative(
     """The opening event of a person's change to the gateway itself, on record like any ask."""
     return {
         "kind": "asked", "id": event_id, "at": at, "type": "config_change", "source": by.source, "surface": "rest",
-        "server": subject, "tool": action, "arguments": masker.mask(dict(details)), "arguments_size": 0, "session_id": None,
-        "request_id": by.request_id, "client": {"name": by.client.name, "version": by.client.version},
-        "principal": by.principal, "metadata": {},
+        "server": subject, "tool": action, "arguments": masker.mask(dict(details)), "arguments_size": 0,
+        "session_id": None, "request_id": by.request_id, "principal": by.principal, "metadata": {},
+        "client": {"name": by.client.name, "version": by.client.version},
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from mcpproxy_py.core.plain import DEEPEST, TOO_DEEP, JsonText, encode, json_safe, json_text, key_text, pruned
 from mcpproxy_py.core.secret_names import PATHS, kind_of
@@ -35,6 +35,16 @@ _NAMING: Final = ("name", "key", "header")
 _PAIRED: Final = ("authorization", "cookie")
 
 
+class OwnPatterns(Protocol):
+    """What an operator wants masked besides."""
+
+    def possible(self, json_text: str) -> bool:
+        """Whether a string in this JSON could hold it."""
+        ...
+
+    def mask(self, text: str) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Masker:
     """How values are masked. What is handed in makes it quick, and adds what an operator wants masked."""
@@ -45,22 +55,20 @@ class Masker:
     """The same for `secret_signs.SHAPES`."""
     encode: Callable[[Any], bytes] = encode
     """A value as compact JSON. Raises `ValueError` or `TypeError` where it cannot."""
-    also: Callable[[str], str] | None = None
-    """Masks what the operator's patterns find in a text; `suspicious` has to know of them too."""
+    own: OwnPatterns | None = None
 
     def mask(self, value: Any) -> Any:
         """`value` without its secrets, as plain JSON. Never changes its argument; returns it when it is clean."""
         text = json_text(value, self.encode)
-        return self._masked(value, 0) if text is None or self.suspicious(text.decode()) else value
+        return self._masked(value, 0) if text is None or self._suspects(text) else value
 
     def mask_text(self, text: str) -> str:
         """The text without the secrets that its looks give away."""
-        if not self.suspicious(text):
-            return text
-        if self.shaped(text):
-            text = _applied(SHAPED, text)
-        text = _without_cards(_without_assigned(_applied(RULES, text)))
-        return text if self.also is None else self.also(text)
+        if self.suspicious(text):
+            if self.shaped(text):
+                text = _applied(SHAPED, text)
+            text = _without_cards(_without_assigned(_applied(RULES, text)))
+        return text if self.own is None else self.own.mask(text)
 
     def payload(self, value: Any, limit: int) -> tuple[JsonText, int]:
         """What goes on record of a value, as JSON text, and the size of the whole. Over the limit a preview stands
@@ -72,13 +80,17 @@ class Masker:
         size = len(text)
         if size > limit:
             return JsonText(encode(_preview(encode(self.mask(pruned(value, limit))), limit))), size
-        if self.suspicious(text.decode()):
+        if self._suspects(text):
             text = encode(capped(self._masked(value, 0), 2 * limit)[0])
         return JsonText(text), size
 
     def redacted(self, value: Any, limit: int) -> Any:
         """The same as a value again, for what is small."""
-        return json.loads(self.payload(value, limit)[0].text)
+        return json.loads(self.payload(value, limit)[0])
+
+    def _suspects(self, encoded: bytes) -> bool:
+        text = encoded.decode()
+        return self.suspicious(text) or (self.own is not None and self.own.possible(text))
 
     def _masked(self, value: Any, depth: int) -> Any:
         if type(value) is str:

@@ -262,7 +262,7 @@ def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 def _passive(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
     args = known(draft.args)
-    if "intent" not in args or ask.surface != "direct" or has_own_intent(known(draft.tool)):
+    if "intent" not in args or has_own_intent(known(draft.tool)):
         return None
     said = args["intent"]
     if not isinstance(said, str):

@@ -32,9 +32,9 @@ WHOLE: Final[Mapping[str, str]] = {
 # and what is said about a password without saying it.
 HARMLESS: Final = re.compile(
     r"(?:page|paging|pagination|next|prev|previous|continuation|sync|start|cursor|progress|cancel(?:lation)?"
-    r"|stop|eos|bos|pad|mask)token$"
-    r"|passwordless|passw(?:or)?d(?:s?(?:are|is)?(?:change[ds]?|expire[sd]?|expiry|reset|set|updated|required|enabled|strength"
-    r"|policy|polic(?:y|ies)|rules|length|min|max|age|count|field|file|path|url|arn|id|type)).*$"
+    r"|stop|eos|bos|pad|mask)token$|passwordless"
+    r"|passw(?:or)?ds?(?:are|is|was)?(?:changed?|changes|expire[sd]?|expiry|reset|updated|required|enabled|strength"
+    r"|policy|policies|rules|length|min|max|age|count|file|path|url|arn|id|type)"
 )
 PATHS: Final = frozenset({"pwd", "oldpwd"})
 """What a shell calls the folder one is in."""

@@ -32,7 +32,7 @@ _END: Final = r"(?![A-Za-z0-9])"
 
 # Keys of providers that can be told by how they begin: kind, beginnings, pattern.
 _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("jwt", "eyj", r"eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*[\w-]){1,3}"),
+    ("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*[\w-]){1,3}"),
     ("aws-key", "akia asia abia", rf"(?:AKIA|ASIA|ABIA)[A-Z0-9]{{16}}{_END}"),
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
      r"(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{22,255})"),
@@ -42,7 +42,7 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("stripe-key", "sk_ rk_ whsec_",
      r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,255}|whsec_[\w+/=]{20,255})"),
     ("anthropic-key", "sk-ant-", r"sk-ant-[\w-]{16,255}"),
-    ("openai-key", "sk-", r"sk-(?=[\w-]{0,250}\d)(?:proj-|svcacct-|admin-)?[\w-]{20,255}"),
+    ("openai-key", "sk-", r"(?<![\w-])sk-(?=[\w-]{0,250}\d)(?:proj-|svcacct-|admin-)?[\w-]{20,255}"),
     ("google-key", "aiza ya29. gocspx- 1//0",
      r"(?:AIza[\w-]{35}(?![\w-])|ya29\.[\w-]{20,1024}|GOCSPX-[\w-]{20,64}|1//0[\w-]{30,120})"),
     ("registry-token", "npm_ hf_ pypi-age dckr_",
@@ -55,7 +55,8 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
     ("shop-key", "shpat_ shpss_ shpca_ shppa_ sq0", r"(?:shp(?:at|ss|ca|pa)_[a-fA-F0-9]{32}|sq0[a-z]{3}-[\w-]{22,43})"),
     ("service-key", "nrak- pmak- key- sntrys_ atatt3 atbb dp. lsv2_",
      r"(?:NRAK-[A-Z0-9]{27}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|key-[a-f0-9]{32}|sntrys_[\w+/=]{40,300}"
-     r"|ATATT3[\w=-]{100,300}|ATBB[A-Za-z0-9]{24,40}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{40,44}|lsv2_(?:pt|sk)_[a-f0-9]{32}_\w{10})"),
+     r"|ATATT3[\w=-]{100,300}|ATBB[A-Za-z0-9]{24,40}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{40,44}"
+     r"|lsv2_(?:pt|sk)_[a-f0-9]{32}_\w{10})"),
     ("age-key", "age-secret-key-1", r"(?i:AGE-SECRET-KEY-1)[A-Za-z0-9]{50,60}"),
     ("mcpproxy-key", "mcpk_ mcpt_", r"mcp[kt]_[\w-]{32,64}"),
 )  # fmt: skip
@@ -63,10 +64,9 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
 _NAMED: Final = (
     r"pass(?:word|wd|phrase|code|wort)|kennwort|pwd|secret(?:[_-]?key(?:[_-]?base)?)?"
     r"|(?:api|access|account|auth|encryption|functions|license|master|private|shared|signing|subscription)[_-]?key"
-    r"|(?:[_-]auth)?token|x-api-key|(?<=[_-])(?:pass|auth|pw)"
+    r"|token|x-api-key|(?:set-)?cookie(?=[\"'\\])|(?<=[_-])(?:pass|auth|pw)"
 )
 _VALUE: Final = r"(?:(\\{0,7}[\"'`])((?s:(?!\2).){1,4096})(?=\2)|([^\s\"'`\\,;&<>()\[\]{}]{3,4096}))"
-_STARTS: Final = r"pass|kennwort|pwd|secret|api|access|account|auth|encryption|functions|license|master|private|shared|signing|subscription|token|_pw|-pw|x-api"
 
 
 def assigned(found: re.Match[str]) -> str:
@@ -102,7 +102,10 @@ def _without_values(found: re.Match[str]) -> str:
 
 
 ASSIGNED: Final = re.compile(rf"(?i:((?:{_NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|[:=](?!=))\s{{0,4}}))){_VALUE}")
-ASSIGNED_STARTS: Final = re.compile(_STARTS)
+ASSIGNED_STARTS: Final = re.compile(
+    r"pass|kennwort|pw|secret|api|access|account|auth|encryption|functions|license|master|private|shared|signing"
+    r"|subscription|token|x-api|set-cookie|cookie"
+)
 # In this order, and the shapes before the rest, so that what has a name of its own keeps it.
 SHAPED: Final = (
     _rule("---begin", r"-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20})-----(?s:.*?)(?:-----END \1-----|\Z)",
@@ -111,11 +114,13 @@ SHAPED: Final = (
           "\\1***private-key***\n"),
     *(_rule(beginnings, _EDGE + pattern, f"***{kind}***") for kind, beginnings, pattern in _PROVIDERS),
     _rule(":aa", r"(?<!\d)\d{8,10}:AA[\w-]{33}", "***telegram-token***"),
-    _rule("hooks.slack discord", r"((?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/-]{20,255}",
+    _rule("hooks.slack discord",
+          r"((?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/-]{20,255}",
           r"\1***webhook***"),
     # Any other provider's: a short word, and behind it what only a generator writes.
     _rule("_ -", _EDGE + r"(?!sha\d)([a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{1,10}){0,3}[_-])(?=[A-Za-z0-9]{0,200}[a-z])"
-          r"(?=[A-Za-z0-9]{0,200}[A-Z])(?=[A-Za-z0-9]{0,200}\d)[A-Za-z0-9]{32,255}(?:_[A-Za-z0-9]{4,16})?(?![A-Za-z0-9])", "***api-key***"),
+          r"(?=[A-Za-z0-9]{0,200}[A-Z])(?=[A-Za-z0-9]{0,200}\d)[A-Za-z0-9]{32,255}(?:_[A-Za-z0-9]{4,16})?" + _END,
+          "***api-key***"),
 )  # fmt: skip
 RULES: Final = (
     _rule("://", r"(://[^\s/?#:@\"'<>]{0,256}:)[^\s/?#\"'<>]{1,1024}@", r"\1***password***@"),
@@ -142,10 +147,11 @@ RULES: Final = (
           _unless_it_stands_in("secret")),
     _rule("<", rf"(?i:(<[\w:.-]{{0,40}}(?:{_NAMED})(?:\s[^<>]{{0,200}})?>\s{{0,20}}))([^\s<>*][^<>]{{0,4096}})(?=</)",
           _unless_it_stands_in("secret")),
-    _rule("value=", rf"(?i:((?:key|name)=[\"'][\w.:-]{{0,60}}(?:{_NAMED})[\"']\s{{1,4}}value=[\"']))([^\"'<>]{{1,4096}})",
+    _rule("value=",
+          rf"(?i:((?:key|name)=[\"'][\w.:-]{{0,60}}(?:{_NAMED})[\"']\s{{1,4}}value=[\"']))([^\"'<>]{{1,4096}})",
           _unless_it_stands_in("secret")),
-    _rule("pass", r"([Pp](?i:ass(?:word|wd|phrase|code)(?: for [\w.@-]{1,64})?(?: (?:is|was|to|now|set|changed)){0,3}:?\s{1,4}[\"'`]?))"
-          r"([^\s\"'`,]{7,128}[^\s\"'`.,;!])", _if_strong),
+    _rule("pass", r"([Pp](?i:ass(?:word|wd|phrase|code)(?: for [\w.@-]{1,64})?"
+          r"(?: (?:is|was|to|now|set|changed)){0,3}:?\s{1,4}[\"'`]?))([^\s\"'`,]{7,128}[^\s\"'`.,;!])", _if_strong),
 )  # fmt: skip
 
 CARD_LIKE: Final = re.compile(r"[2-6]\d{3}[ -]?\d{4,6}[ -]?\d{4}")

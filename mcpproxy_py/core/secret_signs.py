@@ -11,11 +11,13 @@ from typing import Final
 
 _W: Final = "a-z0-9_"
 _SPACE: Final = r"(?:\s|\\[nrt])"
-_EDGE: Final = rf"(?:^|[^{_W}]|\\(?:[nrtbf]|u[0-9a-f]{{4}}))"
+_ESCAPE: Final = r"\\(?:[nrtbf]|u[0-9a-f]{4})"
+_CHAR: Final = r"(?:[^\"\\]|\\.)"
+_EDGE: Final = rf"(?:^|[^{_W}.-]|{_ESCAPE})"
 # Names that have to end so, and names that only have to hold it.
 _ENDS: Final = (
-    rf"(?:[{_W}. -]key|key[ _.-]?base|token|secrets?|credentials?|auth(?:orization)?|cookies?|s[ _.-]?id|sessionid|pwd|cvv|cvc"
-    r"|card[ _.-]?number|credit[ _.-]?card|mnemonic|seed[ _.-]?phrase|recovery[ _.-]?codes?|otp|pass|pw|senha"
+    rf"(?:[{_W}. -]key|key[ _.-]?base|token|secrets?|credentials?|auth(?:orization)?|cookies?|s[ _.-]?id|sessionid|pwd"
+    r"|cvv|cvc|card[ _.-]?number|credit[ _.-]?card|mnemonic|seed[ _.-]?phrase|recovery[ _.-]?codes?|otp|pass|pw|senha"
     r"|mot[ _.-]?de[ _.-]?passe)"
 )
 _PARTS: Final = r"(?:pass[ _.-]?(?:word|wd|phrase|code|wort)|kennwort|contraseña|пароль|密码)"
@@ -34,13 +36,12 @@ SHAPES: Final = "|".join((
 
 SIGNS: Final = "(?i)" + "|".join((
     # A name, and what sets it off from its value.
-    rf"{_ENDS}[^A-Za-z0-9:=>,]*[:=>]",
-    rf"{_PARTS}[^:=>,]*[:=>]",
+    rf"{_NAMES}(?:{_ESCAPE}|[^A-Za-z0-9:=>])*[:=>]|{_PARTS}{_CHAR}*\":",
     rf"{_NAMES}[\"'\\]+{_SPACE}+value=",
     rf"<[{_W}:.-]*{_NAMES}\s",
     # Where a name is a value itself, beside its value in a list or an object.
-    rf"\"(?:name|key|header)\":\"[^\"]*{_NAMES}[^A-Za-z0-9\"]*\"",
-    rf"--?[a-z-]*{_NAMES}",
+    rf"\"(?:name|key|header)\":\"{_CHAR}*(?:{_ENDS}(?:{_ESCAPE}|\\\\.|[^A-Za-z0-9\"])*|{_PARTS}{_CHAR}*)\"",
+    rf"--?[{_W}-]*{_NAMES}",
     r"\"(?:proxy-)?authorization\"|\"(?:set-)?cookie\"",
     # In prose, headers and commands.
     rf"(?:bearer|basic){_SPACE}+[{_W}+/=.~-]{{8}}",

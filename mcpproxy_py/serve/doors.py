@@ -21,10 +21,15 @@ ALWAYS: Final = frozenset({"catalog"})
 class Doors:
     """Surfaces come and go with the configuration. One that goes takes its sessions with it."""
 
-    def __init__(self, hub: Hub, max_sessions: int, made: Mapping[str, Callable[[str], Surface]]) -> None:
-        """`made` gives, by kind, what makes a surface; passthrough is made for a server's name."""
+    def __init__(
+        self, hub: Hub, max_sessions: int, on_left: Callable[[str], None],
+        made: Mapping[str, Callable[[str], Surface]],
+    ) -> None:  # fmt: skip
+        """`on_left` is told the id of a session that has ended. `made` gives, by kind, what makes a surface;
+        passthrough is made for a server's name."""
         self._hub = hub
         self._max_sessions = max_sessions
+        self._on_left = on_left
         self._made = made
         self._open: dict[str, Endpoint] = {}
 
@@ -40,7 +45,7 @@ class Doors:
         for path, kind in wanted.items():
             if path not in self._open:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
-                self._open[path] = Endpoint(surface, self._hub, self._max_sessions)
+                self._open[path] = Endpoint(surface, self._hub, self._max_sessions, self._on_left)
 
     def paths(self) -> list[str]:
         return list(self._open)

@@ -36,6 +36,9 @@ def _loosened_rules(old: Settings, new: Settings) -> Iterator[str]:
     for key in ("unannotated", "missing"):
         if _lower(getattr(before, key), getattr(after, key)):
             yield f"intent_declaration.{key} went from {getattr(before, key)} to {getattr(after, key)}"
+    for pattern in old.activity.mask_patterns:
+        if pattern not in new.activity.mask_patterns:
+            yield f"activity.mask_patterns: {pattern.name} is no longer masked"
     for surface in new.surfaces:
         if surface not in old.surfaces:
             yield f"surface {surface} was opened"

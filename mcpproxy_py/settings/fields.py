@@ -91,6 +91,12 @@ def _allowed_origin(value: str) -> str:
     return value.lower()
 
 
+def _pattern_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", value):
+        raise ValueError("a name of 1 to 40 of `a-z 0-9 -`")
+    return value
+
+
 def split_listen(value: str) -> tuple[str, int]:
     """Host and port of a `listen` value; `ValueError` says what was expected."""
     found = _LISTEN.fullmatch(value)
@@ -129,4 +135,5 @@ UpstreamUrl = Annotated[str, AfterValidator(_upstream_url)]
 DatabaseUrl = Annotated[str, AfterValidator(_database_url)]
 AllowedHost = Annotated[str, AfterValidator(_allowed_host)]
 AllowedOrigin = Annotated[str, AfterValidator(_allowed_origin)]
+PatternName = Annotated[str, AfterValidator(_pattern_name)]
 Listen = Annotated[str, AfterValidator(_listen)]

@@ -18,11 +18,13 @@ from mcpproxy_py.settings.fields import (
     DatabaseUrl,
     Flag,
     Listen,
+    PatternName,
     Seconds,
     check_token,
     is_loopback,
     split_listen,
 )
+from mcpproxy_py.settings.patterns import LONGEST, check_pattern
 from mcpproxy_py.settings.servers import FROZEN, ServerSettings, check_name
 
 ENV_PREFIX = "MCPPROXY_"
@@ -67,6 +69,19 @@ class IntentDeclaration(BaseModel):
     )
 
 
+class MaskPattern(BaseModel):
+    """Something of one's own that must not be recorded."""
+
+    model_config = FROZEN
+
+    name: PatternName = Field(description="What is shown instead, as `***name***`.")
+    pattern: Annotated[str, AfterValidator(check_pattern)] = Field(
+        min_length=1,
+        max_length=LONGEST,
+        description="A regular expression of RE2. With a group named `secret`, only that part is masked.",
+    )
+
+
 class Activity(BaseModel):
     """The record of who meant what."""
 
@@ -77,6 +92,11 @@ class Activity(BaseModel):
     )
     max_payload_bytes: Bytes = Field(
         default=65_536, description="Arguments and results are recorded up to this size each."
+    )
+    mask_patterns: tuple[MaskPattern, ...] = Field(
+        default=(),
+        max_length=50,
+        description="What is masked in the record besides keys, tokens, passwords and cards.",
     )
     database_url: DatabaseUrl | None = Field(
         default=None,

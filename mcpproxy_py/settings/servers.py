@@ -122,7 +122,9 @@ class ServerSettings(BaseModel):
     )
     max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
     sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
-        default="auto", description="Who shares a session with the server."
+        default="auto",
+        description="Who shares a session with the server: all (`shared`), nobody during a call (`exclusive`), the "
+        "calls of one client (`per_client`). `auto`: all, until the server asks something outside a call's own stream.",
     )
     trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
     tools: dict[Text, ToolOverride] = Field(

@@ -10,6 +10,8 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from mcpproxy_py.core.plain import JsonText, json_safe
 
+PAYLOADS = ("arguments", "response")
+
 
 def encode(value: Any) -> bytes:
     """One line of JSON. What the encoder cannot take is made plain first, never left out."""
@@ -20,12 +22,10 @@ def encode(value: Any) -> bytes:
 
 
 def line(event: Mapping[str, Any]) -> bytes:
-    """An event as a line of the journal. Its payloads are mostly text already, and go in as they are."""
-    payloads = b"".join(
-        [b',"%b":%b' % (key.encode(), value.text) for key, value in event.items() if type(value) is JsonText]
-    )
-    head = encode({key: value for key, value in event.items() if type(value) is not JsonText})
-    return b"%b%b}\n" % (head[:-1], payloads)
+    """An event as a line of the journal. Its payloads are text already, and go in as they are."""
+    rest = dict(event)
+    payloads = [f',"{key}":'.encode() + rest.pop(key) for key in PAYLOADS if type(rest.get(key)) is JsonText]
+    return b"".join([encode(rest)[:-1], *payloads, b"}\n"])
 
 
 def decode(text: bytes | str) -> Any:

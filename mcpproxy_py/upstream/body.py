@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import bad_answer
 from mcpproxy_py.upstream.http1 import Head
-from mcpproxy_py.upstream.messages import decode
+from mcpproxy_py.upstream.messages import complaint, decode
 from mcpproxy_py.upstream.web import refusal
 
 JSON: Final = "application/json"
@@ -52,9 +52,9 @@ class JsonBody:
     def end(self) -> None:
         try:
             message = decode(bytes(self._data))
-        except ValueError:
+        except ValueError as error:
             self._ear.count("garbage")
-            raise bad_answer("it answered with invalid JSON") from None
+            raise bad_answer(complaint(error)) from None
         self._ear.message(message)
 
 

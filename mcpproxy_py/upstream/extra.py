@@ -65,6 +65,11 @@ class Extra:
     def open(self) -> bool:
         return self.ever_open and not self.over
 
+    @property
+    def now(self) -> Session:
+        """Only where it is `open`."""
+        return self._ready.result()
+
     async def session(self, patience: float) -> Session:
         """Raises `UpstreamFailure`; nothing of the call was sent then."""
         try:
@@ -85,7 +90,7 @@ class Extra:
             self.since = self._loop.time()
             self._timer = self._loop.call_later(self._idle, self.end)
             if self.ever_open:
-                self._ready.result().connection.unhost()
+                self.now.connection.unhost()
 
 
 def _not_opened(why: str) -> UpstreamFailure:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 import anyio
 
@@ -16,6 +16,8 @@ from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.session import Mirrored, Session
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.stamp import CAPABILITIES
+
+LEVEL_TIMEOUT: Final = 5.0
 
 
 @contextmanager
@@ -45,6 +47,8 @@ class Greeter:
         self._on_unattributed = on_unattributed
         self._mirrored: Mirrored = {}
         self._probe = True
+        self.log_level: Mapping[str, Any] | None = None
+        """The params of the last `logging/setLevel`, which every further session has to hear too."""
 
     async def greet(self, connection: Connection, spec: UpstreamSpec) -> Session:
         """The first session. Raises `UpstreamFailure`."""
@@ -58,7 +62,7 @@ class Greeter:
             self._probe = True
             raise
         self._probe = not (handshake.probe_unanswered and spec.transport == "stdio")
-        return self._session(connection, spec, handshake)
+        return await self._session(connection, spec, handshake)
 
     async def greet_again(
         self, connection: Connection, spec: UpstreamSpec, known: Handshake, capabilities: Mapping[str, Any] | None
@@ -67,12 +71,21 @@ class Greeter:
         self._attach(connection)
         offered = CAPABILITIES if capabilities is None else capabilities
         handshake = await negotiate(connection, probe=known.stamp.era == "modern", capabilities=offered)
-        return self._session(connection, spec, handshake)
+        return await self._session(connection, spec, handshake)
 
     def _attach(self, connection: Connection) -> None:
         connection.on_notification = self._on_notification
         connection.on_outside = self._on_outside
         connection.on_unattributed = self._on_unattributed
 
-    def _session(self, connection: Connection, spec: UpstreamSpec, handshake: Handshake) -> Session:
-        return Session(spec.name, connection, handshake, self._mirrored)
+    async def _session(self, connection: Connection, spec: UpstreamSpec, handshake: Handshake) -> Session:
+        session = Session(spec.name, connection, handshake, self._mirrored)
+        if self.log_level is not None and not session.modern:
+            await set_level(session, self.log_level)
+        return session
+
+
+async def set_level(session: Session, params: Mapping[str, Any]) -> None:
+    """One that does not take it only says more or less than it should."""
+    with suppress(UpstreamFailure):
+        await session.request("logging/setLevel", params, timeout=LEVEL_TIMEOUT)

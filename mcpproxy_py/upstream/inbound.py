@@ -68,9 +68,9 @@ class Inbound(Connection):
         """One message as it came off the wire; what is no JSON costs at most the call it answers."""
         try:
             message = messages.decode(data)
-        except ValueError:
+        except ValueError as error:
             raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-            self._unreadable(raw[:KEPT], raw[-KEPT:], "it answered with invalid JSON")
+            self._unreadable(raw[:KEPT], raw[-KEPT:], messages.complaint(error))
         else:
             self.receive(message, stream)
 

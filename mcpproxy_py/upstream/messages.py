@@ -41,6 +41,12 @@ def decode(data: bytes | str) -> Any:
     return from_json(whole.encode("utf-8", "replace"), allow_inf_nan=False)
 
 
+def complaint(error: ValueError) -> str:
+    """What `decode` could not read, in words for whoever waited for it."""
+    deep = "recursion" in str(error) or "deeply" in str(error)
+    return "it answered with JSON that is nested too deeply" if deep else "it answered with invalid JSON"
+
+
 def notification(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
     if params is not None:

@@ -50,6 +50,9 @@ class Pool:
     def __len__(self) -> int:
         return len(self._extras)
 
+    def sessions(self) -> list[Session]:
+        return [extra.now for extra in self._extras if extra.open]
+
     @asynccontextmanager
     async def alone(self, main: Session, talk: Talk, patience: float) -> AsyncIterator[Session]:
         """A session without any other call on it. Raises `UpstreamFailure`."""

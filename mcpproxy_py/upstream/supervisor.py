@@ -188,7 +188,7 @@ def _described(worker: Worker) -> dict[str, Any]:
         "enabled": spec.enabled,
         "lazy": spec.lazy,
         "error": worker.error,
-        "tool_count": worker.tool_count,
+        "tool_count": len(worker.toolset.tools),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
@@ -21,21 +20,15 @@ from mcpproxy_py.upstream.calls import Calls
 from mcpproxy_py.upstream.dial import Dialer
 from mcpproxy_py.upstream.ears import Ears
 from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.greet import Greeter, attempt
+from mcpproxy_py.upstream.greet import Greeter, attempt, set_level
 from mcpproxy_py.upstream.life import Life
-from mcpproxy_py.upstream.listing import Listed
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.news import News
 from mcpproxy_py.upstream.pool import Pool
 from mcpproxy_py.upstream.session import Session
-from mcpproxy_py.upstream.shelf import KnownListings, Shelf
+from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
-
-logger = logging.getLogger(__name__)
-
-COALESCE: Final = 0.1
-"""Servers tell of ten changed tools with ten notifications."""
-LIST_TIMEOUT: Final = 60.0
+from mcpproxy_py.upstream.toolset import Toolset
 
 
 class Worker:
@@ -60,8 +53,9 @@ class Worker:
         self._greeter = Greeter(self._news.hear, self.calls.asked_outside, self._news.unattributed)
         self._log = CappedLog(log_path)
         self._clock = clock
-        self._shelf = Shelf(known)
-        self._listing_extras: Mapping[str, Any] = {}
+        self.toolset = Toolset(
+            lambda: self.spec, known, self._news, lambda part: self.show(self.state, self.error, part)
+        )
         self._life = anyio.CancelScope()
         self._stopped = False
         self._wake = asyncio.Event()
@@ -73,7 +67,8 @@ class Worker:
     async def run(self) -> None:
         """Until `stop`. Each turn is one life, ended early when the server has to be started anew."""
         try:
-            await self._load_known()
+            if not await self.toolset.load_known():
+                self._wake.set()  # a lazy server starts this once, or nobody could ever find its tools
             while not self._stopped:
                 with anyio.CancelScope() as self._life:
                     await self._live(self.spec)
@@ -99,7 +94,7 @@ class Worker:
         self.calls.configure(spec)
         if not spec.lazy:
             self._wake.set()
-        await self._derive()
+        await self.toolset.derive()
         if keeps:
             self.show(self.state, self.error)
         else:
@@ -114,7 +109,17 @@ class Worker:
     async def request(
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
+        if method == "logging/setLevel" and self.calls.sessions != "per_client":
+            return await self._set_level(params)
         return await self.calls.request(method, params, talk, meta)
+
+    async def _set_level(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """It is meant for every session with this server, those to come too."""
+        answer = await self.main_session().request("logging/setLevel", params, timeout=self.spec.timeout)
+        self._greeter.log_level = params
+        for session in self.pool.sessions():
+            await set_level(session, params)
+        return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
         return await self._news.listed(self.main_session(), method)
@@ -132,10 +137,6 @@ class Worker:
             why = self.error or f"it is {self.state}"
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{self.spec.name} is not connected: {why}", sent=False)
         return session
-
-    @property
-    def tool_count(self) -> int:
-        return len(self._shelf.tools)
 
     def counts(self) -> dict[str, int]:
         return self.session.connection.counts() if self.session else {}
@@ -162,8 +163,7 @@ class Worker:
             await Life(spec, self, self._dialer, self._greeter, self._log).run()
 
     async def prepare(self, session: Session) -> None:
-        self._news.stale.clear()
-        await self._adopt(session, await session.list_tools())
+        await self.toolset.read(session)
 
     def enter(self, session: Session) -> None:
         session.connection.on_closed = partial(self._lost, session)
@@ -183,7 +183,7 @@ class Worker:
 
     async def attend(self, session: Session) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow_changes, session)
+            tasks.start_soon(self.toolset.follow, session)
             tasks.start_soon(self._news.follow, session)
 
     @asynccontextmanager
@@ -199,42 +199,6 @@ class Worker:
                 session = await self._greeter.greet_again(connection, spec, known, capabilities)
             yield session
 
-    # Its tools.
-
-    async def _follow_changes(self, session: Session) -> None:
-        await self._shelf.remember(self.spec.name)
-        while True:
-            await self._news.stale.wait()
-            await anyio.sleep(COALESCE)
-            self._news.stale.clear()
-            try:
-                listed = await session.list_tools(LIST_TIMEOUT)
-            except UpstreamFailure as failure:
-                logger.warning("%s: its tools could not be listed again: %s", self.spec.name, failure.message)
-                continue
-            if listed.entries != self._shelf.listed:
-                await self._adopt(session, listed)
-                await self._shelf.remember(self.spec.name)
-
-    async def _adopt(self, session: Session, listed: Listed) -> None:
-        changed = listed.entries != self._shelf.listed
-        session.learn(listed.entries)
-        self._listing_extras = listed.extras
-        await self._derive(listed.entries)
-        if changed:
-            self._news.tools_changed()
-
-    async def _derive(self, entries: list[dict[str, Any]] | None = None) -> None:
-        part = await self._shelf.fill(lambda: self.spec, entries)
-        self.show(self.state, self.error, part)
-
-    async def _load_known(self) -> None:
-        known = await self._shelf.remembered(self.spec.name)
-        if known:
-            await self._derive(known)
-        elif self._shelf.has_memory:
-            self._wake.set()  # never listed: a lazy server starts this once, or nobody could ever find its tools
-
     def show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:
         """The one place that changes the state, and tells everybody."""
         if state != self.state:
@@ -247,17 +211,20 @@ class Worker:
         if not self._stopped:
             self._board.show(self._server(), part)
 
+    def _show_tools(self, part: Segment | None) -> None:
+        self.show(self.state, self.error, part)
+
     def _server(self) -> Server:
         spec, session = self.spec, self.session
         return Server(
             name=spec.name,
             state=self.state,
-            tools=self._shelf.tools,
+            tools=self.toolset.tools,
             error=self.error,
             allow_tools=spec.allow_tools,
             deny_tools=spec.deny_tools,
             confirm=spec.confirm,
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
-            listing_extras=self._listing_extras,
+            listing_extras=self.toolset.extras,
         )

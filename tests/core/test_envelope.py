@@ -29,7 +29,7 @@ values = st.recursive(
     scalars, lambda held: st.lists(held, max_size=2) | st.dictionaries(st.text(max_size=3), held, max_size=2)
 )
 versions = st.sampled_from([*revisions.MODERN, *revisions.HANDSHAKE, "", "2099-01-01"]) | values
-methods = st.sampled_from([*names.NAMED_BY, "tools/list", "x"])
+methods = st.sampled_from(["tools/call", "prompts/get", "resources/read", "tools/list", "x"])
 texts = st.sampled_from(["name", " blank ", "é", "=?base64?eA==?=", ""]) | st.text(max_size=6)
 metas = (
     st.fixed_dictionaries({revisions.PROTOCOL_VERSION: versions, revisions.CLIENT_CAPABILITIES: values})

@@ -15,7 +15,7 @@ def asked(params: Any, outer: str = "call_tool_read", **tool_args: Any) -> dict[
     here = snapshot(tool("t", {"destructiveHint": True, "draft": 1}, **tool_args))
     made = ask(params, outer)
     event = record.asked(made, decide(made, here), Policy(), 1000)
-    return {**event, "arguments": json.loads(event["arguments"].text)}
+    return {**event, "arguments": json.loads(event["arguments"])}
 
 
 @pytest.mark.proves("ACT-2")

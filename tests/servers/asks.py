@@ -30,7 +30,8 @@ MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 READS = {"readOnlyHint": True}
 NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "wait", "log", "progress", "changed",
-         "whoami", "answers", "touch", "grow", "die")  # fmt: skip
+         "whoami", "answers", "touch", "grow", "broken_off", "die")  # fmt: skip
+BREAK = "break"
 QUESTIONS = itertools.count(1)
 
 
@@ -48,6 +49,8 @@ class Session:
         self.listeners: dict[Any, tuple[Send, dict[str, Any]]] = {}
         self.calls: dict[Any, asyncio.Task[None]] = {}
         self.prompts = 1
+        self.resumed = asyncio.Event()
+        self.broken: dict[str, asyncio.Queue[Any]] = {}
         self.asked: dict[str, int] = {}
 
     async def handle(self, message: dict[str, Any], own: Send) -> None:
@@ -230,6 +233,12 @@ class Session:
         self.tell("notifications/prompts/list_changed", {})
         return self.prompts
 
+    async def do_broken_off(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        """Only over HTTP: ends the stream in the middle, and goes on when the client fetches the rest."""
+        own({BREAK: request_id})
+        await self.resumed.wait()
+        return await self.put(args["method"], {}, own)
+
     async def do_die(self, args: Any, params: Any, own: Send, request_id: Any) -> None:
         os._exit(3)
 
@@ -268,8 +277,12 @@ def over_http(args: argparse.Namespace) -> None:
         sessions[session_id] = Session(args, box.put_nowait), box
         return sessions[session_id]
 
-    async def events(queue: asyncio.Queue[Any], last: Any = ...) -> AsyncIterator[bytes]:
+    async def events(session: Session, queue: asyncio.Queue[Any]) -> AsyncIterator[bytes]:
         while (message := await queue.get()) is not None:
+            if BREAK in message:
+                session.broken[str(message[BREAK])] = queue
+                yield b"id: %d\nretry: 10\ndata:\n\n" % message[BREAK]
+                return
             yield b"data: " + json.dumps(message).encode() + b"\n\n"
 
     async def talk(session: Session, message: dict[str, Any]) -> AsyncIterator[bytes]:
@@ -277,7 +290,7 @@ def over_http(args: argparse.Namespace) -> None:
         task = asyncio.create_task(session.handle(message, own.put_nowait))
         task.add_done_callback(lambda _: own.put_nowait(None))
         try:
-            async for event in events(own):
+            async for event in events(session, own):
                 yield event
         finally:
             if args.modern:  # closing the stream is the cancellation
@@ -305,7 +318,11 @@ def over_http(args: argparse.Namespace) -> None:
         found = sessions.get(request.headers.get("mcp-session-id") or "")
         if found is None:
             return Response(status_code=405)
-        return StreamingResponse(events(found[1]), media_type="text/event-stream")
+        session, box = found
+        if (last := request.headers.get("last-event-id")) in session.broken:
+            box = session.broken.pop(last or "")
+            session.resumed.set()
+        return StreamingResponse(events(session, box), media_type="text/event-stream")
 
     async def delete(request: Request) -> Response:
         sessions.pop(request.headers.get("mcp-session-id") or "", None)

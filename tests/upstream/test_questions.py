@@ -137,6 +137,27 @@ async def test_questions_of_many_calls_at_once_do_not_cross_over_on_their_own_st
     assert {number: answer["result"] for number, answer in got.items()} == {n: {"number": n} for n in range(20)}
 
 
+@pytest.mark.parametrize("transport", ["http"], indirect=True)
+async def test_a_stream_that_was_broken_off_is_the_calls_own_also_when_it_is_resumed(house: House) -> None:
+    other, chat = Chat(yes), Chat(yes)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: house.call("wait", other, seconds=30))
+        await until(lambda: house.supervisor.describe()[0]["in_flight"] == 1)
+        answer = await house.call("broken_off", chat, method="elicitation/create")
+        tasks.cancel_scope.cancel()
+    assert answer["result"]["action"] == "accept"
+    assert (len(chat.asked), other.asked, house.refused) == (1, [], [])
+
+
+async def test_a_server_of_the_oldest_transport_can_ask_too(tmp_path: Path) -> None:
+    with web_server("plain_http.py", "--sse", "0") as origin:
+        async with opened(tmp_path, UpstreamSpec("s", "sse", url=f"{origin}/sse")) as house:
+            chat = Chat(yes)
+            (answer,) = await house.call("ask", chat, method="roots/list")
+            assert (answer["result"]["action"], len(chat.asked)) == ("accept", 1)
+            assert house.supervisor.describe()[0]["sessions"] == "exclusive"
+
+
 async def test_a_question_outside_any_stream_belongs_to_the_only_call_there_is(house: House) -> None:
     chat = Chat(yes)
     answer = await house.call("ask", chat, method="elicitation/create", outside=True)

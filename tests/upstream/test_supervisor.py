@@ -117,16 +117,18 @@ async def test_a_failure_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.proves("UP-2")
 async def test_a_server_that_dies_is_connected_again_and_keeps_its_tools_meanwhile(tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+    pids, tools = tmp_path / "pids", []
     async with running(tmp_path, stdio("s", "plain.py", "--pid-file", str(pids))) as supervisor:
         for life in range(1, 4):
             await until(lambda life=life: len(numbers(pids)) == life and state(supervisor, "s") == "connected")
             os.kill(numbers(pids)[-1], signal.SIGKILL)
             await until(lambda: state(supervisor, "s") != "connected")
             assert "echo" in supervisor.snapshot.servers["s"].tools
+            tools.append(supervisor.snapshot.servers["s"].tools)
         await connected(supervisor, "s")
         assert text_of(await supervisor.call_tool("s", "echo", {})) == "{}"
         assert row(supervisor, "s")["restarts"] == 3
+        assert all(each is tools[0] for each in tools)  # the same list is not compiled again, nor told as news
 
 
 @pytest.mark.proves("UP-2")

@@ -24,16 +24,18 @@ Headers = list[tuple[bytes, bytes]]
 class Answer:
     def __init__(
         self, receive: Receive, send: Send, *, on_left: Callable[[], object], stream: Callable[[], Stream] = Stream,
-        headers: Headers | None = None,
+        headers: Headers | None = None, resumable: bool = False,
     ) -> None:  # fmt: skip
-        """`on_left` is called when the client hangs up before the answer; `stream` is called when one is needed."""
+        """`on_left` is called when the client hangs up before the answer; `stream` is called when one is needed.
+        Where streams can be resumed, every slow answer is one: a client that loses its connection can come back."""
         self._receive = receive
         self._send = send
         self._on_left = on_left
         self._new_stream = stream
         self._headers = headers or []
+        self._resumable = resumable
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(BEGIN_AFTER, self._watch)
+        self._timer = self._loop.call_later(BEGIN_AFTER, self._slow)
         self._stream: Stream | None = None
         self._pouring: asyncio.Task[None] | None = None
         self._left: asyncio.Task[None] | None = None
@@ -76,6 +78,11 @@ class Answer:
         self._timer.cancel()
         if self._left is not None:
             self._left.cancel()
+
+    def _slow(self) -> None:
+        self._watch()
+        if self._resumable:
+            self._begin()
 
     def _watch(self) -> asyncio.Task[None]:
         if self._left is None:

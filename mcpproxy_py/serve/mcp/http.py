@@ -7,7 +7,7 @@ The modern era is told by its header: one POST, one answer, no session. Everythi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
@@ -46,10 +46,11 @@ class Refused(Exception):
 
 
 class Endpoint:
-    def __init__(self, surface: Surface, hub: Hub, max_sessions: int) -> None:
+    def __init__(self, surface: Surface, hub: Hub, max_sessions: int, on_left: Callable[[str], None]) -> None:
         self.surface = surface
         self.sessions = Sessions(max_sessions)
         self._hub = hub
+        self._on_left = on_left
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
@@ -187,6 +188,7 @@ class Endpoint:
             raise Refused(503, RpcError(revisions.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])
         session.on_close.append(self._hub.add(session))
         session.on_close.append(lambda: _unwatch_all(self.surface, session))
+        session.on_close.append(lambda: self._on_left(session_id))
         body = messages.answer(message["id"], {"result": result})
         await plain(send, 200, body, [(SESSION_ID.encode(), session_id.encode())])
 
@@ -198,7 +200,9 @@ class Endpoint:
         task = asyncio.current_task()
         assert task is not None
         mark = (SESSION_ID.encode(), (session.peer.session_id or "").encode())
-        answer = Answer(receive, send, on_left=_stays, stream=session.new_stream, headers=[mark])
+        answer = Answer(
+            receive, send, on_left=_stays, stream=session.new_stream, headers=[mark], resumable=session.resumable
+        )
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
         session.in_flight[request_id] = task.cancel
         session.busy += 1

@@ -54,9 +54,13 @@ class Session:
     def touch(self) -> None:
         self.last_used = time.monotonic()
 
+    @property
+    def resumable(self) -> bool:
+        return self.peer.version >= PRIMES_FROM
+
     def new_stream(self) -> Stream:
         """For one request's answer. Only where the client can resume it, its events are kept."""
-        if self.peer.version < PRIMES_FROM:
+        if not self.resumable:
             return Stream()
         stream = Stream(f"r{next(self._names)}")
         self.streams[stream.name or ""] = stream

@@ -1,0 +1,97 @@
+"""The tools of one server: from its listing to the snapshot, and again whenever it says that they changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import anyio
+
+from mcpproxy_py.core.search import Segment
+from mcpproxy_py.core.values import Tool
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.listing import Listed
+from mcpproxy_py.upstream.news import News
+from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.shelf import KnownListings, Listing, Shelf
+from mcpproxy_py.upstream.spec import UpstreamSpec
+
+logger = logging.getLogger(__name__)
+
+COALESCE: Final = 0.1
+"""Servers tell of ten changed tools with ten notifications."""
+REST: Final = 9.0
+"""A server that never stops changing may keep us busy for a tenth of the time at most."""
+LIST_TIMEOUT: Final = 60.0
+
+
+class Toolset:
+    """`spec` gives the configuration as it is now, `show` publishes; with a segment where the tools are new."""
+
+    def __init__(
+        self,
+        spec: Callable[[], UpstreamSpec],
+        known: KnownListings | None,
+        news: News,
+        show: Callable[[Segment | None], None],
+    ) -> None:
+        self.extras: Mapping[str, Any] = {}
+        """What the server said in its list beside the tools."""
+        self._spec = spec
+        self._shelf = Shelf(known)
+        self._news = news
+        self._show = show
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._shelf.tools
+
+    async def load_known(self) -> bool:
+        """From the last time. False: it was never listed, so nobody can find what it has."""
+        known = await self._shelf.remembered(self._name)
+        if known:
+            await self.derive(known)
+        return bool(known) or not self._shelf.has_memory
+
+    async def read(self, session: Session) -> None:
+        """The first listing of a session. Raises `UpstreamFailure`."""
+        self._news.stale.clear()
+        await self._adopt(session, await session.list_tools())
+
+    async def follow(self, session: Session) -> None:
+        await self._shelf.remember(self._name)
+        not_before = 0.0
+        while True:
+            await self._news.stale.wait()
+            await anyio.sleep(max(COALESCE, not_before - anyio.current_time()))
+            self._news.stale.clear()
+            begun = anyio.current_time()
+            await self._read_again(session)
+            not_before = anyio.current_time() + REST * (anyio.current_time() - begun)
+
+    async def _read_again(self, session: Session) -> None:
+        try:
+            listed = await session.list_tools(LIST_TIMEOUT)
+        except UpstreamFailure as failure:
+            logger.warning("%s: its tools could not be listed again: %s", self._name, failure.message)
+            return
+        await self._adopt(session, listed)
+        await self._shelf.remember(self._name)
+
+    async def _adopt(self, session: Session, listed: Listed) -> None:
+        session.learn(listed.entries)
+        self.extras = listed.extras
+        if listed.entries == self._shelf.listed:
+            self._show(None)
+        else:
+            await self.derive(listed.entries)
+            self._news.tools_changed()
+
+    async def derive(self, listed: Listing | None = None) -> None:
+        """Make tools of this listing, or of the last one under the configuration as it is now."""
+        self._show(await self._shelf.fill(self._spec, listed))
+
+    @property
+    def _name(self) -> str:
+        return self._spec().name
