@@ -15,6 +15,9 @@ OnNotification = Callable[[str, Mapping[str, Any]], None]
 class Connection:
     """The `on_...` are for the holder to set. All are called on the event loop and must not block."""
 
+    wants_headers = False
+    """Whether there is HTTP underneath, so that working them out is not for nothing."""
+
     def __init__(self) -> None:
         self.closed = asyncio.Event()
         self.why = ""

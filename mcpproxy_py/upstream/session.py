@@ -53,11 +53,16 @@ class Session:
         stamp = self.handshake.stamp
         try:
             stamped = stamp.params(params, talk.capabilities if talk is not None else None)
-            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
+            headers = self._headers(method, params)
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
         return await self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
+
+    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+        if not self.connection.wants_headers:
+            return {}
+        return self.handshake.stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
 
     async def list_tools(self, timeout: float | None = None) -> Listed:
         try:

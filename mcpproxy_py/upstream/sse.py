@@ -17,7 +17,7 @@ from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import UpstreamFailure, lost
 from mcpproxy_py.upstream.messages import cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.web import BROKEN, Web, refusal, stream, unreachable, unsent
+from mcpproxy_py.upstream.web import BROKEN, Web, head_of, refusal, stream, unreachable, unsent
 from mcpproxy_py.upstream.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -28,6 +28,8 @@ MAX_SIDE_POSTS: Final = 256
 
 
 class SseConnection(Wire):
+    wants_headers = True
+
     def __init__(self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int) -> None:
         super().__init__(max_result_bytes)
         self.located = anyio.Event()
@@ -65,14 +67,14 @@ class SseConnection(Wire):
         headers["content-type"] = "application/json"
         async with stream(self._client, "POST", self._endpoint, content=payload, headers=headers) as response:
             if response.status_code >= 300:
-                raise refusal(response)
+                raise refusal(head_of(response))
 
     async def listen(self) -> None:
         """Read the stream to its end; that end is the end of the connection."""
         try:
             async with stream(self._client, "GET", self._url, headers={"accept": "text/event-stream"}) as response:
                 if response.status_code != 200:
-                    raise refusal(response)
+                    raise refusal(head_of(response))
                 parser = EventParser(self._limit, self._take_event, self._oversize)
                 async for chunk in response.aiter_bytes():
                     parser.feed(chunk)

@@ -7,18 +7,23 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import Any, Final
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
+from mcpproxy_py.upstream.http1 import Head
+from mcpproxy_py.upstream.origin import Origin
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
+_FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"})
+"""Whoever configures one of these means something that a plain POST does not do."""
 _HINTS: Final[Mapping[int, str]] = {
     401: "it wants authorization: give it a header, or log in",
     403: "it does not allow this",
@@ -42,9 +47,35 @@ class Web:
         # No read timeout: each request has its own deadline, and streams may be silent for hours.
         timeout = httpx2.Timeout(None, connect=spec.connect_timeout, write=WRITE_TIMEOUT)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=spec.max_concurrency)
-        headers = {"user-agent": f"mcpproxy/{__version__}", "accept-encoding": "identity", **spec.headers}
-        auth = self._auth_for(spec) if self._auth_for else None
-        return httpx2.AsyncClient(verify=self._tls, timeout=timeout, limits=limits, headers=headers, auth=auth)
+        return httpx2.AsyncClient(
+            verify=self._tls, timeout=timeout, limits=limits, headers=_headers(spec),
+            auth=self._auth_for(spec) if self._auth_for else None,
+            trust_env=False, proxy=proxy_for(httpx2.URL(spec.url or "")),
+        )  # fmt: skip
+
+    def origin(self, spec: UpstreamSpec, client: httpx2.AsyncClient, headers: Mapping[str, str]) -> Origin | None:
+        """The short way to this server for plain POSTs, all of which carry `headers`; None where it takes httpx2."""
+        url, sent = httpx2.URL(spec.url or ""), _headers(spec)
+        if client.auth or url.userinfo or proxy_for(url) or not _FRAMING.isdisjoint(sent):
+            return None
+        try:
+            return Origin(url, {**sent, **headers}, self._tls, spec.connect_timeout, spec.max_concurrency)
+        except ValueError:
+            return None
+
+
+def _headers(spec: UpstreamSpec) -> dict[str, str]:
+    ours = {"user-agent": f"mcpproxy/{__version__}", "accept-encoding": "identity"}
+    return {**ours, **{name.lower(): value for name, value in spec.headers.items()}}
+
+
+def proxy_for(url: httpx2.URL) -> str | None:
+    """The proxy that the environment wants for this URL. Asked here for both clients, so that they agree."""
+    proxies = getproxies()
+    found = proxies.get(url.scheme) or proxies.get("all")
+    if not found or proxy_bypass(url.netloc.decode("ascii")):
+        return None
+    return found if "://" in found else f"http://{found}"
 
 
 @asynccontextmanager
@@ -72,14 +103,27 @@ def _same_origin_redirect(response: httpx2.Response) -> httpx2.Request | None:
     return following if here == there else None
 
 
-def refusal(response: httpx2.Response) -> UpstreamFailure:
+def head_of(response: httpx2.Response) -> Head:
+    return Head(
+        response.status_code, {name.lower(): value for name, value in response.headers.raw}, response.headers.raw
+    )
+
+
+def refusal(head: Head) -> UpstreamFailure:
     """What an HTTP status that is no answer means. Names no query and no credentials: those can be secrets."""
-    status = response.status_code
-    if response.next_request is not None:
-        location = response.next_request.url.copy_with(userinfo=b"", query=None, fragment=None)
+    status = head.status
+    if 300 <= status < 400 and (location := _location(head)):
         return bad_answer(f"it redirects to {location}, which is not followed; use that as the url if it is right")
     hint = _HINTS.get(status)
     return bad_answer(f"it answered with HTTP status {status}" + (f" ({hint})" if hint else ""), {"status": status})
+
+
+def _location(head: Head) -> str:
+    try:
+        location = httpx2.URL(head.fields.get(b"location", b"").decode("ascii"))
+    except (httpx2.InvalidURL, UnicodeDecodeError):
+        return ""
+    return str(location.copy_with(userinfo=b"", query=None, fragment=None))
 
 
 def unreachable(error: Exception) -> str:
@@ -88,13 +132,3 @@ def unreachable(error: Exception) -> str:
 
 def unsent(error: Exception) -> UpstreamFailure:
     return UpstreamFailure(Code.SERVER_UNAVAILABLE, unreachable(error), sent=False)
-
-
-async def read_bounded(response: httpx2.Response, limit: int) -> bytes | None:
-    """The whole body, or None as soon as it is more than `limit`."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limit:
-            return None
-    return bytes(body)

@@ -1,196 +1,198 @@
-"""Direct and gated calls side by side, by one raw client: `python -m tests.bench.overhead` (PERF-1).
+"""What a gateway costs a call: direct, ours, and others, side by side: `python -m tests.bench.overhead` (PERF-1).
 
-Direct is newline JSON on the upstream's own pipe. Gated is the same call through a gateway process over
-HTTP, validated, decided, masked and recorded. Both are driven by this process, round by round in turn, so
-that what the machine does meanwhile hits both.
+Direct is the same raw client at the upstream itself: newline JSON on its pipe, or a POST. Everything is driven by this
+one process, round by round in turn and from a different start each round, so that what the machine does meanwhile hits
+all alike. The figures to look at are the ratios to direct within a round.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
-import json
-import sys
-import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
 
 import uvloop
 
+from tests.bench.clients import Call, Http
 from tests.bench.measure import figures, percentile, report, spread
-from tests.support.gateway import SERVERS, start
+from tests.bench.rig import PATIENCE, Rig, Upstream
 
-UPSTREAMS = {"a: trivial stdio": ("plain.py", "echo"), "b: SDK stdio": ("sdk.py", "echo")}
 ARGS = {"text": "hello", "note": "x" * 200}
 COUNTS = {1: 400, 16: 2400, 64: 3200}
-Call = Callable[[int], Awaitable[None]]
+LONGEST_ROUND = 6.0
+INSTALLED_WITHIN = 600.0
+FAULTS = (AssertionError, OSError, TimeoutError, IndexError, ValueError, asyncio.IncompleteReadError)
+"""What goes wrong with a way that does not work; it is left out and said so, and the others are still measured."""
+UPSTREAMS = {
+    "a": Upstream("a: trivial stdio", "plain.py"),
+    "b": Upstream("b: SDK stdio", "sdk.py"),
+    "c": Upstream("c: SDK HTTP", "sdk.py", "http"),
+}
 
 
-class Pipe:
-    """A raw client on an upstream's stdin and stdout."""
-
-    def __init__(self, process: asyncio.subprocess.Process, tool: str) -> None:
-        assert process.stdin and process.stdout
-        self.process, self.stdin, self.stdout, self.tool = process, process.stdin, process.stdout, tool
-        self.ids = itertools.count(1)
-        self.waiting: dict[int, asyncio.Future[Any]] = {}
-        self.reader = asyncio.create_task(self.read())
-
-    async def read(self) -> None:
-        while line := await self.stdout.readline():
-            message = json.loads(line)
-            if future := self.waiting.pop(message.get("id"), None):
-                future.set_result(message)
-
-    async def request(self, method: str, params: dict[str, Any]) -> Any:
-        number = next(self.ids)
-        future = self.waiting[number] = asyncio.get_running_loop().create_future()
-        body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        self.stdin.write(json.dumps(body).encode() + b"\n")
-        return await future
-
-    async def hello(self) -> None:
-        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-        await self.request("initialize", client)
-        self.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-
-    async def call(self, worker: int) -> None:
-        answer = await self.request("tools/call", {"name": self.tool, "arguments": ARGS})
-        assert "result" in answer and not answer["result"].get("isError"), answer
+# The ways to make the same call. To add one, write how it begins and put it into the table.
 
 
-class Gate:
-    """A raw HTTP client: one kept connection per worker, no library in between."""
-
-    def __init__(self, url: str, tool: str) -> None:
-        found = urlsplit(url)
-        self.host, self.port, self.path = found.hostname, found.port, found.path
-        self.connections: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        params = {
-            "name": "call_tool_write",
-            "arguments": {"name": f"s:{tool}", "args": ARGS, "intent": {"operation_type": "write"}},
-            "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }
-        self.variants = {}
-        for variant in ("read", "write"):
-            params["name"] = f"call_tool_{variant}"
-            params["arguments"]["intent"]["operation_type"] = variant  # type: ignore[index]
-            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-            head = (
-                f"POST {self.path} HTTP/1.1\r\nhost: {self.host}:{self.port}\r\n"
-                "accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n"
-                f"mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: call_tool_{variant}\r\n"
-                f"content-length: {len(body)}\r\n\r\n"
-            )
-            self.variants[variant] = head.encode() + body
-
-    def calling(self, variant: str) -> Call:
-        payload = self.variants[variant]
-
-        async def call(worker: int) -> None:
-            reader, writer = self.connections.get(worker) or await self.connect(worker)
-            writer.write(payload)
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-            body = await reader.readexactly(length)
-            assert head.startswith(b"HTTP/1.1 200") and b'"isError":true' not in body, body[:500]
-
-        return call
-
-    async def connect(self, worker: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        self.connections[worker] = await asyncio.open_connection(self.host, self.port, limit=1 << 22)
-        return self.connections[worker]
+async def direct(rig: Rig) -> Call:
+    if rig.upstream.transport == "stdio":
+        return (await rig.pipe(*rig.upstream.command)).calling(rig.upstream.tool, ARGS)
+    return Http((await rig.entries())["s0"]["url"]).modern(rig.upstream.tool, ARGS)
 
 
-async def one_round(call: Call, concurrency: int, count: int) -> tuple[float, float, float]:
-    """p50 and p99 in ms, and calls per second."""
+def gated(variant: str) -> Way:
+    async def way(rig: Rig) -> Call:
+        arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
+        return Http(f"{await rig.gateway()}/mcp").modern(f"call_tool_{variant}", arguments)
+
+    return way
+
+
+async def direct_surface(rig: Rig) -> Call:
+    return Http(f"{await rig.gateway()}/mcp/direct").modern(f"s0__{rig.upstream.tool}", ARGS)
+
+
+async def passthrough(rig: Rig) -> Call:
+    return Http(f"{await rig.gateway()}/mcp/s/s0").modern(rig.upstream.tool, ARGS)
+
+
+async def fastmcp(rig: Rig) -> Call:
+    """In the handshake era, where it is twice as fast: for a modern call it lists all tools first."""
+    return await Http(await rig.fastmcp()).handshake(f"s0_{rig.upstream.tool}", ARGS)
+
+
+async def mcp_proxy(rig: Rig) -> Call:
+    """It turns stdio into HTTP and HTTP into stdio, and knows the handshake era only."""
+    if rig.upstream.transport == "stdio":
+        return await Http(await rig.mcp_proxy_over_http()).handshake(rig.upstream.tool, ARGS)
+    return (await rig.mcp_proxy_over_stdio()).calling(rig.upstream.tool, ARGS)
+
+
+Way = Callable[[Rig], Awaitable[Call]]
+WAYS: dict[str, Way] = {
+    "direct": direct,
+    "gated read": gated("read"),
+    "gated write": gated("write"),
+    "direct surface": direct_surface,
+    "passthrough": passthrough,
+    "FastMCP proxy": fastmcp,
+    "mcp-proxy": mcp_proxy,
+}
+PEERS = ("FastMCP proxy", "mcp-proxy")
+SURFACES = {"direct surface": "direct", "passthrough": "passthrough"}
+
+
+class Round(NamedTuple):
+    p50_ms: float
+    p99_ms: float
+    calls_per_second: float
+
+
+async def one_round(call: Call, concurrency: int, count: int) -> Round:
     took: list[float] = []
     left = iter(range(count))
+    began = time.perf_counter()
 
     async def work(worker: int) -> None:
         for _ in left:
             started = time.perf_counter()
             await call(worker)
-            took.append((time.perf_counter() - started) * 1000)
+            ended = time.perf_counter()
+            took.append((ended - started) * 1000)
+            if ended - began > LONGEST_ROUND:
+                return
 
-    began = time.perf_counter()
     await asyncio.gather(*(work(worker) for worker in range(concurrency)))
-    return percentile(took, 0.5), percentile(took, 0.99), count / (time.perf_counter() - began)
+    return Round(percentile(took, 0.5), percentile(took, 0.99), len(took) / (time.perf_counter() - began))
 
 
-@asynccontextmanager
-async def lanes(script: str, tool: str) -> Any:
-    """The same upstream program twice: on our own pipe, and behind a gateway."""
-    async with AsyncExitStack() as stack:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(SERVERS / script), stdin=-1, stdout=-1, stderr=-3, limit=1 << 22
-        )
-        stack.push_async_callback(_end, process)
-        pipe = Pipe(process, tool)
-        await pipe.hello()
-        data = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        override = {tool: "read"}
-        config = {"log": {"level": "error"}, "mcpServers": {
-            "s": {"command": sys.executable, "args": [str(SERVERS / script)], "tools": override}}}  # fmt: skip
-        running = await asyncio.to_thread(start, data, config)
-        stack.callback(running.stop)
-        gate = Gate(running.mcp, tool)
-        yield {"direct": pipe.call, "gated read": gate.calling("read"), "gated write": gate.calling("write")}
+async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[str, str]]:
+    """Those ways that work, warm, and why the others do not."""
+    calls: dict[str, Call] = {}
+    absent: dict[str, str] = {}
+    for name in wanted:
+        try:
+            async with asyncio.timeout(INSTALLED_WITHIN):
+                calls[name] = await WAYS[name](rig)
+            async with asyncio.timeout(PATIENCE):
+                await one_round(calls[name], 16, 300)
+        except FAULTS as error:
+            calls.pop(name, None)
+            absent[name] = f"{type(error).__name__}: {error}"[:160]
+            print(f"{rig.upstream.name:<17} x{rig.count:<3} {name:<15} not measured: {absent[name]}", flush=True)
+    return calls, absent
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    process.kill()
-    await process.wait()
+async def measure(
+    rounds: int, upstreams: Iterable[Upstream], counts: Iterable[int], wanted: Sequence[str]
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for upstream in upstreams:
+        for count in counts:
+            async with AsyncExitStack() as stack:
+                surfaces = ["gate", *(SURFACES[way] for way in wanted if way in SURFACES)]
+                calls, absent = await begun(Rig(upstream, count, surfaces, stack), wanted)
+                rows += [{"upstream": upstream.name, "upstreams": count, "way": name, "absent": why}
+                         for name, why in absent.items()]  # fmt: skip
+                for concurrency, many in COUNTS.items():
+                    found = await interleaved(calls, concurrency, many, rounds)
+                    rows += [row(upstream.name, count, concurrency, name, each, found["direct"])
+                             for name, each in found.items()]  # fmt: skip
+    return rows
 
 
-async def measure(rounds: int, upstreams: dict[str, tuple[str, str]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for upstream, (script, tool) in upstreams.items():
-        async with lanes(script, tool) as calls:
-            for call in calls.values():
-                await one_round(call, 16, 400)
-            for concurrency, count in COUNTS.items():
-                rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in calls}
-                for _ in range(rounds):
-                    for name, call in calls.items():
-                        rows[name].append(await one_round(call, concurrency, count))
-                found.setdefault(upstream, {})[concurrency] = show(upstream, concurrency, rows)
-    return found
+async def interleaved(calls: dict[str, Call], concurrency: int, many: int, rounds: int) -> dict[str, list[Round]]:
+    found: dict[str, list[Round]] = {name: [] for name in calls}
+    names = list(calls)
+    for number in range(rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    found[name].append(await one_round(calls[name], concurrency, many))
+            except FAULTS as error:
+                print(f"c={concurrency} {name}: a round failed, {type(error).__name__}: {error}"[:200], flush=True)
+    return {name: mine for name, mine in found.items() if len(mine) == rounds}
 
 
-def show(upstream: str, concurrency: int, rows: dict[str, list[tuple[float, float, float]]]) -> dict[str, Any]:
-    direct, shown = rows["direct"], {}
-    for name, found in rows.items():
-        p50, p99, rate = (list(column) for column in zip(*found, strict=True))
-        slower = [mine[0] / base[0] for mine, base in zip(found, direct, strict=True)]
-        through = [mine[2] / base[2] for mine, base in zip(found, direct, strict=True)]
-        tail = [mine[1] / mine[0] for mine in found]
-        print(f"{upstream:<17} c={concurrency:<3} {name:<12} p50 ms {spread(p50, 3):<26} p99 ms {spread(p99, 2):<24} "
-              f"calls/s {spread(rate, 0):<24} p50/direct {spread(slower):<20} rate/direct {spread(through):<20} "
-              f"p99/p50 {spread(tail)}", flush=True)  # fmt: skip
-        shown[name] = {"p50_ms": figures(p50), "p99_ms": figures(p99), "calls_per_second": figures(rate),
-                       "p50_over_direct": figures(slower), "rate_over_direct": figures(through),
-                       "p99_over_p50": figures(tail)}  # fmt: skip
-    return shown
+def row(upstream: str, count: int, concurrency: int, way: str, mine: list[Round], base: list[Round]) -> dict[str, Any]:
+    pairs = list(zip(mine, base, strict=True))
+    columns = {
+        "p50_ms": [each.p50_ms for each in mine],
+        "p99_ms": [each.p99_ms for each in mine],
+        "calls_per_second": [each.calls_per_second for each in mine],
+        "p50_over_direct": [each.p50_ms / other.p50_ms for each, other in pairs],
+        "rate_over_direct": [each.calls_per_second / other.calls_per_second for each, other in pairs],
+        "p99_over_p50": [each.p99_ms / each.p50_ms for each in mine],
+    }
+    show(f"{upstream:<17} x{count:<3} c={concurrency:<3} {way:<15}", columns)
+    shown = {name: figures(values) for name, values in columns.items()}
+    return {"upstream": upstream, "upstreams": count, "concurrency": concurrency, "way": way, **shown}
+
+
+def show(head: str, columns: dict[str, list[float]]) -> None:
+    digits = {"p50_ms": 3, "calls_per_second": 0}
+    widths = {"p50_ms": 24, "calls_per_second": 20}
+    cells = [f"{spread(values, digits.get(name, 2)):<{widths.get(name, 21)}}" for name, values in columns.items()]
+    print(head, " ".join(cells), flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("a", "b"))
+    parser.add_argument("--only", choices=UPSTREAMS, nargs="*", default=list(UPSTREAMS))
+    parser.add_argument("--upstreams", type=int, nargs="*", default=[1, 10])
+    parser.add_argument("--ways", choices=WAYS, nargs="*", default=list(WAYS))
+    parser.add_argument("--no-peers", action="store_true", help="leave out other proxies, which have to be installed")
     options = parser.parse_args()
-    wanted = {name: found for name, found in UPSTREAMS.items() if not options.only or name.startswith(options.only)}
-    found = uvloop.run(measure(options.rounds, wanted))  # a light client: what it costs is in every figure
-    report("overhead", {"rounds": options.rounds, "upstreams": found})
+    wanted = [name for name in WAYS if name in {"direct", *options.ways}]
+    wanted = [name for name in wanted if not (options.no_peers and name in PEERS)]
+    print(f"{'':<44} {'p50 ms':<24} {'p99 ms':<21} {'calls/s':<20} {'p50/direct':<21} {'rate/direct':<21} p99/p50")
+    chosen = [UPSTREAMS[name] for name in options.only]
+    rows = uvloop.run(measure(options.rounds, chosen, options.upstreams, wanted))  # a light loop: its cost is in all
+    report("overhead", {"rounds": options.rounds, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,172 @@
+"""HTTP/1.1 as a client speaks it, one exchange at a time on a kept connection, told by callbacks.
+
+Our own because it is on the path of every call: no library asked (httpx2, aiohttp) does it without a task and
+several objects per exchange. `httptools` does the parsing. What is here is small because it never goes on after
+anything odd: such a connection is closed, and everything unusual goes to httpx2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import Final, NamedTuple, Protocol, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+MAX_FRAMING: Final = 64 * 1024
+"""What a server may send without a byte of body: heads, interim answers, chunk lines, trailers."""
+MAX_FIELDS: Final = 256
+BODILESS: Final = frozenset({204, 304})
+
+
+class Head(NamedTuple):
+    status: int
+    fields: dict[bytes, bytes]
+    """By lower-case name; of a name that comes twice, the last."""
+    raw: list[tuple[bytes, bytes]]
+
+
+class Receiver(Protocol):
+    """Hears of one answer, on the loop: `head`, any number of `body`, then `end` or `broken`; or nothing after
+    `HttpConnection.abort`. It must not raise."""
+
+    def head(self, head: Head) -> None: ...
+    def body(self, data: bytes) -> None: ...
+    def end(self) -> None: ...
+    def broken(self, why: str) -> None: ...
+
+
+class Owner(Protocol):
+    """Whoever keeps connections: told when one is made, when it is free for the next request, and when it is gone."""
+
+    def made(self, connection: HttpConnection) -> None: ...
+    def free(self, connection: HttpConnection) -> None: ...
+    def lost(self, connection: HttpConnection) -> None: ...
+
+
+class HttpConnection(asyncio.Protocol):
+    def __init__(self, owner: Owner) -> None:
+        self.free_since = 0.0
+        self._owner = owner
+        self._parser = HttpResponseParser(self)
+        self._receiver: Receiver | None = None
+        self._begin()
+
+    # What its user does.
+
+    def send(self, request: bytes, receiver: Receiver) -> None:
+        self._begin()
+        self._receiver = receiver
+        self._transport.write(request)
+
+    def abort(self) -> None:
+        """Hang up; the receiver hears nothing more. For a request under way, this is how it is given up."""
+        self._receiver = None
+        self._transport.abort()
+
+    def is_sound(self) -> bool:
+        """Whether a request may be written. What can be read from an idle connection is its end, or nothing good."""
+        return not self._transport.is_closing() and not _readable(self._transport.get_extra_info("socket").fileno())
+
+    # What the event loop tells.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._owner.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._receiver is None:
+            self.abort()  # nobody asked
+            return
+        self._framing += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (HttpParserError, HttpParserUpgrade) as error:
+            if not self._complete:
+                self._break(f"it answered with invalid HTTP ({error or type(error).__name__})")
+                return
+            self._surplus = True
+        self._after_feeding()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        receiver, self._receiver = self._receiver, None
+        self._owner.lost(self)
+        if receiver is None:
+            return
+        if self._until_eof and exc is None:
+            receiver.end()
+        else:
+            receiver.broken(f"the connection broke ({exc or 'closed by the server'})")
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        self._surplus = self._complete  # nobody asked for a second one
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self._raw) < MAX_FIELDS:
+            self._raw.append((name, value))
+        else:
+            self._flooded = True
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        self._interim = status < 200
+        if self._complete or self._flooded or self._receiver is None:
+            return
+        if self._interim:
+            self._raw = []
+            return
+        fields = {name.lower(): value for name, value in self._raw}
+        framed = b"content-length" in fields or b"transfer-encoding" in fields or status in BODILESS
+        self._until_eof = not framed
+        self._receiver.head(Head(status, fields, self._raw))
+
+    def on_body(self, body: bytes) -> None:
+        self._framing = 0
+        if self._receiver is not None and not self._complete and not self._flooded:
+            self._receiver.body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._interim:
+            self._complete = True
+            self._keep = self._parser.should_keep_alive()
+
+    # Between the two.
+
+    def _begin(self) -> None:
+        self._raw: list[tuple[bytes, bytes]] = []
+        self._framing = 0
+        self._interim = self._complete = self._keep = self._surplus = self._flooded = self._until_eof = False
+
+    def _after_feeding(self) -> None:
+        if self._receiver is None:  # it hung up on what it heard
+            return
+        if self._flooded or (self._framing > MAX_FRAMING and not self._complete):
+            self._break("it answered with too long a head")
+        elif self._complete:
+            self._finish()
+
+    def _finish(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        # A server that answers before it has read everything may read the rest as the next request.
+        if self._keep and not self._surplus and not self._transport.get_write_buffer_size():
+            self._owner.free(self)
+        else:
+            self._transport.abort()
+        if receiver is not None:
+            receiver.end()
+
+    def _break(self, why: str) -> None:
+        receiver = self._receiver
+        self.abort()
+        if receiver is not None:
+            receiver.broken(why)
+
+
+def _readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

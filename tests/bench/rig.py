@@ -1,0 +1,140 @@
+"""Everything that `overhead.py` measures, started when it is first asked for and ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.bench import peers
+from tests.bench.clients import LARGEST, Pipe
+from tests.support.gateway import SERVERS, Running, start
+
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A kind of server; its tool gives back what it is given."""
+
+    name: str
+    script: str
+    transport: Literal["stdio", "http"] = "stdio"
+    tool: str = "echo"
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, str(SERVERS / self.script)]
+
+
+@dataclass
+class Rig:
+    """So many servers of one kind. All calls go to `s0`; the others are there to be in the way."""
+
+    upstream: Upstream
+    count: int
+    surfaces: list[str]
+    stack: AsyncExitStack
+    folder: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+
+    async def pipe(self, *command: str) -> Pipe:
+        found = Pipe(await self.run(*command))
+        self.stack.callback(found.reader.cancel)
+        await asyncio.wait_for(found.hello(), PATIENCE)
+        return found
+
+    async def run(self, *command: str) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, stderr=-3, limit=LARGEST)
+        self.stack.push_async_callback(_end, process)
+        return process
+
+    async def port_of(self, *command: str) -> int:
+        """The port that a program says it listens on, in its first line."""
+        process = await self.run(*command)
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        return int(line.split()[1])
+
+    @cached_property
+    def _entries(self) -> asyncio.Task[dict[str, dict[str, Any]]]:
+        return asyncio.create_task(self._make_entries())
+
+    async def entries(self) -> dict[str, dict[str, Any]]:
+        """The servers as IDEs write them; those over HTTP are running and shared by whoever asks."""
+        return await self._entries
+
+    async def _make_entries(self) -> dict[str, dict[str, Any]]:
+        names = [f"s{number}" for number in range(self.count)]
+        if self.upstream.transport == "stdio":
+            program, *args = self.upstream.command
+            return {name: {"command": program, "args": args} for name in names}
+        ports = [await self.port_of(*self.upstream.command, "--http", "0") for _ in names]
+        return {name: {"url": f"http://127.0.0.1:{port}/mcp"} for name, port in zip(names, ports, strict=True)}
+
+    @cached_property
+    def _gateway(self) -> asyncio.Task[Running]:
+        return asyncio.create_task(self._start_gateway())
+
+    async def gateway(self) -> str:
+        return (await self._gateway).url
+
+    async def _start_gateway(self) -> Running:
+        override = {"tools": {self.upstream.tool: "read"}}
+        servers = {name: {**entry, **override} for name, entry in (await self.entries()).items()}
+        config = {"log": {"level": "error"}, "surfaces": self.surfaces, "mcpServers": servers}
+        running = await asyncio.to_thread(start, self.folder / "data", config)
+        self.stack.callback(running.stop)
+        return running
+
+    async def fastmcp(self) -> str:
+        python = await asyncio.to_thread(peers.program, "fastmcp", "python")
+        port = await self.port_of(python, peers.FASTMCP, json.dumps(await self.entries()))
+        return f"http://127.0.0.1:{port}/mcp"
+
+    async def mcp_proxy_over_http(self) -> str:
+        config = self.folder / "mcp-proxy.json"
+        config.write_text(json.dumps({"mcpServers": await self.entries()}))
+        port = _free_port()
+        program = await asyncio.to_thread(peers.program, "mcp-proxy", "mcp-proxy")
+        options = ("--port", str(port), "--log-level", "ERROR", "--named-server-config", str(config))
+        await self.run(program, *options)
+        await _listening(port)
+        return f"http://127.0.0.1:{port}/servers/s0/mcp"
+
+    async def mcp_proxy_over_stdio(self) -> Pipe:
+        program = await asyncio.to_thread(peers.program, "mcp-proxy", "mcp-proxy")
+        url = (await self.entries())["s0"]["url"]
+        return await self.pipe(program, "--log-level", "ERROR", "--transport", "streamablehttp", url)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+async def _listening(port: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                return
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()

@@ -1,0 +1,157 @@
+"""How fast it starts and how much it holds: `python -m tests.bench.start` (PERF-6).
+
+Starting is timed from the outside, beside a Python that does nothing, in turns. Memory is the proportional set size of
+the gateway and of the processes it needs for itself, with idle clients that hold a session and its stream, in front of
+servers that run in another process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.clients import Http
+from tests.bench.measure import figures, report, spread
+from tests.bench.rig import Rig, Upstream
+from tests.servers.plain import TOOLS
+from tests.support.gateway import Running, clean_environment, start
+
+OURS = [sys.executable, "-m", "mcpproxy_py"]
+ANSWERS_WITHIN = 60.0
+TARGETS = {"help_over_python_ms": 100, "serve_answers_ms": 1000, "memory_mb": 600}
+
+
+def run_ms(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
+    return (time.perf_counter() - began) * 1000
+
+
+@contextmanager
+def serving(data_dir: Path) -> Iterator[float]:
+    """A gateway, and the milliseconds until it answered."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    began = time.perf_counter()
+    command = [*OURS, "serve", "--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=clean_environment())
+    try:
+        while not _answers(port):
+            assert process.poll() is None and time.perf_counter() - began < ANSWERS_WITHIN, "it does not answer"
+            time.sleep(0.002)
+        yield (time.perf_counter() - began) * 1000
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as found:
+        found.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:%d\r\nconnection: close\r\n\r\n" % port)
+        return found.recv(64).startswith(b"HTTP/1.1 200")
+    return False
+
+
+def starting(rounds: int) -> dict[str, Any]:
+    rows: dict[str, list[float]] = {"bare_python_ms": [], "help_ms": [], "serve_first_ms": [], "serve_answers_ms": []}
+    with tempfile.TemporaryDirectory() as folder:
+        used = Path(folder) / "used"
+        for number in range(rounds + 1):
+            found = [run_ms([sys.executable, "-c", ""]), run_ms([*OURS, "--help"])]
+            for data_dir in (Path(folder) / f"new{number}", used):
+                with serving(data_dir) as took:
+                    found.append(took)
+            if number:  # the first only warms the caches
+                for name, took in zip(rows, found, strict=True):
+                    rows[name].append(took)
+    rows["help_over_python_ms"] = [h - p for h, p in zip(rows["help_ms"], rows["bare_python_ms"], strict=True)]
+    for name, values in rows.items():
+        target = f"at most {TARGETS[name]}" if name in TARGETS else ""
+        print(f"{name:<22} {spread(values, 0):<24} {target}", flush=True)
+    return {name: figures(values) for name, values in rows.items()}
+
+
+async def holding(servers: int, tools: int, sessions: int) -> dict[str, Any]:
+    """Megabytes, empty and full."""
+    async with AsyncExitStack() as stack:
+        rig = Rig(Upstream("many", "plain_http.py", "http"), 1, ["gate"], stack)
+        port = await rig.port_of(*rig.upstream.command, "--http", "0", "--extra", str(tools - len(TOOLS)))
+        entry = {"url": f"http://127.0.0.1:{port}/mcp"}
+        empty = await _weighed(rig.folder / "empty", {}, 0)
+        full = await _weighed(rig.folder / "full", {f"s{n}": entry for n in range(servers)}, sessions)
+    shown = {"servers": servers, "tools": servers * tools, "sessions": sessions, "empty_mb": empty, "full_mb": full}
+    print(f"{'memory empty':<22} {_sum(empty):.0f} MB {empty}")
+    print(f"{'memory full':<22} {_sum(full):.0f} MB {full}   at most {TARGETS['memory_mb']}", flush=True)
+    return shown
+
+
+def _sum(parts: dict[str, float]) -> float:
+    return sum(parts.values())
+
+
+async def _weighed(data_dir: Path, servers: dict[str, Any], sessions: int) -> dict[str, float]:
+    config = {"log": {"level": "error"}, "mcpServers": servers}
+    gateway = await asyncio.to_thread(start, data_dir, config)
+    try:
+        streams = [await _idle_session(gateway) for _ in range(sessions)]
+        found = _megabytes(gateway.process.pid)
+        for writer in streams:
+            writer.close()
+        return found
+    finally:
+        await asyncio.to_thread(gateway.stop)
+
+
+async def _idle_session(gateway: Running) -> asyncio.StreamWriter:
+    """What a client of the handshake era holds: a session, and the stream on which it waits for the server."""
+    client = Http(gateway.mcp)
+    session = await client.session()
+    _, posting = client.connections[0]
+    posting.close()
+    lines = {**client.headers, **session, "accept": "text/event-stream"}
+    reader, writer = await asyncio.open_connection(client.host, client.port)
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    writer.write(f"GET {client.path} HTTP/1.1\r\n{head}\r\n".encode())
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    return writer
+
+
+def _megabytes(pid: int) -> dict[str, float]:
+    gateway = psutil.Process(pid)
+    parts = {"gateway": gateway, **{f"child {n}": each for n, each in enumerate(gateway.children(recursive=True))}}
+    return {name: round(_proportional(each) / 2**20, 1) for name, each in parts.items()}
+
+
+def _proportional(process: psutil.Process) -> int:
+    found = process.memory_full_info() if hasattr(process, "memory_full_info") else process.memory_info()
+    return getattr(found, "pss", found.rss)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--servers", type=int, default=100)
+    parser.add_argument("--tools", type=int, default=100, help="of each server")
+    parser.add_argument("--sessions", type=int, default=1000)
+    options = parser.parse_args()
+    print(f"processors: {os.cpu_count()}, load: {os.getloadavg()[0]:.1f}")
+    timed = starting(options.rounds)
+    held = asyncio.run(holding(options.servers, options.tools, options.sessions))
+    report("start", {"targets": TARGETS, "starting": timed, "holding": held})
+
+
+if __name__ == "__main__":
+    main()
