@@ -228,7 +228,7 @@ def known(value: T | None) -> T:
 
 def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """The server and tool that an outer name stands for: its own on passthrough, `server__tool` on direct."""
-    split = (ask.server, ask.tool) if ask.server is not None else _behind(ask.tool, snapshot)
+    split = (ask.server, ask.tool) if ask.server is not None else named_directly(ask.tool, snapshot)
     if split is None:
         return No(Code.TOOL_NOT_FOUND, f"Unknown tool: {jsonvalue.quoted(ask.tool)}")
     draft.split = split
@@ -236,7 +236,8 @@ def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     return None
 
 
-def _behind(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
+def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
+    """Server and tool behind a name of the direct surface."""
     split = naming.split(outer)
     if split is not None and split[0] in snapshot.servers:
         tool = snapshot.servers[split[0]].tools.get(split[1])

@@ -8,9 +8,10 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.gatetools import definitions
-from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.naming import SEPARATOR, direct_name
 from mcpproxy_py.core.revisions import INVALID_PARAMS
+from mcpproxy_py.core.rungs import named_directly
 from mcpproxy_py.core.showing import shown_directly
 from mcpproxy_py.core.values import Route, Server, Snapshot, Tool
 from mcpproxy_py.errors import RpcError
@@ -21,7 +22,16 @@ from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.gate import read_linked
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.replies import relayed, undeclared
-from mcpproxy_py.serve.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, Welcome, one_page, text_param
+from mcpproxy_py.serve.surfaces.surface import (
+    IDENTITY,
+    LIST_TTL_MS,
+    Cache,
+    Handler,
+    Mirrored,
+    Welcome,
+    one_page,
+    text_param,
+)
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
@@ -51,6 +61,7 @@ class Direct:
         self._links = links
         self._upstreams = upstreams
         self._wish_text = wish_text
+        self._mirrored = Mirrored()
         self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
         self._handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -76,7 +87,10 @@ class Direct:
         return surface.dressed(method, result, IDENTITY, cache)
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
-        return next((mirrors(shown.get("inputSchema")) for shown in self._tools() if shown["name"] == tool), ())
+        snapshot = self._upstreams.snapshot
+        server, name = named_directly(tool, snapshot) or ("", "")
+        found = snapshot.servers.get(server)
+        return self._mirrored.of(found.tools.get(name) if found else None)
 
     async def watch(self, peer: Peer, uri: str) -> None:
         raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")

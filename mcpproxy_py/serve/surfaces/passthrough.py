@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Server, Snapshot
@@ -20,7 +20,7 @@ from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.replies import relayed, undeclared, upstreams_own
-from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Welcome, one_page, own_params, text_param
+from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 
@@ -53,6 +53,7 @@ class Passthrough:
         self.topic = f"server/{server}"
         self._asking = asking
         self._upstreams = upstreams
+        self._mirrored = Mirrored()
         self._watched: dict[str, int] = {}
         self._handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -91,8 +92,8 @@ class Passthrough:
         return surface.dressed(method, result, found.server_info if found else {}, Cache())
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
-        found = self._known().tools.get(tool)
-        return mirrors(found.wire.get("inputSchema")) if found else ()
+        server = self._upstreams.snapshot.servers.get(self.server)
+        return self._mirrored.of(server.tools.get(tool) if server else None)
 
     # Tools.
 
