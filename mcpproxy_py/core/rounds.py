@@ -58,9 +58,18 @@ class Sealed:
     inner: Any = None
 
 
+WHAT: Final[Mapping[str, Sequence[str]]] = {
+    "tools/call": ("name", "arguments"),
+    "prompts/get": ("name", "arguments"),
+    "resources/read": ("uri",),
+}
+"""The requests that may take several rounds, and which of their parameters say what is asked for. A client may add
+others from round to round, which nobody reads."""
+
+
 def digest(surface: str, method: str, params: Mapping[str, Any]) -> str:
-    """Of a request without what changes from round to round."""
-    stays = {key: value for key, value in params.items() if key not in ROUND_KEYS and key != "_meta"}
+    """Of what a request asks for, without what changes from round to round."""
+    stays = {key: params[key] for key in WHAT.get(method, ()) if key in params}
     text = json.dumps([surface, method, stays], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 

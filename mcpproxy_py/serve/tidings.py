@@ -21,8 +21,6 @@ class Tidings:
     def server_said(self, server: str, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call goes to who looks at that server, whatever it is."""
         topic = f"server/{server}"
-        if method == TOOLS_CHANGED:
-            return  # told when the snapshot has the new list, or a client would fetch the old one
         if method in LIST_CHANGED:
             self._hub.tell_changed(topic, method)
         else:

@@ -57,7 +57,8 @@ class Toolset:
     async def read(self, session: Session) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
         self._news.stale.clear()
-        await self._adopt(session, await session.list_tools())
+        if await self._adopt(session, await session.list_tools()):
+            self._news.tools_changed()
 
     async def follow(self, session: Session) -> None:
         await self._shelf.remember(self._name)
@@ -77,16 +78,18 @@ class Toolset:
             logger.warning("%s: its tools could not be listed again: %s", self._name, failure.message)
             return
         await self._adopt(session, listed)
+        self._news.tools_changed()  # also where we see no change: the server said there is one, and may mean more
         await self._shelf.remember(self._name)
 
-    async def _adopt(self, session: Session, listed: Listed) -> None:
+    async def _adopt(self, session: Session, listed: Listed) -> bool:
+        """Whether the list is another one than before."""
         session.learn(listed.entries)
         self.extras = listed.extras
         if listed.entries == self._shelf.listed:
             self._show(None)
-        else:
-            await self.derive(listed.entries)
-            self._news.tools_changed()
+            return False
+        await self.derive(listed.entries)
+        return True
 
     async def derive(self, listed: Listing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""

@@ -32,9 +32,10 @@ EVERYTHING = " password=a1 ghp_" + "a1" * 20
 HOSTILE = {
     pattern: {"text": (pattern * 65_536)[:65_536] + EVERYTHING}
     for pattern in (
-        "password ", "password=", "a_", "a-b_", "://a:", "eyJaaaaaa.", "-eyJ", "Cookie: a=", "login ", "login -", "4111 ",
-        "\\\"token\\\":", "token='", "-----BEGIN PRIVATE KEY-----", "<apiKey>", "key=", "key=\"a\" ", "?a", "bearer ",
-        "basic ", "A" * 31 + "_", "authorization: ", "pass pass-", "sk-", "xoxb-", "ya29.", "curl -u ", "a.", "((",
+        "password ", "password=", "a_", "a-b_", "://a:", "eyJaaaaaa.", "-eyJ", "Cookie: a=", "login ", "login -",
+        "4111 ", "\\\"token\\\":", "token='", "-----BEGIN PRIVATE KEY-----", "<apiKey>", "key=", "key=\"a\" ", "?a",
+        "bearer ", "basic ", "A" * 31 + "_", "authorization: ", "pass pass-", "sk-", "xoxb-", "ya29.", "curl -u ",
+        "a.", "((",
     )
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ async def respond(surface: Surface, exchange: Exchange) -> Outcome:
     try:
         if exchange.peer.modern:
             return {"result": surface.dressed(exchange.method, await _modern(surface, exchange))}
-        return {"result": await _handshake(surface, exchange)}
+        return {"result": _undressed(await _handshake(surface, exchange))}
     except RpcError as error:
         return {"error": error.as_json()}
     except Exception:
@@ -47,6 +47,13 @@ async def _handshake(surface: Surface, exchange: Exchange) -> Mapping[str, Any]:
     if exchange.method in ("server/discover", "subscriptions/listen"):
         raise unknown_method(exchange)
     return await surface.answer(exchange)
+
+
+def _undressed(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The handshake era knows only one kind of result, and has no word for it."""
+    if result.get("resultType") != "complete":
+        return result
+    return {key: value for key, value in result.items() if key != "resultType"}
 
 
 async def initialized(surface: Surface, version: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class Asking:
         if not exchange.peer.modern:
             exchange.note_round = lambda kind, method: self.gateway.note_round(ask.id, kind, [method])
             return await self.gateway.call(ask, exchange)
-        if (token := exchange.params.get("requestState")) is None:
+        token = exchange.params.get("requestState") if ask.method in rounds.WHAT else None
+        if token is None:
             return await self._first(ask, exchange)
         try:
             state = self.rounds.open(token, _bound(ask, exchange))
@@ -46,14 +47,14 @@ class Asking:
             raise self._turned_down(ask, bad) from None
         self.rounds.forget(state.ask_id)
         self.gateway.note_round(state.ask_id, "answered", [])
-        again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state))
+        again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
 
     def _ask(self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None) -> Ask:
         at, peer = time.time(), exchange.peer
         return Ask(
             self.gateway.new_id(at), at, tool, params, "mcp", surface, peer.principal, peer.client, peer.session_id,
-            str(exchange.id)[:CLAIM_LIMIT], server, exchange.method, exchange.meta,
+            str(exchange.id)[:CLAIM_LIMIT], server, exchange.method, exchange.meta, _carried(exchange, None),
         )  # fmt: skip
 
     async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
@@ -132,10 +133,10 @@ def _bound(ask: Ask, exchange: Exchange) -> Bound:
     return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
 
 
-def _carried(exchange: Exchange, state: Sealed) -> dict[str, Any]:
-    """What the upstream gets to see of the round: the answers as they came, and its own state."""
-    said = exchange.params.get("inputResponses")
+def _carried(exchange: Exchange, inner: Any) -> dict[str, Any]:
+    """What the upstream gets to see of a round: the answers as they came, and its own state."""
+    said = exchange.params.get("inputResponses") if exchange.method in rounds.WHAT else None
     return {
         **({} if said is None else {"inputResponses": said}),
-        **({} if state.inner is None else {"requestState": state.inner}),
+        **({} if inner is None else {"requestState": inner}),
     }

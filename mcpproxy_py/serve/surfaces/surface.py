@@ -15,7 +15,7 @@ from mcpproxy_py import __version__
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
-from mcpproxy_py.core.rounds import ROUND_KEYS
+from mcpproxy_py.core.rounds import ROUND_KEYS, WHAT
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
 
@@ -97,7 +97,8 @@ def one_page(exchange: Exchange, key: str, rows: list[dict[str, Any]]) -> dict[s
 
 def own_params(exchange: Exchange) -> dict[str, Any]:
     """A request's parameters as they go on, without what belongs to this conversation."""
-    return {key: value for key, value in exchange.params.items() if key != "_meta" and key not in ROUND_KEYS}
+    left = ("_meta", *ROUND_KEYS) if exchange.method in WHAT else ("_meta",)
+    return {key: value for key, value in exchange.params.items() if key not in left}
 
 
 def text_param(exchange: Exchange, name: str) -> str:
