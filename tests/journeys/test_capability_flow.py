@@ -247,7 +247,7 @@ def test_asking_again_after_a_denial_gives_the_denial_back(running: Running) -> 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"catalog_slug": "notoin"}, "No catalog entry has the slug 'notoin'. Did you mean notion?"),
+        ({"catalog_slug": "notoin"}, "No catalog entry has the slug 'notoin'. Did you mean notion"),
         ({"expires_at_ms": 1_000}, "expires_at_ms must be at least a minute from now"),
         ({"expires_at_ms": 32_503_680_000_000}, "expires_at_ms may be at most 30 days from now"),
         ({"rationale": "   \u2003 "}, "rationale is required and must not be empty"),

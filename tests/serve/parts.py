@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -175,13 +176,20 @@ class House:
         self.desk = Desk(self.upstreams)
         rules = GuardRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
         new_id = IdMaker(os.urandom)
-        self.approvals = Approvals(store.approvals, self._on_record, new_id, lambda wish: catalog.command_for(wish))
+        self.now = time.time
+        self.recording: Exception | None = None
+        """What goes wrong with recording, if anything."""
+        self.approvals = Approvals(
+            store.approvals, self._on_record, new_id, lambda wish: catalog.command_for(wish), now=lambda: self.now()
+        )
         catalog = self.upstreams.add_catalog(self.approvals)
         self.app = Guard(rest_app(self.gateway, store, self.desk, self.approvals), rules)
 
     async def _on_record(
         self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]
     ) -> T:
+        if self.recording is not None:
+            raise self.recording
         self.desk.changes.append((action, details, by))
         return await act()
 
