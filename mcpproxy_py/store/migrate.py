@@ -20,12 +20,17 @@ def migrate(database: Database) -> None:
         with database.readers.connect() as connection:
             found = revision(connection)
         if found != HEAD:
-            _upgrade(database, found)
+            _upgrade(database)
     except SQLAlchemyError as error:
-        raise StoreUnavailable(
-            f"cannot use the database {database.path}: {plain(error)}. "
-            "Restore it from a backup, or move it away to begin anew."
-        ) from error
+        raise StoreUnavailable(f"cannot use the database {database.label}: {plain(error)}. {_remedy(database)}") from (
+            error
+        )
+
+
+def _remedy(database: Database) -> str:
+    if database.shared:
+        return "See that it runs, and that activity.database_url leads there with the right to make tables."
+    return "Restore it from a backup, or move it away to begin anew."
 
 
 def revision(connection: Connection) -> str | None:
@@ -35,7 +40,7 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(database: Database, found: str | None) -> None:
+def _upgrade(database: Database) -> None:
     # Imported here: most starts find the database current, and Alembic costs a quarter of a second.
     from alembic import command
     from alembic.config import Config
@@ -44,12 +49,14 @@ def _upgrade(database: Database, found: str | None) -> None:
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
     known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
-    if found is not None and found not in known:
-        raise StoreUnavailable(
-            f"the database {database.path} was written by a newer mcpproxy (its revision is {found}, "
-            f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
-            "restore the backup made before the upgrade, or choose another --data-dir."
-        )
     with database.writing() as connection:
+        database.lock_for_changes(connection)
+        found = revision(connection)  # another gateway may have been quicker
+        if found is not None and found not in known:
+            raise StoreUnavailable(
+                f"the database {database.label} was written by a newer mcpproxy (its revision is {found}, "
+                f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
+                "restore the backup made before the upgrade, or choose another --data-dir."
+            )
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -1,0 +1,109 @@
+"""Counts that are kept instead of counted: how many records of each sort there were on each day, and how long they
+took. They change in the transaction that changes the rows, so they are never wrong, only coarse about durations."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, case, delete
+from sqlalchemy.dialects import postgresql, sqlite
+
+from mcpproxy_py.store.numbers import at_of
+from mcpproxy_py.store.tables import BUCKETS, rollup
+
+DAY: Final = 86_400_000_000
+_FACTOR: Final = 1.6
+BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
+"""Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
+BUCKET_NAMES: Final = tuple(f"b{bucket:02}" for bucket in range(BUCKETS))
+GROUPS: Final = ("type", "server", "tool", "intent_type", "status")
+
+
+class Sort(NamedTuple):
+    """What is counted together. A name that a record lacks is empty."""
+
+    day: int
+    gateway: int
+    type: str
+    server: str
+    tool: str
+    intent_type: str
+    status: str
+
+
+def sort_of(row: Any) -> Sort:
+    """Of anything that has the columns of a row."""
+    day = at_of(row.n) // DAY
+    return Sort(day, row.gateway, row.type, row.server or "", row.tool, row.intent_type or "", row.status)
+
+
+def bucket_of(milliseconds: float) -> int:
+    return bisect_left(BOUNDS, milliseconds)
+
+
+def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The same, counted by the database."""
+    return case(*((duration <= bound, bucket) for bucket, bound in enumerate(BOUNDS)), else_=BUCKETS - 1)
+
+
+class Tally:
+    """Changes to the counts, gathered while a batch is written."""
+
+    def __init__(self) -> None:
+        self._many: defaultdict[Sort, int] = defaultdict(int)
+        self._took: defaultdict[tuple[Sort, int], int] = defaultdict(int)
+
+    def count(self, row: Any, by: int = 1) -> None:
+        sort = sort_of(row)
+        self._many[sort] += by
+        if row.duration_ms is not None:
+            self._took[sort, bucket_of(row.duration_ms)] += by
+
+    def write(self, connection: Connection) -> None:
+        """In an order that is the same for everybody, so that no two gateways wait for each other."""
+        changes: dict[Sort, dict[str, Any]] = {}
+        for sort, many in sorted(self._many.items()):
+            changes[sort] = {**sort._asdict(), "many": many, **dict.fromkeys(BUCKET_NAMES, 0)}
+        for (sort, bucket), many in self._took.items():
+            changes[sort][BUCKET_NAMES[bucket]] += many
+        rows = [row for row in changes.values() if any(row[name] for name in ("many", *BUCKET_NAMES))]
+        if rows:
+            connection.execute(_adding(connection.dialect.name), rows)
+            if any(row["many"] < 0 for row in rows):
+                connection.execute(delete(rollup).where(rollup.c.many <= 0))
+
+
+def _adding(dialect: str) -> Any:
+    added: Any = (postgresql if dialect == "postgresql" else sqlite).insert(rollup)
+    sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}
+    return added.on_conflict_do_update(index_elements=list(rollup.primary_key), set_=sums)
+
+
+def percentile(took: Sequence[int], share: int) -> float | None:
+    """The duration that this share of all do not exceed, as well as the buckets tell."""
+    rank = -(-sum(took) * share // 100)
+    seen = 0
+    for bucket, many in enumerate(took):
+        if many and seen + many >= rank:
+            return round(_within(bucket, (rank - seen) / many), 3)
+        seen += many
+    return None
+
+
+def _within(bucket: int, share: float) -> float:
+    """Durations in a bucket are taken to be spread evenly over it; in the last, which is open, to be at its start."""
+    if bucket == len(BOUNDS):
+        return BOUNDS[-1]
+    low = BOUNDS[bucket - 1] if bucket else 0.0
+    return low + (BOUNDS[bucket] - low) * share
+
+
+def durations(took: Sequence[int]) -> dict[str, float | None]:
+    return {f"p{share}": percentile(took, share) for share in (50, 95)}
+
+
+def summed(rows: Iterable[Mapping[str, Any]]) -> list[int]:
+    return [sum(column) for column in zip(*([row[name] for name in BUCKET_NAMES] for row in rows), strict=True)]

@@ -1,0 +1,76 @@
+"""Text search: which words a record has, and how a question is put to each engine.
+
+We cut and fold the words, so that both engines find the same: runs of letters and digits, folded. A question finds
+what has all of its words, each of them also as the beginning of a longer one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, bindparam, cast, literal, literal_column, update
+from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
+
+from mcpproxy_py.store.scalars import clean
+from mcpproxy_py.store.tables import words
+
+LONGEST: Final = 64
+"""Characters of a word that count. What is longer is a key, a hash or an image, and the beginning finds it."""
+MOST_BYTES: Final = 65_536
+"""Of each payload; PostgreSQL takes no more than a megabyte of words."""
+_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
+_GAP: Final = re.compile(r"[\W_]+")
+_FOLDED: Final = bytes(
+    byte if 48 <= byte < 58 or 97 <= byte < 123 or byte > 127 else byte + 32 if 65 <= byte < 91 else 32
+    for byte in range(256)
+)
+
+
+def words_of_json(text: bytes) -> set[str]:
+    """The words of a JSON text, keys and values, without a look at its structure."""
+    text = text[:MOST_BYTES]
+    if b"\\" in text:
+        text = _unescaped(text)
+    return set(_folded(text.translate(_FOLDED)) if text.isascii() else words_of(text.decode("utf-8", "replace")))
+
+
+def _unescaped(text: bytes) -> bytes:
+    """Letters that came escaped are put right; line breaks and quotes only part words."""
+    return _ESCAPE.sub(_meant, text)
+
+
+def _meant(found: re.Match[bytes]) -> bytes:
+    if found[0][1:2] != b"u":
+        return b" "
+    letter = chr(int(found[0][2:], 16))
+    return letter.encode() if letter.isalnum() else b" "
+
+
+def words_of(text: str) -> list[str]:
+    if text.isascii():
+        return _folded(text.encode().translate(_FOLDED))
+    return [word[:LONGEST] for word in _GAP.sub(" ", clean(text).casefold()).split()]
+
+
+def _folded(text: bytes) -> list[str]:
+    found = text.decode().split()
+    return [word[:LONGEST] for word in found] if len(text) > LONGEST else found
+
+
+def matching(dialect: str, question: str) -> ColumnElement[bool]:
+    """The condition on `words` that a record meets which has all these words."""
+    asked = words_of(question)
+    if dialect == "sqlite":
+        return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"*' for word in asked))
+    return words.c.words.op("@@")(cast(literal(" & ".join(f"'{word}':*" for word in asked)), TSQUERY))
+
+
+def add_words(connection: Connection, more: list[dict[str, Any]]) -> None:
+    """To rows that are there already: `n` and the `more` words of each."""
+    had = words.c.words
+    if connection.dialect.name == "sqlite":
+        joined = had + " " + bindparam("more")
+    else:
+        joined = had.op("||")(bindparam("more", type_=TSVECTOR))
+    connection.execute(update(words).where(words.c.rowid == bindparam("row")).values(words=joined), more)
