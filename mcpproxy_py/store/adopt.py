@@ -30,7 +30,7 @@ def adopt(database: Database, journal: Journal, drain: Callable[[], None]) -> No
     with database.reading() as connection:
         if not inspect(connection).has_table("activity_0001"):
             return
-    log.warning("taking over the records of an earlier version")
+    log.info("taking over what an earlier version recorded")
     for events in _old_events(database, journal.folder):
         journal.append(*events)
         drain()
@@ -66,12 +66,8 @@ def _events_of(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"kind": "asked", "at": row["at"] / 1e6, "client": client, **{name: row[name] for name in same}}
     if row["finished_at"] is not None:
         ended = ("id", "status", "error", "response", "response_size", "duration_ms")
-        yield {
-            "kind": "finished",
-            "at": row["finished_at"] / 1e6,
-            "metadata": {},
-            **{name: row[name] for name in ended},
-        }
+        end = {"kind": "finished", "at": row["finished_at"] / 1e6, "metadata": {}}
+        yield {**end, **{name: row[name] for name in ended}}
 
 
 def _waiting(folder: Path, place: segments.Place) -> list[dict[str, Any]]:

@@ -45,9 +45,10 @@ def entries(lines: Iterable[bytes], after: int) -> list[Entry]:
     missed by nobody; its hash is empty, so that it is taken for good by nobody either."""
     found: list[Entry] = []
     for line in lines:
-        entry = read(line) or Entry(after + 1, line, b"", "", {"kind": UNREADABLE})
-        after = entry.seq
-        found.append(entry)
+        entry = read(line)
+        while entry is not None and found and found[-1].seq >= entry.seq and not found[-1].mac:
+            found.pop()  # what made no sense stood between two that follow each other, and never had a number
+        found.append(entry or Entry((found[-1].seq if found else after) + 1, line, b"", "", {"kind": UNREADABLE}))
     return found
 
 

@@ -32,14 +32,15 @@ from mcpproxy_py.store.words import add_words
 _KNOWN = [activity.c.id, *(activity.c[column] for column in Known._fields)]
 
 
-def project(database: Database, connection: Connection, chain: int, entries: list[Entry]) -> None:
-    """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing."""
+def project(database: Database, connection: Connection, chain: int, entries: list[Entry], before: int) -> None:
+    """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing. Events up to
+    number `before` are there already."""
     ids = list(dict.fromkeys(row_id(entry.event) for entry in entries if is_projected(entry.event)))
     changed = drafts(entries, _known(connection, ids))
     tally = Tally()
     _insert(database, connection, chain, {key: draft for key, draft in changed.items() if not draft.known}, tally)
     _update(connection, {key: draft for key, draft in changed.items() if draft.known}, tally)
-    database.insert_many(connection, events, EVENT_COLUMNS, list(event_rows(chain, entries)))
+    database.insert_many(connection, events, EVENT_COLUMNS, list(event_rows(chain, entries, before)))
     tally.write(connection)
 
 

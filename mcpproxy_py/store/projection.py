@@ -162,10 +162,11 @@ def is_projected(event: Mapping[str, Any]) -> bool:
     return event.get("kind") in COLUMNS and isinstance(event.get("id"), str)
 
 
-def event_rows(chain: int, entries: Iterable[Entry]) -> Iterator[tuple[Any, ...]]:
-    """The entries as the append-only table keeps them."""
+def event_rows(chain: int, entries: Iterable[Entry], before: int) -> Iterator[tuple[Any, ...]]:
+    """The entries as the append-only table keeps them, but for those it has."""
     for seq, head, _, mac, event in entries:
-        yield chain, seq, micros(event.get("at")), clean(head.decode("utf-8", "replace")), mac
+        if seq > before:
+            yield chain, seq, micros(event.get("at")), clean(head.decode("utf-8", "replace")), mac
 
 
 EVENT_COLUMNS: Final = tuple(column.name for column in events.c)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import UNREADABLE, entries, read
+from mcpproxy_py.store.entry import UNREADABLE, entries
 from mcpproxy_py.store.follower import Follower, Source
 from mcpproxy_py.store.identity import Identity
 from mcpproxy_py.store.ledger import last_head, project, read_place, remember_place
@@ -88,13 +88,13 @@ class Writer(Follower):
     def _apply(self, lines: list[bytes], after: Place) -> None:
         self._in_doubt = True
         with self._database.writing() as connection:
-            before = last_head(connection, self._number).seq if read(lines[0]) is None else 0
+            before = last_head(connection, self._number).seq
             batch = entries(lines, before)
-            project(self._database, connection, self._number, batch)
+            project(self._database, connection, self._number, batch, before)
             remember_place(connection, self._name, after)
             self._database.ring(connection, self._number)
         self._in_doubt = False
-        self.unreadable += sum(entry.event.get("kind") == UNREADABLE for entry in batch)
+        self.unreadable += len(lines) - sum(entry.event.get("kind") != UNREADABLE for entry in batch)
 
     def _arrive(self, place: Place) -> None:
         # First of all, so that nothing that fails below can make what was committed be read again.

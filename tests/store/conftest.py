@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from mcpproxy_py.store.activity import Filters, Reader
 from mcpproxy_py.store.chain import Chain, Head, Sealer
@@ -105,7 +105,7 @@ def apply(database: Database) -> Iterator[Callable[..., list[dict[str, Any]]]]:
             if lines:
                 with database.writing() as connection:
                     before = last_head(connection, 1).seq
-                    project(database, connection, 1, entries(lines, before))
+                    project(database, connection, 1, entries(lines, before), before)
         return Reader(database).list(Filters(limit=500)).activities
 
     yield write
@@ -123,6 +123,23 @@ def opened(options: Options) -> Iterator[Callable[..., Store]]:
     yield open_one
     for store in stores:
         store.close()
+
+
+@pytest.fixture
+def sql(options: Options, tmp_path: Path) -> Iterator[Callable[..., list[Any]]]:
+    """Does what an operator with access to the database could do, behind the store's back."""
+    found: list[Database] = []
+
+    def execute(statement: str, data_dir: Path = tmp_path, **parameters: Any) -> list[Any]:
+        if not found:
+            found.append(options.database(data_dir))
+        with found[0].writing() as connection:
+            done = connection.execute(text(statement), parameters)
+            return [tuple(row) for row in done] if done.returns_rows else []
+
+    yield execute
+    for database in found:
+        database.close()
 
 
 @pytest.fixture

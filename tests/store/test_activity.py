@@ -72,7 +72,7 @@ def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     join(database, Identity("test", b"k"))
     text, _ = Chain(Sealer(b"k", "test")).lines(story(700))
     with database.writing() as connection:
-        project(database, connection, 1, entries(text.split(b"\n")[:-1], 0))
+        project(database, connection, 1, entries(text.split(b"\n")[:-1], 0), 0)
     yield Reader(database)
     database.close()
 

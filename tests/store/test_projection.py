@@ -105,7 +105,8 @@ def test_an_event_of_a_kind_not_known_here_is_kept_whole_and_changes_no_row(
 
 @pytest.mark.parametrize(
     "line", [b"not json", b"[1]\t\t", b"", b"\xff\xfe", b'{"kind":"asked","id":"x"}\t\t', b"a\tb\tc\td",
-             b'{"kind":"asked","id":"x","seq":2}\t{"lost":"digest"}\tabc', b'{"seq":2,"payload":"abc"}\t\tabc'])  # fmt: skip
+             b'{"kind":"asked","id":"x","seq":2}\t{"lost":"digest"}\tabc', b'{"seq":2,"payload":"abc"}\t\tabc'],
+)  # fmt: skip
 def test_a_line_that_makes_no_sense_is_kept_in_its_place_and_vouched_for_by_nobody(
     database: Database, apply: Apply, asked: Make, line: bytes
 ) -> None:
