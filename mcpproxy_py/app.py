@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -45,8 +44,9 @@ from mcpproxy_py.settings import (
     rotate_key,
     shown,
 )
+from mcpproxy_py.sharing import follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.store import Store, open_store
+from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
 from mcpproxy_py.watch import watch
 
@@ -85,7 +85,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     new_id = IdMaker(os.urandom)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
-    async with _opened(data_dir) as store, anyio.create_task_group() as tasks:
+    async with _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         upstreams = Supervisor(
@@ -118,6 +118,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pulse = Pulse(by_path(mcp, rest_app(gateway, store, admin)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
+        tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         await tasks.start(upstreams.run, upstream_specs(settings))
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded.path, current.reload_noticed)
@@ -174,8 +175,6 @@ def _check_doors(settings: Settings) -> None:
         raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
     if settings.surfaces != ("gate",):
         raise GatewayError(Code.CONFIG_INVALID, 'This version serves one surface: set surfaces to ["gate"]')
-    if settings.activity.database_url is not None:
-        raise GatewayError(Code.CONFIG_INVALID, "This version records in SQLite only: remove activity.database_url")
 
 
 def _attached(wish: Wish, session: str, gate: Gate) -> Server[Any]:
@@ -186,8 +185,10 @@ def _attached(wish: Wish, session: str, gate: Gate) -> Server[Any]:
 
 
 @contextlib.asynccontextmanager
-async def _opened(data_dir: Path) -> AsyncIterator[Store]:
-    store = await anyio.to_thread.run_sync(partial(open_store, data_dir, apart=True))
+async def _opened(settings: Settings) -> AsyncIterator[Store]:
+    told = settings.activity
+    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb)
+    store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
     try:
         yield store
     finally:

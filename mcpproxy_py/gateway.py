@@ -56,10 +56,11 @@ class Upstreams(Protocol):
 
 
 class Record(Protocol):
-    """What the gateway needs of the store room. Both raise `StoreUnavailable`."""
+    """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
 
     def append(self, *events: Mapping[str, Any]) -> None: ...
     async def synced(self) -> None: ...
+    async def acknowledged(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,11 @@ class Gateway:
 
     async def call(self, ask: Ask, on_progress: OnProgress | None = None) -> Reply:
         """Answer an ask. Raises nothing but cancellation: every failure is a reply, and on record."""
+        reply = await self._answer(ask, on_progress)
+        await self._journal.acknowledged()
+        return reply
+
+    async def _answer(self, ask: Ask, on_progress: OnProgress | None) -> Reply:
         call = _Call(ask, decide.decide(ask, self.snapshot), time.perf_counter())
         try:
             return await self._perform(call, on_progress)

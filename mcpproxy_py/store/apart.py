@@ -9,6 +9,7 @@ database is. The gateway is gone when stdin ends, and then this goes too, after 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -48,6 +49,8 @@ def follow(data_dir: Path, told: Iterator[str]) -> None:
     """Until nothing more is told. First of all come the options: an address with a password has no business among
     the arguments, which everybody can read, or in the environment."""
     options = Options.from_line(next(told))
+    if options.ack == "local":
+        os.nice(10)  # nobody waits for this; calls under way go first
     database, tail, who = options.database(data_dir), Tail(data_dir / JOURNAL), identity(data_dir)
     number = number_of(database, who)
     retention = Retention(database, who.sealer(), number, options)
@@ -87,6 +90,8 @@ def _until_disowned(lock: int) -> Iterator[str]:
 
 
 def main(data_dir: str, lock: str) -> int:
+    gc.freeze()
+    gc.set_threshold(200_000)  # batches make many objects and no cycles
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which still has records to write
         signal.signal(number, signal.SIG_IGN)
     try:

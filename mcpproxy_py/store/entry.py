@@ -9,46 +9,59 @@ from typing import Any, Final, NamedTuple
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.chain import START, Head
 from mcpproxy_py.store.codec import decode
+from mcpproxy_py.store.scalars import clean, micros, name
 
 UNREADABLE: Final = "unreadable"
+ROW_KINDS: Final = frozenset(("asked", "finished", "erased"))
+"""Kinds of events that make or change a row."""
 
 
 class Entry(NamedTuple):
-    """One line. `event` is what its head says."""
+    """One line. `event` is what its head says, `at` its time in microseconds."""
 
     seq: int
-    head: bytes
+    head: str
     payload: bytes
     mac: str
     event: Mapping[str, Any]
+    kind: Any
+    at: int
+    key: str | None
+    """The row it is about; `None` for one that is about none, or of a kind that this version does not know."""
+
+
+def entry_of(seq: int, head: str, payload: bytes, mac: str, event: Mapping[str, Any]) -> Entry:
+    kind, row_id = event.get("kind"), event.get("id")
+    key = name(row_id) if type(row_id) is str and kind in ROW_KINDS else None
+    return Entry(seq, head, payload, mac, event, kind, micros(event.get("at")), key)
 
 
 def read(line: bytes) -> Entry | None:
     """`None` for a line that is not one of ours, or not any more."""
-    columns = line.split(b"\t")
-    if len(columns) != 3:
-        return None
-    head, payload, mac = columns
     try:
+        head, payload, mac = line.split(b"\t")
         event = decode(head)
-        return Entry(event["seq"], head, payload, mac.decode("ascii"), event) if _whole(event, payload) else None
-    except (ValueError, RecursionError, KeyError, TypeError):
+        seq = event["seq"]
+        whole = type(seq) is int and ("payload" in event) == (payload != b"")
+        return entry_of(seq, head.decode(), payload, mac.decode("ascii"), event) if whole else None
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _whole(event: Mapping[str, Any], payload: bytes) -> bool:
-    return type(event["seq"]) is int and ("payload" in event) == bool(payload)
+def _damaged(seq: int, line: bytes) -> Entry:
+    """It keeps its number, so that it is missed by nobody; its hash is empty, so it is taken for good by nobody."""
+    return entry_of(seq, clean(line.decode("utf-8", "replace")), b"", "", {"kind": UNREADABLE})
 
 
 def entries(lines: Iterable[bytes], after: int) -> list[Entry]:
-    """Every line, in order. One that makes no sense keeps its number, counted on from `after`, so that it is
-    missed by nobody; its hash is empty, so that it is taken for good by nobody either."""
+    """Every line, in order. One that makes no sense is counted on from the one before, at first from `after`."""
     found: list[Entry] = []
     for line in lines:
         entry = read(line)
-        while entry is not None and found and found[-1].seq >= entry.seq and not found[-1].mac:
-            found.pop()  # what made no sense stood between two that follow each other, and never had a number
-        found.append(entry or Entry((found[-1].seq if found else after) + 1, line, b"", "", {"kind": UNREADABLE}))
+        if entry is not None:
+            while found and found[-1].seq >= entry.seq and not found[-1].mac:
+                found.pop()  # it stood between two that follow each other, and never had a number
+        found.append(entry or _damaged((found[-1].seq if found else after) + 1, line))
     return found
 
 

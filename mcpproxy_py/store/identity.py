@@ -48,7 +48,7 @@ def identity(data_dir: Path) -> Identity:
     if len(key) < _KEY_BYTES or not name:
         raise StoreUnavailable(
             f"{data_dir / KEY} or {data_dir / NAME} is damaged. Restore it from a backup; without it nobody can tell "
-            "whether the record was changed. Moving both away begins a new chain."
+            "whether the record was changed. Moving both and the journal away begins a new chain."
         )
     return Identity(name, key)
 
@@ -73,19 +73,20 @@ def _put(path: Path, text: str) -> None:
     fresh.rename(path)
 
 
-def published_head(data_dir: Path) -> Head:
-    """How long the chain was at least, when that was last written down; the start where it never was."""
+def published_head(data_dir: Path, chain: str) -> Head:
+    """How long this chain was at least, when that was last written down; the start where it never was."""
     with contextlib.suppress(OSError, ValueError):
-        return Head.read((data_dir / HEAD).read_text("ascii", "replace"))
+        head, _, name = (data_dir / HEAD).read_text("ascii", "replace").strip().partition(" ")
+        return Head.read(head) if name == chain else START
     return START
 
 
-def publish_head(data_dir: Path, head: Head) -> None:
+def publish_head(data_dir: Path, chain: str, head: Head) -> None:
     """For events that are on the disk: a head that outlived them in a power cut would tell of a cut that was none.
-    Of always the same length but for its first digits, so that it is written over in place, and not synced."""
-    with contextlib.suppress(OSError, StoreUnavailable):  # a full disk; the next one is as good
+    Written over in place and not synced, because this is done often and the next one is as good."""
+    with contextlib.suppress(OSError, StoreUnavailable):
         descriptor = private_file(data_dir / HEAD)
         try:
-            os.pwrite(descriptor, f"{head}\n".encode(), 0)
+            os.ftruncate(descriptor, os.pwrite(descriptor, f"{head} {chain}\n".encode(), 0))
         finally:
             os.close(descriptor)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from mcpproxy_py.store.chain import START, Head
 from mcpproxy_py.store.database import Database
@@ -20,8 +19,6 @@ from mcpproxy_py.store.projection import (
     Row,
     drafts,
     event_rows,
-    is_projected,
-    row_id,
     values_of,
 )
 from mcpproxy_py.store.rollup import Tally
@@ -32,15 +29,23 @@ from mcpproxy_py.store.words import add_words
 _KNOWN = [activity.c.id, *(activity.c[column] for column in Known._fields)]
 
 
-def project(database: Database, connection: Connection, chain: int, entries: list[Entry], before: int) -> None:
+def project(database: Database, connection: Connection, chain: int, entries: list[Entry], before: int, *,
+            careful: bool = True) -> None:  # fmt: skip
     """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing. Events up to
-    number `before` are there already."""
-    ids = list(dict.fromkeys(row_id(entry.event) for entry in entries if is_projected(entry.event)))
-    changed = drafts(entries, _known(connection, ids))
+    number `before` are there already.
+
+    Who is not `careful` takes it that what is asked here was never asked before, as is nearly always so, and saves
+    looking; an `IntegrityError` says when it was not so.
+    """
+    ids = dict.fromkeys(entry.key for entry in entries if entry.key is not None)
+    asked = set() if careful else {entry.key for entry in entries if entry.kind == "asked"}
+    changed = drafts(entries, _known(connection, [key for key in ids if key not in asked]))
     tally = Tally()
-    _insert(database, connection, chain, {key: draft for key, draft in changed.items() if not draft.known}, tally)
+    fresh = {key: draft for key, draft in changed.items() if not draft.known}
+    free = numbers(connection, {key: draft.at for key, draft in fresh.items()}, careful=careful)
+    _insert(database, connection, chain, fresh, free, tally)
     _update(connection, {key: draft for key, draft in changed.items() if draft.known}, tally)
-    database.insert_many(connection, events, EVENT_COLUMNS, list(event_rows(chain, entries, before)))
+    database.insert_many(connection, events, EVENT_COLUMNS, event_rows(chain, entries, before))
     tally.write(connection)
 
 
@@ -49,19 +54,20 @@ def _known(connection: Connection, ids: list[str]) -> dict[str, Known]:
     for start in range(0, len(ids), AT_ONCE):
         # Locked, where the database locks rows: another gateway may be closing what we left behind.
         query = select(*_KNOWN).where(activity.c.id.in_(ids[start : start + AT_ONCE])).with_for_update()
-        found |= {row[0]: Known(*row[1:]) for row in connection.execute(query)}
+        found |= {row_id: Known(*columns) for row_id, *columns in connection.execute(query)}
     return found
 
 
-def _insert(database: Database, connection: Connection, chain: int, fresh: dict[str, Draft], tally: Tally) -> None:
-    free = numbers(connection, {key: draft.at for key, draft in fresh.items()})
+def _insert(database: Database, connection: Connection, chain: int, fresh: dict[str, Draft], free: dict[str, int],
+            tally: Tally) -> None:  # fmt: skip
     rows: list[tuple[Any, ...]] = []
     texts: list[tuple[int, str]] = []
     for key, draft in fresh.items():
-        row = {**draft.row(), "n": free[key], "id": key, "gateway": chain}
+        row = draft.row()
+        row.update(n=free[key], id=key, gateway=chain)
         rows.append(values_of(row))
         texts.append((free[key], " ".join(draft.words)))
-        tally.count(SimpleNamespace(**row))
+        tally.count(row)
     database.insert_many(connection, activity, ROW_COLUMNS, rows)
     database.insert_many(connection, words, ("rowid", "words"), texts)
 
@@ -72,8 +78,12 @@ def _update(connection: Connection, changed: dict[str, Draft], tally: Tally) -> 
         connection.execute(_update_of(group[0]), group)
     for draft in changed.values():
         if draft.known:
-            tally.count(draft.known, -1)
-            tally.count(SimpleNamespace(**{**draft.known._asdict(), **draft.row()}))
+            before = draft.known._asdict()
+            tally.count(before, -1)
+            tally.count({**before, **draft.row()})
+    erased = [draft.known.n for draft in changed.values() if draft.known and draft.erased]
+    if erased:
+        connection.execute(delete(words).where(words.c.rowid.in_(erased)))
     more = [{"row": draft.known.n, "more": " ".join(draft.words)} for draft in changed.values()
             if draft.known and draft.words]  # fmt: skip
     if more:

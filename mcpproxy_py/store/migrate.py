@@ -20,7 +20,7 @@ def migrate(database: Database) -> None:
         with database.readers.connect() as connection:
             found = revision(connection)
         if found != HEAD:
-            _upgrade(database)
+            _upgrade(database, found)
     except SQLAlchemyError as error:
         raise StoreUnavailable(f"cannot use the database {database.label}: {plain(error)}. {_remedy(database)}") from (
             error
@@ -40,7 +40,7 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(database: Database) -> None:
+def _upgrade(database: Database, found: str | None) -> None:
     # Imported here: most starts find the database current, and Alembic costs a quarter of a second.
     from alembic import command
     from alembic.config import Config
@@ -48,15 +48,19 @@ def _upgrade(database: Database) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    _must_be_known(database, found, known)
     with database.writing() as connection:
         database.lock_for_changes(connection)
-        found = revision(connection)  # another gateway may have been quicker
-        if found is not None and found not in known:
-            raise StoreUnavailable(
-                f"the database {database.label} was written by a newer mcpproxy (its revision is {found}, "
-                f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
-                "restore the backup made before the upgrade, or choose another --data-dir."
-            )
+        _must_be_known(database, revision(connection), known)  # another gateway may have been quicker, and newer
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+
+
+def _must_be_known(database: Database, found: str | None, known: set[str]) -> None:
+    if found is not None and found not in known:
+        raise StoreUnavailable(
+            f"the database {database.label} was written by a newer mcpproxy (its revision is {found}, "
+            f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
+            "restore the backup made before the upgrade, or choose another --data-dir."
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
@@ -29,7 +29,9 @@ _WEIGHT: Final = f"""
            FROM (SELECT * FROM activity_words ORDER BY rowid DESC LIMIT {_SAMPLE}) w)
         + 2 * (SELECT coalesce(avg(pg_column_size(e)), 0) FROM (SELECT * FROM events LIMIT {_SAMPLE}) e))
 """
-SECONDS: Final = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+SECONDS: Final[Mapping[str, Any]] = {
+    "connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+}  # fmt: skip
 SETTINGS: Final = "-c application_name=mcpproxy -c timezone=UTC -c idle_in_transaction_session_timeout=60s"
 """A connection whose other end is silently gone must not hold its locks for ever."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.entry import Entry
-from mcpproxy_py.store.scalars import clean, micros, name, number, part, real
+from mcpproxy_py.store.scalars import micros, name, number, part, real
 from mcpproxy_py.store.tables import activity, events
 from mcpproxy_py.store.words import words_of, words_of_json
 
@@ -17,20 +18,34 @@ INTERRUPTED: Final = "interrupted"
 
 
 def asked_columns(event: Mapping[str, Any], payload: bytes) -> Row:
-    client = event.get("client")
+    get, client = event.get, event.get("client")
+    named = (get("type"), get("source"), get("surface"), get("server"), get("tool"), get("session_id"),
+             get("principal"), part(client, "name"), part(client, "version"))  # fmt: skip
+    try:
+        same = _same(*named)  # few callers ask for few tools again and again
+    except TypeError:  # a list, say, where a name should be
+        same = _same.__wrapped__(*named)
     return {
-        "type": name(event.get("type")) or "tool_call",
-        "source": name(event.get("source")) or "internal",
-        "surface": name(event.get("surface")),
-        "server": name(event.get("server")),
-        "tool": name(event.get("tool")) or "",
+        **same,
+        "request_id": name(get("request_id")),
         "arguments": _text(payload),
-        "arguments_size": number(event.get("arguments_size")),
-        "session_id": name(event.get("session_id")),
-        "request_id": name(event.get("request_id")),
-        "client_name": name(part(client, "name")) or "",
-        "client_version": name(part(client, "version")) or "",
-        "principal": name(event.get("principal")),
+        "arguments_size": number(get("arguments_size")),
+    }
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _same(kind: Any, source: Any, surface: Any, server: Any, tool: Any, session: Any, principal: Any, client: Any,
+          version: Any) -> Row:  # fmt: skip
+    return {
+        "type": name(kind) or "tool_call",
+        "source": name(source) or "internal",
+        "surface": name(surface),
+        "server": name(server),
+        "tool": name(tool) or "",
+        "session_id": name(session),
+        "principal": name(principal),
+        "client_name": name(client) or "",
+        "client_version": name(version) or "",
     }
 
 
@@ -85,30 +100,38 @@ class Known(NamedTuple):
 class Draft:
     """The changes to one row: of one that is there already, or the whole of a new one."""
 
-    __slots__ = ("_metadata", "_told", "at", "columns", "known", "words")
+    __slots__ = ("_metadata", "_told", "at", "columns", "erased", "known", "words")
 
     def __init__(self, known: Known | None, at: int) -> None:
         self.known = known
         self.at = at
-        self.columns: Row = {} if known else {**_BLANK}
+        self.columns: Row = {}
         self.words: set[str] = set()
-        self._metadata: dict[str, Any] = decode(known.metadata) if known else {}
+        self.erased = False
+        self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
 
     def fold(self, entry: Entry) -> None:
-        event = entry.event
-        kind, told = event["kind"], event.get("metadata")
-        if event.get("status") == INTERRUPTED and not self._pending():
+        event, kind = entry.event, entry.kind
+        if kind == "finished" and event.get("status") == INTERRUPTED and not self._pending():
             return  # somebody else took it for dead, and it was not
-        self.columns |= COLUMNS[kind](event, entry.payload)
+        self.columns.update(COLUMNS[kind](event, entry.payload))
+        told = event.get("metadata")
         if told and isinstance(told, dict):
-            # An ask that is read again must not take back what was known at the end.
-            self._metadata = {**told, **self._metadata} if kind == "asked" else {**self._metadata, **told}
-            self._told = True
+            self._merge(kind, told)
         if kind == "erased":
-            self.words = set()
+            self.words, self.erased = set(), True
         else:
-            self.words |= _words(event, entry.payload)
+            _add_words(self.words, entry)
+
+    def _merge(self, kind: str, told: Mapping[str, Any]) -> None:
+        if not self._metadata:
+            self._metadata = told
+        elif kind == "asked":  # one that is read again must not take back what was known at the end
+            self._metadata = {**told, **self._metadata}
+        else:
+            self._metadata = {**self._metadata, **told}
+        self._told = True
 
     def _pending(self) -> bool:
         before = self.known.status if self.known else "pending"
@@ -117,7 +140,11 @@ class Draft:
     def row(self) -> Row:
         """All columns of a new row but its number; of an old one those that changed, because every index of the
         others rests then."""
-        return {**self.columns, **self._derived()} if self._told else self.columns
+        if not self._told:
+            return self.columns
+        if self.known is None and len(self.columns) < len(_BLANK):
+            return {**_BLANK, **self.columns, **self._derived()}
+        return {**self.columns, **self._derived()}
 
     def _derived(self) -> Row:
         return {
@@ -127,46 +154,35 @@ class Draft:
         }
 
 
-def _words(event: Mapping[str, Any], payload: bytes) -> set[str]:
+def _add_words(words: set[str], entry: Entry) -> None:
     """What a text search of this event looks at: names, arguments, the reason given and the error."""
-    found = words_of_json(payload) if event["kind"] == "asked" else set[str]()
-    for value in (event.get("server"), event.get("tool"), event.get("error"), _reason(event)):
+    event = entry.event
+    if entry.kind == "finished":
+        if event.get("error"):
+            words |= words_of_json(encode(event["error"]))
+        return
+    words |= words_of_json(entry.payload)
+    for value in (event.get("server"), event.get("tool"), part(part(event.get("metadata"), "intent"), "reason")):
         if value:
-            found.update(words_of(value) if isinstance(value, str) else words_of_json(encode(value)))
-    return found
-
-
-def _reason(event: Mapping[str, Any]) -> Any:
-    return part(part(event.get("metadata"), "intent"), "reason")
-
-
-def row_id(event: Mapping[str, Any]) -> str:
-    return name(event["id"]) or ""
+            words |= words_of(value) if isinstance(value, str) else words_of_json(encode(value))
 
 
 def drafts(entries: Iterable[Entry], known: Mapping[str, Known]) -> dict[str, Draft]:
     """The rows that these entries make or change, by id, in the order of their first event."""
     found: dict[str, Draft] = {}
     for entry in entries:
-        if not is_projected(entry.event):
-            continue
-        key = row_id(entry.event)
-        draft = found.get(key)
-        if draft is None:
-            draft = found[key] = Draft(known.get(key), micros(entry.event.get("at")))
-        draft.fold(entry)
+        key = entry.key
+        if key is not None:
+            draft = found.get(key)
+            if draft is None:
+                draft = found[key] = Draft(known.get(key), entry.at)
+            draft.fold(entry)
     return found
 
 
-def is_projected(event: Mapping[str, Any]) -> bool:
-    return event.get("kind") in COLUMNS and isinstance(event.get("id"), str)
-
-
-def event_rows(chain: int, entries: Iterable[Entry], before: int) -> Iterator[tuple[Any, ...]]:
+def event_rows(chain: int, entries: Iterable[Entry], before: int) -> list[tuple[Any, ...]]:
     """The entries as the append-only table keeps them, but for those it has."""
-    for seq, head, _, mac, event in entries:
-        if seq > before:
-            yield chain, seq, micros(event.get("at")), clean(head.decode("utf-8", "replace")), mac
+    return [(chain, entry.seq, entry.at, entry.head, entry.mac) for entry in entries if entry.seq > before]
 
 
 EVENT_COLUMNS: Final = tuple(column.name for column in events.c)

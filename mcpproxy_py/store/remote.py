@@ -159,7 +159,7 @@ class Remote(Follower):
 async def run_apart(program: str, data_dir: Path, told: str) -> bytes:
     """What a program of ours has to say about a data directory, whatever its exit status. Raises `StoreUnavailable`
     with its last words for one that fails without a word."""
-    command = [sys.executable, "-P", "-m", program, os.path.abspath(data_dir)]
+    command = [sys.executable, "-P", "-m", program, str(Path.cwd() / data_dir)]
     done = await anyio.run_process(command, input=told.encode(), check=False, cwd=os.sep, env=_bare_environment())
     if not done.stdout:
         raise StoreUnavailable(done.stderr.decode("utf-8", "replace").strip() or f"{program} failed.")

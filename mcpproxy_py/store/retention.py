@@ -130,7 +130,7 @@ class Retention:
             connection.execute(delete(activity).where(activity.c.n.in_(ids)))
             tally = Tally()
             for row in rows:
-                tally.count(row, -1)
+                tally.count(row._asdict(), -1)
             tally.write(connection)
         return len(rows)
 

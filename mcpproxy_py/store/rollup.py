@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
 from sqlalchemy.dialects import postgresql, sqlite
@@ -22,30 +22,13 @@ BUCKET_NAMES: Final = tuple(f"b{bucket:02}" for bucket in range(BUCKETS))
 GROUPS: Final = ("type", "server", "tool", "intent_type", "status")
 
 
-class Sort(NamedTuple):
-    """What is counted together. A name that a record lacks is empty."""
-
-    day: int
-    gateway: int
-    type: str
-    server: str
-    tool: str
-    intent_type: str
-    status: str
-
-
-def sort_of(row: Any) -> Sort:
-    """Of anything that has the columns of a row."""
-    day = at_of(row.n) // DAY
-    return Sort(day, row.gateway, row.type, row.server or "", row.tool, row.intent_type or "", row.status)
-
-
-def bucket_of(milliseconds: float) -> int:
-    return bisect_left(BOUNDS, milliseconds)
+_Sort = tuple[int, int, str, str, str, str, str]
+_SORT: Final = ("day", "gateway", *GROUPS)
+"""What is counted together. A name that a record lacks is empty."""
 
 
 def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
-    """The same, counted by the database."""
+    """The bucket of each row, found by the database."""
     return case(*((duration <= bound, bucket) for bucket, bound in enumerate(BOUNDS)), else_=BUCKETS - 1)
 
 
@@ -53,20 +36,23 @@ class Tally:
     """Changes to the counts, gathered while a batch is written."""
 
     def __init__(self) -> None:
-        self._many: defaultdict[Sort, int] = defaultdict(int)
-        self._took: defaultdict[tuple[Sort, int], int] = defaultdict(int)
+        self._many: defaultdict[_Sort, int] = defaultdict(int)
+        self._took: defaultdict[tuple[_Sort, int], int] = defaultdict(int)
 
-    def count(self, row: Any, by: int = 1) -> None:
-        sort = sort_of(row)
+    def count(self, row: Mapping[str, Any], by: int = 1) -> None:
+        """A row that is there from now on or, with a `by` of -1, that was."""
+        sort = (at_of(row["n"]) // DAY, row["gateway"], row["type"], row["server"] or "", row["tool"],
+                row["intent_type"] or "", row["status"])  # fmt: skip
         self._many[sort] += by
-        if row.duration_ms is not None:
-            self._took[sort, bucket_of(row.duration_ms)] += by
+        duration = row["duration_ms"]
+        if duration is not None:
+            self._took[sort, bisect_left(BOUNDS, duration)] += by
 
     def write(self, connection: Connection) -> None:
         """In an order that is the same for everybody, so that no two gateways wait for each other."""
-        changes: dict[Sort, dict[str, Any]] = {}
+        changes: dict[_Sort, dict[str, Any]] = {}
         for sort, many in sorted(self._many.items()):
-            changes[sort] = {**sort._asdict(), "many": many, **dict.fromkeys(BUCKET_NAMES, 0)}
+            changes[sort] = {**dict(zip(_SORT, sort, strict=True)), "many": many, **dict.fromkeys(BUCKET_NAMES, 0)}
         for (sort, bucket), many in self._took.items():
             changes[sort][BUCKET_NAMES[bucket]] += many
         rows = [row for row in changes.values() if any(row[name] for name in ("many", *BUCKET_NAMES))]
@@ -103,7 +89,3 @@ def _within(bucket: int, share: float) -> float:
 
 def durations(took: Sequence[int]) -> dict[str, float | None]:
     return {f"p{share}": percentile(took, share) for share in (50, 95)}
-
-
-def summed(rows: Iterable[Mapping[str, Any]]) -> list[int]:
-    return [sum(column) for column in zip(*([row[name] for name in BUCKET_NAMES] for row in rows), strict=True)]

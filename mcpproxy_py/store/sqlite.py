@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert
 from sqlalchemy.dialects import sqlite
 
 from mcpproxy_py.store.database import READERS, Database
-from mcpproxy_py.store.files import private_file
+from mcpproxy_py.store.files import explained, private_file
 
 PAGES_AT_ONCE = 2000
 """Given back to the file system in one go: some milliseconds, during which nobody else can write."""
@@ -22,7 +22,7 @@ PAGES_AT_ONCE = 2000
 
 class Sqlite(Database):
     def __init__(self, path: Path) -> None:
-        os.close(private_file(path))  # made private before SQLite can make it with the process's umask
+        _make_private(path)
         self.path = path
         super().__init__(str(path), _engine(path, 1, read_only=False), _engine(path, READERS, read_only=True))
 
@@ -64,6 +64,15 @@ class Sqlite(Database):
             driver = _driver(connection)
             if driver.execute("PRAGMA auto_vacuum").fetchone()[0] == 0:
                 _run(driver, ["PRAGMA auto_vacuum=INCREMENTAL", "VACUUM"])
+
+
+def _make_private(path: Path) -> None:
+    """Before SQLite can make it with the process's umask. Not opened without need: closing any descriptor of a file
+    gives up all locks that this process has on it, those of SQLite's other connections among them."""
+    with explained(path, "read"):
+        if path.exists() and not path.stat().st_mode & 0o077:
+            return
+    os.close(private_file(path))
 
 
 @cache

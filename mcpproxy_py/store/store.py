@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from mcpproxy_py.store.patience import Patience
 from mcpproxy_py.store.remote import Remote, run_apart
 from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.shelf import Shelf
-from mcpproxy_py.store.stream import Position, Stream
+from mcpproxy_py.store.stream import Position, Stream, Told
 from mcpproxy_py.store.watchman import Watchman
 from mcpproxy_py.store.writer import Writer
 
@@ -92,10 +92,10 @@ def _journal(data_dir: Path, options: Options, who: Identity, me: peers.Membersh
         data_dir / JOURNAL,
         after=place.segment,
         sealer=who.sealer(),
-        head=max(head, published_head(data_dir)),
+        head=max(head, published_head(data_dir, who.name)),
         most_bytes=round(options.max_journal_mb * 1e6),
     )
-    journal.on_durable = partial(publish_head, data_dir)
+    journal.on_durable = partial(publish_head, data_dir, who.name)
     return journal
 
 
@@ -203,17 +203,15 @@ class Store:
         told = f"{self._options.as_line()}\n{published}\n"
         return json.loads(await run_apart("mcpproxy_py.store.verify", self._journal.folder.parent, told))
 
-    async def events(self, after: Position | None = None) -> AsyncIterator[Any]:
-        """What happens from now on, or after a position that was given before; see `stream.Stream`."""
-        async with aclosing(self._stream.follow(after, self._bell)) as stream:
-            async for told in stream:
-                yield told
+    def events(self, after: Position | None = None) -> AsyncGenerator[Told | None]:
+        """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
+        return self._stream.follow(after, self._bell)
 
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None:
         """Takes the payloads of a record away for good; that it was there, and who erased it, stays. The journal's
         copy goes with its segment, once the database has that."""
-        self._journal.append({"kind": "erased", "id": activity_id, "at": time.time(), "metadata": {"erased": by}})
         self._journal.begin_afresh()
+        self._journal.append({"kind": "erased", "id": activity_id, "at": time.time(), "metadata": {"erased": by}})
         await self._journal.synced()
 
     async def listing(self, server: str) -> list[dict[str, Any]] | None:

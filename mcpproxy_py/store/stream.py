@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from mcpproxy_py.store.activity import as_json, shown
 from mcpproxy_py.store.bell import RECORDED, RESYNC, Bell
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.projection import is_projected, row_id
+from mcpproxy_py.store.entry import entry_of
 from mcpproxy_py.store.tables import activity, events, gateways
 
 AT_ONCE: Final = 100
@@ -58,7 +58,7 @@ class Stream:
         self._database = database
         self._threads: anyio.CapacityLimiter | None = None
 
-    async def follow(self, after: Position | None, bell: Bell) -> AsyncIterator[Told | None]:
+    async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
         from the database when it comes for more."""
         news, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -102,15 +102,13 @@ class Stream:
             for chain in connection.execute(select(gateways.c.number).order_by(gateways.c.number)).scalars().all():
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
                 query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
-                rows = [(seq, _event(head)) for seq, head in connection.execute(query)]
-                ids = {row_id(event) for _, event in rows if is_projected(event)}
+                told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
+                ids = {entry.key for entry in told if entry.key is not None}
                 records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
-                for seq, event in rows:
-                    position = Position({**position.seqs, chain: seq})
-                    if is_projected(event):
-                        found.append(Told(position, event["kind"], records.get(row_id(event))))
-                    else:
-                        found.append(Told(position, "other", None))
+                for entry in told:
+                    position = Position({**position.seqs, chain: entry.seq})
+                    kind = "other" if entry.key is None else entry.kind
+                    found.append(Told(position, kind, records.get(entry.key or "")))
         return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
@@ -25,7 +25,6 @@ _DAY_COLUMN = activity.c.n // (DAY << BITS)
 class _Part(NamedTuple):
     """Some records of one sort: how many, and how many of those took how long."""
 
-    day: int | None
     type: str
     server: str | None
     tool: str
@@ -73,8 +72,9 @@ def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
     if days is not None:
         columns = [rollup.c[group] for group in GROUPS]
         sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
-        for row in connection.execute(_of_days(select(*columns, *sums), filters, days).group_by(*columns)):
-            yield _Part(None, *row[:5], int(row[5]), [int(many) for many in row[6:]])
+        for row in _rows(connection, _of_days(select(*columns, *sums), filters, days).group_by(*columns)):
+            *sort, many = row[: len(GROUPS) + 1]
+            yield _Part(*sort, many=int(many), took=[int(many) for many in row[len(GROUPS) + 1 :]])
     for edge in edges:
         yield from _from_rows(connection, filters, edge)
 
@@ -84,8 +84,8 @@ def _from_rows(connection: Connection, filters: Filters, edge: ColumnElement[boo
     bucket = bucket_column(activity.c.duration_ms)
     timed = func.count(activity.c.duration_ms)
     query = select(*columns, bucket, func.count(), timed).group_by(*columns, bucket)
-    for *values, at, many, known in connection.execute(_of_rows(query, filters, connection.dialect.name, edge)):
-        yield _Part(None, *values, many, [known if at == place else 0 for place in range(BUCKETS)])
+    for *values, at, many, known in _rows(connection, _of_rows(query, filters, connection.dialect.name, edge)):
+        yield _Part(*values, many=many, took=[known if at == place else 0 for place in range(BUCKETS)])
 
 
 def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
@@ -93,17 +93,21 @@ def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
     often: Counter[int] = Counter()
     if days is not None:
         query = _of_days(select(rollup.c.day, func.sum(rollup.c.many)), filters, days).group_by(rollup.c.day)
-        often.update({day: int(many) for day, many in connection.execute(query)})
+        often.update({day: int(many) for day, many in _rows(connection, query)})
     for edge in edges:
         query = select(_DAY_COLUMN, func.count()).group_by(_DAY_COLUMN)
-        found = connection.execute(_of_rows(query, filters, connection.dialect.name, edge))
+        found = _rows(connection, _of_rows(query, filters, connection.dialect.name, edge))
         often.update({int(day): many for day, many in found})
     begin = datetime(1970, 1, 1, tzinfo=UTC)
     newest = sorted(often, reverse=True)[:MOST_GROUPS]
     return {(begin + timedelta(day)).strftime("%Y-%m-%d"): often[day] for day in newest}
 
 
-def _of_rows(query: Select[Any], filters: Filters, dialect: str, edge: ColumnElement[bool] | None) -> Select[Any]:
+def _rows(connection: Connection, query: Any) -> list[Any]:
+    return list(connection.execute(query))
+
+
+def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[bool] | None) -> Any:
     query = query.where(*conditions(filters, dialect, paged=False))
     if edge is not None:
         query = query.where(edge)
@@ -111,7 +115,7 @@ def _of_rows(query: Select[Any], filters: Filters, dialect: str, edge: ColumnEle
     return query.select_from(source)
 
 
-def _of_days(query: Select[Any], filters: Filters, days: range) -> Select[Any]:
+def _of_days(query: Any, filters: Filters, days: range) -> Any:
     wanted = [rollup.c[group] == name(getattr(filters, group)) for group in GROUPS if getattr(filters, group)]
     return query.where(rollup.c.day >= days.start, rollup.c.day < days.stop, *wanted)
 

@@ -20,13 +20,12 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
 from mcpproxy_py.store.chain import START, Head
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import UNREADABLE, Entry, first_after
+from mcpproxy_py.store.entry import UNREADABLE, Entry, entry_of, first_after
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.identity import Identity, identity, published_head
 from mcpproxy_py.store.ledger import read_place
 from mcpproxy_py.store.numbers import first_of
 from mcpproxy_py.store.options import JOURNAL, Options
-from mcpproxy_py.store.scalars import micros
 from mcpproxy_py.store.segments import Place
 from mcpproxy_py.store.tables import checkpoints, events, gateways
 from mcpproxy_py.store.verify_rows import RowCheck
@@ -90,7 +89,7 @@ class _Chain:
         self._rows.begin(self._number, before)
         end, count = begin, 0
         for batch in self._batches(begin.seq):
-            entries = [Entry(row.seq, row.head.encode(), b"", row.mac, _event(row.head)) for row in batch]
+            entries = [entry_of(row.seq, row.head, b"", row.mac, _event(row.head)) for row in batch]
             for row, entry in zip(batch, entries, strict=True):
                 end = self._check_event(row, entry, end)
             self._rows.check(entries)
@@ -123,7 +122,7 @@ class _Chain:
             self._found("missing", end.seq + 1, f"{gone} missing")
         elif not row.mac:
             self._found("damaged", row.seq, f"event {row.seq} was damaged before it reached the database")
-        elif self._sealer.mac(end.mac, entry.head) != row.mac or row.at != micros(entry.event.get("at")):
+        elif self._sealer.mac(end.mac, row.head.encode()) != row.mac or row.at != entry.at:
             self._found(*_difference(row.seq, entry.event.get("seq")))
         return Head(row.seq, row.mac)
 
@@ -153,7 +152,7 @@ def _event(head: str) -> Mapping[str, Any]:
 
 def _published(folder: Path, database: Database, who: Identity) -> Head:
     """What was published, less what a gateway that was killed has left in its journal; its next start brings that."""
-    published, place = published_head(folder), read_place(database, who.name) or Place(0, 0)
+    published, place = published_head(folder, who.name), read_place(database, who.name) or Place(0, 0)
     waiting = first_after(folder / JOURNAL, place)
     return published if waiting is None or waiting > published.seq else Head(waiting - 1, "")
 

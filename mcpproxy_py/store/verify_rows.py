@@ -9,10 +9,9 @@ from sqlalchemy import Connection, func, select
 
 from mcpproxy_py.store.chain import PAYLOADS, digest
 from mcpproxy_py.store.codec import decode
-from mcpproxy_py.store.entry import Entry
+from mcpproxy_py.store.entry import Entry, entry_of
 from mcpproxy_py.store.numbers import at_of
-from mcpproxy_py.store.projection import INTERRUPTED, Draft, is_projected, row_id
-from mcpproxy_py.store.scalars import micros
+from mcpproxy_py.store.projection import Draft
 from mcpproxy_py.store.tables import activity, events
 
 AT_ONCE: Final = 500
@@ -25,19 +24,17 @@ class _Open:
     """A record whose row does not match yet: it is unfinished, or there is more to come, or somebody changed it."""
 
     def __init__(self, entry: Entry, gateway: int) -> None:
-        self.draft = Draft(None, micros(entry.event.get("at")))
+        self.draft = Draft(None, entry.at)
         self.gateway = gateway
         self.digests: dict[str, str | None] = {}
 
     def fold(self, entry: Entry) -> None:
-        kind = entry.event["kind"]
-        if entry.event.get("status") == INTERRUPTED and self.draft.columns.get("status") != "pending":
-            return
+        columns = dict(self.draft.columns)
         self.draft.fold(entry)
-        if kind == "erased":
+        if entry.kind == "erased":
             self.digests = {}
-        elif kind in PAYLOADS:
-            self.digests[PAYLOADS[kind]] = entry.event.get("payload")
+        elif columns != self.draft.columns:  # one that changed nothing was about a gateway taken for dead
+            self.digests[PAYLOADS[entry.kind]] = entry.event.get("payload")
 
     def difference(self, row: Any) -> str | None:
         """The first column that is not what it should be."""
@@ -75,15 +72,14 @@ class RowCheck:
         self._seen[gateway] = 0
 
     def check(self, entries: Sequence[Entry]) -> None:
-        touched = dict.fromkeys(self._fold(entry) for entry in entries if is_projected(entry.event))
+        touched = dict.fromkeys(self._fold(entry, entry.key) for entry in entries if entry.key is not None)
         for row in self._rows([key for key in touched if key in self._open]):
             record = self._open[row.id]
-            if record.draft.columns["status"] != "pending" and record.difference(row) is None:
+            if "status" in record.draft.columns and record.difference(row) is None:
                 del self._open[row.id]
 
-    def _fold(self, entry: Entry) -> str:
-        key = row_id(entry.event)
-        if entry.event["kind"] == "asked" and key not in self._open:
+    def _fold(self, entry: Entry, key: str) -> str:
+        if entry.kind == "asked" and key not in self._open:
             self._open[key] = _Open(entry, self._gateway)
             self._seen[self._gateway] += 1
             for early in (entry, *self._early.pop(key, ())):
@@ -133,8 +129,8 @@ class RowCheck:
         heads = select(events.c.head).where(events.c.chain == gateway)
         for head in self._connection.execute(heads).scalars():
             event = _value(head)
-            if isinstance(event, dict) and is_projected(event):
-                yield row_id(event)
+            if isinstance(event, dict) and (key := entry_of(0, head, b"", "", event).key) is not None:
+                yield key
 
     def _rows(self, ids: list[str]) -> Sequence[Any]:
         found: list[Any] = []

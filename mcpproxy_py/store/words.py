@@ -7,6 +7,7 @@ what has all of its words, each of them also as the beginning of a longer one.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, cast, literal, literal_column, update
@@ -32,7 +33,7 @@ def words_of_json(text: bytes) -> set[str]:
     text = text[:MOST_BYTES]
     if b"\\" in text:
         text = _unescaped(text)
-    return set(_folded(text.translate(_FOLDED)) if text.isascii() else words_of(text.decode("utf-8", "replace")))
+    return _cut(_folded(text) if text.isascii() else _apart(text.decode("utf-8", "replace")))
 
 
 def _unescaped(text: bytes) -> bytes:
@@ -47,20 +48,31 @@ def _meant(found: re.Match[bytes]) -> bytes:
     return letter.encode() if letter.isalnum() else b" "
 
 
-def words_of(text: str) -> list[str]:
-    if text.isascii():
-        return _folded(text.encode().translate(_FOLDED))
-    return [word[:LONGEST] for word in _GAP.sub(" ", clean(text).casefold()).split()]
+@lru_cache(maxsize=1024)
+def words_of(text: str) -> frozenset[str]:
+    """Of a text that may well come again: the name of a tool, a reason, a question."""
+    return frozenset(_cut(_folded(text.encode()) if text.isascii() else _apart(text)))
 
 
 def _folded(text: bytes) -> list[str]:
-    found = text.decode().split()
-    return [word[:LONGEST] for word in found] if len(text) > LONGEST else found
+    return text.translate(_FOLDED).decode().split()
+
+
+def _apart(text: str) -> list[str]:
+    return _GAP.sub(" ", clean(text).casefold()).split()
+
+
+def _cut(found: list[str]) -> set[str]:
+    words = set(found)
+    for word in [word for word in words if len(word) > LONGEST]:
+        words.remove(word)
+        words.add(word[:LONGEST])
+    return words
 
 
 def matching(dialect: str, question: str) -> ColumnElement[bool]:
     """The condition on `words` that a record meets which has all these words."""
-    asked = words_of(question)
+    asked = sorted(words_of(question))
     if dialect == "sqlite":
         return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"*' for word in asked))
     return words.c.words.op("@@")(cast(literal(" & ".join(f"'{word}':*" for word in asked)), TSQUERY))

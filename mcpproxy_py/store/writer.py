@@ -7,9 +7,11 @@ always. A database that fails holds up nothing but this: it tries again until it
 
 from __future__ import annotations
 
+from sqlalchemy.exc import IntegrityError
+
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import UNREADABLE, entries
+from mcpproxy_py.store.entry import UNREADABLE, Entry, entries
 from mcpproxy_py.store.follower import Follower, Source
 from mcpproxy_py.store.identity import Identity
 from mcpproxy_py.store.ledger import last_head, project, read_place, remember_place
@@ -87,21 +89,28 @@ class Writer(Follower):
 
     def _apply(self, lines: list[bytes], after: Place) -> None:
         self._in_doubt = True
+        try:
+            batch = self._write(lines, after, careful=False)
+        except IntegrityError:
+            batch = self._write(lines, after, careful=True)
+        self._in_doubt = False
+        self.unreadable += len(lines) - sum(entry.kind != UNREADABLE for entry in batch)
+
+    def _write(self, lines: list[bytes], after: Place, *, careful: bool) -> list[Entry]:
         with self._database.writing() as connection:
             before = last_head(connection, self._number).seq
             batch = entries(lines, before)
-            project(self._database, connection, self._number, batch, before)
+            project(self._database, connection, self._number, batch, before, careful=careful)
             remember_place(connection, self._name, after)
             self._database.ring(connection, self._number)
-        self._in_doubt = False
-        self.unreadable += len(lines) - sum(entry.event.get("kind") != UNREADABLE for entry in batch)
+        return batch
 
     def _arrive(self, place: Place) -> None:
         # First of all, so that nothing that fails below can make what was committed be read again.
+        self.last_error = None
         self._at(place)
         if place.segment > self._oldest:
             self._forget_before(place)
-        self.last_error = None
 
     def _forget_before(self, place: Place) -> None:
         """Deletes segments that are in the database, once the database itself would survive a power cut."""

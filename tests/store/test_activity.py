@@ -186,7 +186,7 @@ def test_a_cursor_that_was_changed_anywhere_is_refused(reader: Reader) -> None:
         ({"limit": 501}, "limit"),
         ({"q": "x" * 1001}, "q must"),
         ({"q": "%_\\"}, "q must hold a word"),
-        ({"q": "many " * 51}, "at most 50"),
+        ({"q": " ".join(map(str, range(51)))}, "at most 50"),
         ({"start_time": datetime(2026, 1, 1)}, "start_time needs a time zone"),
         ({"start_time": START, "end_time": START - timedelta(1)}, "end_time is before start_time"),
     ],
