@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status
 from mcpproxy_py.store.activity import Filters, Page
+from mcpproxy_py.store.stream import Position, Told
 
 
 class Reply(Protocol):
@@ -46,6 +47,9 @@ class Store(Protocol):
     async def summary(self, filters: Filters) -> Mapping[str, Any]: ...
     def export(self, filters: Filters) -> AsyncIterator[Sequence[Mapping[str, Any]]]: ...
     async def caught_up(self) -> bool: ...
+    async def verify(self) -> Mapping[str, Any]: ...
+    async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None: ...
+    def events(self, after: Position | None) -> AsyncGenerator[Told | None]: ...
     def health(self) -> Mapping[str, Any]: ...
 
 

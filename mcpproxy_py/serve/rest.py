@@ -16,7 +16,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.serve import answers, parse, routes_activity, routes_calls, routes_servers, routes_system
+from mcpproxy_py.serve import (
+    answers,
+    parse,
+    routes_activity,
+    routes_calls,
+    routes_events,
+    routes_servers,
+    routes_system,
+)
 from mcpproxy_py.serve.endpoint import Endpoint, Exchange
 from mcpproxy_py.serve.openapi import document
 from mcpproxy_py.serve.parts import Gateway, Operator, Parts, Store
@@ -36,6 +44,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *routes_calls.ENDPOINTS,
     *routes_servers.ENDPOINTS,
     *routes_activity.ENDPOINTS,
+    *routes_events.ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 

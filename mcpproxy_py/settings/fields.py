@@ -76,7 +76,7 @@ def _upstream_url(value: str) -> str:
 
 def _database_url(value: str) -> str:
     if not re.match(r"postgres(ql)?(\+psycopg)?://", value):
-        raise ValueError("a PostgreSQL address such as postgresql://user@host/name; for SQLite leave it away")
+        raise ValueError("a database address such as postgresql://user@host/name; without one it is SQLite")
     return value
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ PAGES_AT_ONCE = 2000
 class Sqlite(Database):
     def __init__(self, path: Path) -> None:
         _make_private(path)
+        if path.stat().st_size == 0:
+            _begin(path)
         self.path = path
         super().__init__(str(path), _engine(path, 1, read_only=False), _engine(path, READERS, read_only=True))
 
@@ -75,6 +78,12 @@ def _make_private(path: Path) -> None:
     os.close(private_file(path))
 
 
+def _begin(path: Path) -> None:
+    """What can only be said of an empty file: that it will give back space."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        _run(connection, ["PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL"])
+
+
 @cache
 def _insert(table: Any, columns: tuple[str, ...]) -> str:
     """SQLAlchemy's own statement, with its way of preparing parameters left out: it takes as long as the insert."""
@@ -90,7 +99,7 @@ def _engine(path: Path, size: int, *, read_only: bool) -> Engine:
         hide_parameters=True,
         connect_args={"timeout": 10, "isolation_level": None, "check_same_thread": False},
     )
-    pragmas = ["PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL", "PRAGMA temp_store=MEMORY"]
+    pragmas = ["PRAGMA journal_mode=WAL", "PRAGMA temp_store=MEMORY"]
     if read_only:
         pragmas += ["PRAGMA query_only=ON", "PRAGMA mmap_size=268435456"]
     else:
