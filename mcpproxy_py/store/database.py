@@ -87,4 +87,4 @@ class Database:
 def plain(error: SQLAlchemyError) -> str:
     """What the driver said, without the statement and its parameters: those hold what people wrote."""
     found = str(getattr(error, "orig", None) or type(error).__name__)
-    return " ".join(found.split()).rstrip(".")
+    return " ".join(found.split()).rstrip(".?")

@@ -41,9 +41,8 @@ class Postgres(Database):
 
     def __init__(self, url: str) -> None:
         self.url = parsed(url)
-        label = self.url.set(username=None, password=None, query={}).render_as_string()
         super().__init__(
-            label.replace(SCHEME, "postgresql"),
+            _label(self.url),
             _engine(self.url, 1, "-c statement_timeout=60s", isolation_level="READ COMMITTED"),
             _engine(self.url, READERS, "-c statement_timeout=30s -c default_transaction_read_only=on",
                     isolation_level="REPEATABLE READ"),
@@ -88,6 +87,12 @@ class Postgres(Database):
         what was deleted for what comes next, so a limit on them would never be met and retention never end."""
         with self.readers.connect() as connection:
             return int(connection.execute(text(_WEIGHT)).scalar_one())
+
+
+def _label(url: URL) -> str:
+    """Where it is, without who we are there."""
+    host = url.host or "(local)"
+    return f"postgresql://{host}:{url.port}/{url.database}" if url.port else f"postgresql://{host}/{url.database}"
 
 
 def parsed(url: str) -> URL:

@@ -93,7 +93,7 @@ class Retention:
         if self._bytes is None or (size := self._database.size()) <= self._bytes:
             return 0
         with self._database.reading() as connection:
-            many = connection.execute(select(func.sum(rollup.c.many))).scalar() or 0
+            many = int(connection.execute(select(func.sum(rollup.c.many))).scalar() or 0)
             surplus = int(many * (1 - _ENOUGH * self._bytes / size))
             query = select(activity.c.n).order_by(activity.c.n).offset(surplus).limit(1)
             last = connection.execute(query).scalar()

@@ -59,7 +59,7 @@ class Sqlite(Database):
             driver = _driver(connection)
             # Read to the end: each step of this statement frees one page.
             driver.execute(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})").fetchall()
-            return driver.execute("PRAGMA freelist_count").fetchone()[0] > PAGES_AT_ONCE
+            return driver.execute("PRAGMA freelist_count").fetchone()[0] > 0
 
     def make_shrinkable(self) -> None:
         """A file from an early version cannot give space back until it is written anew, once."""
