@@ -46,7 +46,7 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     _insert(database, connection, chain, fresh, free, tally)
     _update(connection, {key: draft for key, draft in changed.items() if draft.known}, tally)
     database.insert_many(connection, events, EVENT_COLUMNS, event_rows(chain, entries, before))
-    tally.write(connection)
+    tally.write(database, connection)
 
 
 def _known(connection: Connection, ids: list[str]) -> dict[str, Known]:
@@ -62,7 +62,8 @@ def _insert(database: Database, connection: Connection, chain: int, fresh: dict[
             tally: Tally) -> None:  # fmt: skip
     rows: list[tuple[Any, ...]] = []
     texts: list[tuple[int, str]] = []
-    for key, draft in fresh.items():
+    # In the order of their numbers: a text index that is handed an older one than before starts a new segment.
+    for key, draft in sorted(fresh.items(), key=lambda item: free[item[0]]):
         row = draft.row()
         row.update(n=free[key], id=key, gateway=chain)
         rows.append(values_of(row))

@@ -131,7 +131,7 @@ class Retention:
             tally = Tally()
             for row in rows:
                 tally.count(row._asdict(), -1)
-            tally.write(connection)
+            tally.write(self._database, connection)
         return len(rows)
 
     def _delete_events(self, connection: Connection) -> int:

@@ -6,11 +6,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
 from sqlalchemy.dialects import postgresql, sqlite
 
+from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.numbers import at_of
 from mcpproxy_py.store.tables import BUCKETS, rollup
 
@@ -23,8 +25,7 @@ GROUPS: Final = ("type", "server", "tool", "intent_type", "status")
 
 
 _Sort = tuple[int, int, str, str, str, str, str]
-_SORT: Final = ("day", "gateway", *GROUPS)
-"""What is counted together. A name that a record lacks is empty."""
+"""What is counted together: day, gateway, and the groups. A name that a record lacks is empty."""
 
 
 def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -48,20 +49,21 @@ class Tally:
         if duration is not None:
             self._took[sort, bisect_left(BOUNDS, duration)] += by
 
-    def write(self, connection: Connection) -> None:
+    def write(self, database: Database, connection: Connection) -> None:
         """In an order that is the same for everybody, so that no two gateways wait for each other."""
-        changes: dict[_Sort, dict[str, Any]] = {}
-        for sort, many in sorted(self._many.items()):
-            changes[sort] = {**dict(zip(_SORT, sort, strict=True)), "many": many, **dict.fromkeys(BUCKET_NAMES, 0)}
+        took: dict[_Sort, list[int]] = {sort: [0] * BUCKETS for sort in sorted(self._many)}
         for (sort, bucket), many in self._took.items():
-            changes[sort][BUCKET_NAMES[bucket]] += many
-        rows = [row for row in changes.values() if any(row[name] for name in ("many", *BUCKET_NAMES))]
-        if rows:
-            connection.execute(_adding(connection.dialect.name), rows)
-            if any(row["many"] < 0 for row in rows):
-                connection.execute(delete(rollup).where(rollup.c.many <= 0))
+            took[sort][bucket] += many
+        rows = [(*sort, self._many[sort], *buckets) for sort, buckets in took.items()]
+        database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
+        if any(many < 0 for many in self._many.values()):
+            connection.execute(delete(rollup).where(rollup.c.many <= 0))
 
 
+_COLUMNS: Final = tuple(column.name for column in rollup.c)
+
+
+@cache
 def _adding(dialect: str) -> Any:
     added: Any = (postgresql if dialect == "postgresql" else sqlite).insert(rollup)
     sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}

@@ -40,8 +40,11 @@ class Sqlite(Database):
                 _run(_driver(connection), ["PRAGMA synchronous=NORMAL"])
 
     def insert_many(self, connection: Connection, table: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
+        self.execute_many(connection, _insert(table), columns, rows)
+
+    def execute_many(self, connection: Connection, statement: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
         if rows:
-            connection.exec_driver_sql(_insert(table, tuple(columns)), list(rows))
+            connection.exec_driver_sql(_as_text(statement, tuple(columns)), list(rows))
 
     def now(self, connection: Connection) -> int:
         return round(time.time() * 1e6)
@@ -85,9 +88,14 @@ def _begin(path: Path) -> None:
 
 
 @cache
-def _insert(table: Any, columns: tuple[str, ...]) -> str:
+def _insert(table: Any) -> Any:
+    return insert(table)
+
+
+@cache
+def _as_text(statement: Any, columns: tuple[str, ...]) -> str:
     """SQLAlchemy's own statement, with its way of preparing parameters left out: it takes as long as the insert."""
-    return str(insert(table).compile(dialect=sqlite.dialect(), column_keys=columns))
+    return str(statement.compile(dialect=sqlite.dialect(), column_keys=columns))
 
 
 def _engine(path: Path, size: int, *, read_only: bool) -> Engine:

@@ -88,9 +88,10 @@ async def drained(folder: Path, options: Options, many: int) -> Figures:
     for round_ in range(3):
         store = open_store(folder, options=options)
         store._writer.halt()
-        for asked, finished in story(many, round_ * many, many * 50, random.Random(round_)):
-            mark = f"{round_}{time.time_ns()}-{asked['id']}"
-            store.append({**asked, "id": mark}, {**finished, "id": mark})
+        for asked, finished in story(many, round_ * many, many, random.Random(round_)):
+            now = time.time()  # new records are the newest
+            mark = f"{int(now * 1e6):014x}-{asked['id']}"
+            store.append({**asked, "id": mark, "at": now}, {**finished, "id": mark, "at": now})
         began = time.perf_counter()
         store._writer.drain()  # type: ignore[attr-defined]
         rates.append(many / (time.perf_counter() - began))
