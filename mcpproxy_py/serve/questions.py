@@ -58,7 +58,7 @@ class ActivityFilter(Query):
     q: Text | None = Field(
         None,
         pattern=r"[^\W_]",
-        description="Words, all of which occur in tool, server, arguments, reason or error, or begin a word there",
+        description="Words, all of them in tool, server, arguments, reason or error; `begin*` for a beginning",
     )
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement
 from mcpproxy_py.store.numbers import first_of
 from mcpproxy_py.store.scalars import micros, name
 from mcpproxy_py.store.tables import activity, words
-from mcpproxy_py.store.words import matching, words_of
+from mcpproxy_py.store.words import asked_words, matching
 
 MAX_LIMIT = 500
 MAX_QUERY = 1000
@@ -55,7 +55,7 @@ class Filters:
             raise ValueError(f"limit must be from 1 to {MAX_LIMIT}")
         if self.q is not None and len(self.q) > MAX_QUERY:
             raise ValueError(f"q must have at most {MAX_QUERY} characters")
-        if self.q is not None and not 1 <= len(words_of(self.q)) <= MAX_WORDS:
+        if self.q is not None and not 1 <= len(asked_words(self.q)) <= MAX_WORDS:
             raise ValueError(f"q must hold a word to look for, and at most {MAX_WORDS}")
         for label, time in (("start_time", self.start_time), ("end_time", self.end_time)):
             if time is not None and time.tzinfo is None:

@@ -1,7 +1,8 @@
 """Text search: which words a record has, and how a question is put to each engine.
 
 We cut and fold the words, so that both engines find the same: runs of letters and digits, folded. A question finds
-what has all of its words, each of them also as the beginning of a longer one.
+what has all of its words; one that ends in a star stands for all words that begin so. Not every word does, because
+an index gives the newest of a word at once, and has to gather those of a beginning first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ MOST_BYTES: Final = 65_536
 """Of each payload; PostgreSQL takes no more than a megabyte of words."""
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
 _GAP: Final = re.compile(r"[\W_]+")
+_ASKED: Final = re.compile(r"([^\W_]+)(\*?)")
 _FOLDED: Final = bytes(
     byte if 48 <= byte < 58 or 97 <= byte < 123 or byte > 127 else byte + 32 if 65 <= byte < 91 else 32
     for byte in range(256)
@@ -72,10 +74,17 @@ def _cut(found: list[str]) -> set[str]:
 
 def matching(dialect: str, question: str) -> ColumnElement[bool]:
     """The condition on `words` that a record meets which has all these words."""
-    asked = sorted(words_of(question))
+    asked = asked_words(question)
     if dialect == "sqlite":
-        return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"*' for word in asked))
-    return words.c.words.op("@@")(cast(literal(" & ".join(f"'{word}':*" for word in asked)), TSQUERY))
+        return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"{star}' for word, star in asked))
+    parts = (f"'{word}'{star and ':*'}" for word, star in asked)
+    return words.c.words.op("@@")(cast(literal(" & ".join(parts)), TSQUERY))
+
+
+def asked_words(question: str) -> list[tuple[str, str]]:
+    """The words of a question, each with its star or without."""
+    found = _ASKED.findall(clean(question).casefold())
+    return list(dict.fromkeys((word[:LONGEST], star) for word, star in found))
 
 
 def add_words(connection: Connection, more: list[dict[str, Any]]) -> None:

@@ -38,7 +38,7 @@ POOL: dict[str, list[Any]] = {
     "tool": ["read_100%", "drop_table", "Ångström"], "session_id": [None, "s1", "s2"], "request_id": [None, "r1"],
     "client": ["cursor", "codex"], "principal": ["local", "agent"],
     "intent_type": [None, "read", "destructive"], "status": ["pending", "success", "error", "blocked"],
-    "q": ["ÅNG", "100%", "a/b", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711", "drop true", "br"],
+    "q": ["ÅNG*", "ÅNG", "ångström", "100%", "a/b", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711", "drop tru*", "br"],
 }  # fmt: skip
 
 
@@ -99,7 +99,11 @@ def naive(row: dict[str, Any], filters: Filters) -> bool:
     words = words_of(
         [row["tool"], row["server"] or "", row["arguments"], intent.get("reason") or "", row["error"] or ""]
     )
-    return all(any(word.startswith(asked) for word in words) for asked in words_of(filters.q or ""))
+    question = (filters.q or "").replace("*", "000star")
+    return all(
+        any(word.startswith(asked[:-7]) if asked.endswith("000star") else word == asked for word in words)
+        for asked in words_of(question)
+    )
 
 
 times = st.integers(0, 240).map(lambda seconds: START + timedelta(seconds=seconds))

@@ -160,4 +160,4 @@ def test_NUL_survives_in_payloads_and_is_shown_in_names(database: Database, appl
     (row,) = apply([asked(tool="a\0b", arguments={"k\0": "v\0w"})])
     assert row["arguments"] == {"k\0": "v\0w"}
     assert row["tool"] == "a␀b"
-    assert Reader(database).list(Filters(tool="a\0b", q="W")).activities == [row]
+    assert Reader(database).list(Filters(tool="a\0b", q="V w")).activities == [row]
