@@ -120,6 +120,12 @@ class Admin:
 
         return await self.on_record("rotate_key", None, by, {}, act)
 
+    def frozen_elsewhere(self, frozen: bool) -> None:
+        """Another gateway did it, and has it on record."""
+        if frozen != self._servers.snapshot.policy.frozen:
+            log.warning("%s by another gateway", "frozen" if frozen else "unfrozen")
+            self._apply_frozen(frozen)
+
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
 

@@ -61,8 +61,9 @@ from mcpproxy_py.settings import (
     shown,
 )
 from mcpproxy_py.settings.patterns import Patterns
+from mcpproxy_py.sharing import follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.store import Store, open_store
+from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
 from mcpproxy_py.watch import watch
 
@@ -101,7 +102,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     new_id = IdMaker(os.urandom)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
-    async with _opened(data_dir) as store, anyio.create_task_group() as tasks:
+    async with _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         hub = Hub()
@@ -154,6 +155,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 
+        tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)
@@ -214,8 +216,6 @@ def _check_doors(settings: Settings) -> None:
         )
     if settings.mcp_token is None and settings.require_mcp_auth:
         raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
-    if settings.activity.database_url is not None:
-        raise GatewayError(Code.CONFIG_INVALID, "This version records in SQLite only: remove activity.database_url")
 
 
 def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
@@ -236,8 +236,10 @@ def _open_doors(doors: Doors, tidings: Tidings, settings: Settings, upstreams: I
 
 
 @contextlib.asynccontextmanager
-async def _opened(data_dir: Path) -> AsyncIterator[Store]:
-    store = await anyio.to_thread.run_sync(partial(open_store, data_dir, apart=True))
+async def _opened(settings: Settings) -> AsyncIterator[Store]:
+    told = settings.activity
+    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb)
+    store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
     try:
         yield store
     finally:

@@ -66,10 +66,11 @@ class Upstreams(Protocol):
 
 
 class Record(Protocol):
-    """What the gateway needs of the store room. Both raise `StoreUnavailable`."""
+    """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
 
     def append(self, *events: Mapping[str, Any]) -> None: ...
     async def synced(self) -> None: ...
+    async def acknowledged(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +154,14 @@ class Gateway:
     async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
         cancellation: every failure is a reply, and on record."""
+        reply = await self._answer(ask, talk or _mute(ask))
+        await self._journal.acknowledged()
+        return reply
+
+    async def _answer(self, ask: Ask, talk: Talk) -> Reply:
         call = _Call(ask, decide.decide(ask, self.snapshot), time.perf_counter())
         try:
-            return await self._perform(call, talk or _mute(ask))
+            return await self._perform(call, talk)
         except asyncio.CancelledError as why:
             call.outcome = _given_up(why)
             raise

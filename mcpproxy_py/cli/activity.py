@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,8 +15,10 @@ import typer
 from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.export import save
 from mcpproxy_py.cli.inputs import moment
-from mcpproxy_py.cli.output import note, pairs, pretty, say, table
+from mcpproxy_py.cli.output import cell, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.cli.paging import every_page
+from mcpproxy_py.cli.watch import matching, records
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
 
 app = group("What was asked, by whom, and what became of it.")
 
@@ -30,7 +35,7 @@ FILTERS: dict[str, tuple[str, str]] = {
     "principal": ("--principal", "Only who asked with this principal."),
     "start_time": ("--since", "From this time on: RFC 3339, or an age such as 10m, 2h, 3d."),
     "end_time": ("--until", "Up to this time: RFC 3339, or an age."),
-    "q": ("--q", "Only records that hold this text."),
+    "q": ("--q", "Only records that hold all of these words."),
 }
 
 
@@ -78,6 +83,48 @@ def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str,
 def show(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """One record, whole."""
     session.show(session.client.get("activity", activity_id), _print_record)
+
+
+@command(app, "watch")
+def watch(
+    session: Session,
+    *,
+    server: Annotated[Text, typer.Option("--server", help="Only this upstream.")] = None,
+    tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
+    status: Annotated[Text, typer.Option("--status", help="Such as success, error or blocked.")] = None,
+) -> None:
+    """Records as they come, until interrupted. With `-o json`, one to a line."""
+    wanted = matching({"server": server, "tool": tool, "status": status})
+    with suppress(KeyboardInterrupt):
+        for kind, record in records(session.client):
+            if wanted(record):
+                say("  ".join(cell(value) for value in (kind, *_row(record))) if session.human else json.dumps(record))
+                sys.stdout.flush()
+
+
+@command(app, "verify")
+def verify(session: Session) -> int:
+    """Whether the record is still what was written; status 1 if not."""
+    with waiting("Reading every event and every record"):
+        answer = session.client.get_patiently("activity", "verify")
+    session.show(answer, _print_verdict)
+    return EXIT_OK if answer.get("intact") else EXIT_FAILED
+
+
+def _print_verdict(answer: Mapping[str, Any]) -> None:
+    for chain in answer.get("chains", []):
+        said = f"{chain.get('events')} events, at {chain.get('head')}" if chain.get("checked") else chain.get("reason")
+        say(f"chain {chain.get('name')}: {said}")
+    for finding in answer.get("findings", []):
+        say(f"{finding.get('kind')}: {finding.get('message')}")
+    found = "intact" if answer.get("intact") else f"NOT what was written: {answer.get('wrong')} findings"
+    say(f"{answer.get('events')} events and {answer.get('rows')} records: {found}")
+
+
+@command(app, "erase")
+def erase(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Erase what a record holds of arguments and answer, for good. That it was, stays on record."""
+    session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
 
 
 @command(app, "summary")

@@ -158,7 +158,26 @@ class Summary(Answer):
     by_intent_type: dict[str, int]
     by_server: dict[str, int]
     by_tool: dict[str, int]
-    duration_ms: dict[str, float | None] = Field(description="`p50` and `p95`")
+    by_day: dict[str, int] = Field(description="The latest days, UTC")
+    duration_ms: dict[str, float | None] = Field(description="`p50` and `p95`, to some percent")
+    duration_ms_by_server: dict[str, dict[str, float | None]]
+    duration_ms_by_tool: dict[str, dict[str, float | None]]
+
+
+class Finding(Answer):
+    kind: Literal["changed", "missing", "swapped", "added", "cut", "damaged"]
+    message: str
+
+
+class Verified(Answer):
+    """What reading every event and every record found."""
+
+    intact: bool
+    events: int
+    rows: int
+    wrong: int = Field(description="How much is wrong; `findings` names the first hundred")
+    chains: list[dict[str, Any]] = Field(description="Each gateway's chain; one sealed with another key is not checked")
+    findings: list[Finding]
 
 
 class NewKey(Answer):

@@ -19,6 +19,10 @@ STORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "writable": ("mcpproxy_store_writable", "gauge", "Whether the record can be written"),
     "journal_bytes": ("mcpproxy_journal_bytes", "gauge", "Journal on disk"),
     "lag_bytes": ("mcpproxy_store_lag_bytes", "gauge", "Journal that the database does not have yet"),
+    "lag_seconds": ("mcpproxy_store_lag_seconds", "gauge", "Age of the oldest event the database does not have yet"),
+    "chain_events": ("mcpproxy_chain_events", "counter", "Events in the chain as far as it is on the disk"),
+    "retention_deleted": ("mcpproxy_retention_deleted_total", "counter", "Records deleted for their age or number"),
+    "unacknowledged": ("mcpproxy_unacknowledged_total", "counter", "Answers that left before the database knew"),
     "append_failures": ("mcpproxy_journal_append_failures_total", "counter", "Appends that failed"),
     "sync_failures": ("mcpproxy_journal_sync_failures_total", "counter", "Syncs to disk that failed"),
     "unreadable_events": ("mcpproxy_journal_unreadable_events_total", "counter", "Events that could not be read back"),
@@ -46,6 +50,9 @@ def _families(parts: Parts) -> Iterable[tuple[str, str, str, Iterable[Sample]]]:
     for key, (name, kind, text) in STORE.items():
         if isinstance(health.get(key), int | float):
             yield name, kind, text, [({}, health[key])]
+    if "chain_head" in health:
+        head = {"head": str(health["chain_head"])}
+        yield "mcpproxy_chain_head_info", "gauge", "The last event of the chain and its hash", [(head, 1)]
 
 
 def _asks(outcomes: Mapping[tuple[str, str], int]) -> Iterable[Sample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ from mcpproxy_py.core.approvals import Status as ApprovalStatus
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.store.activity import Filters, Page
 from mcpproxy_py.store.gaps import Seen
+from mcpproxy_py.store.stream import Position, Told
 
 
 class Reply(Protocol):
@@ -55,6 +56,9 @@ class Store(Protocol):
     async def caught_up(self) -> bool: ...
     @property
     def gaps(self) -> Gaps: ...
+    async def verify(self) -> Mapping[str, Any]: ...
+    async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None: ...
+    def events(self, after: Position | None) -> AsyncGenerator[Told | None]: ...
     def health(self) -> Mapping[str, Any]: ...
 
 

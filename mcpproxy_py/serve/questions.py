@@ -59,7 +59,11 @@ class ActivityFilter(Query):
     principal: Text | None = Field(None, description="Who was let in")
     start_time: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone)")
     end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
-    q: Text | None = Field(None, description="Text anywhere in tool, server, arguments, reason or error")
+    q: Text | None = Field(
+        None,
+        pattern=r"[^\W_]",
+        description="Words, all of them in tool, server, arguments, reason or error; `begin*` for a beginning",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> ActivityFilter:
@@ -75,6 +79,10 @@ class ActivityPage(ActivityFilter):
 
 class ActivityExport(ActivityFilter):
     format: Literal["jsonl", "csv"] = Field("jsonl", description="JSON Lines or CSV")
+
+
+class EventStream(Query):
+    after: Text | None = Field(None, description="Go on after the event with this id, as `Last-Event-ID` does")
 
 
 class ToolPage(Query):

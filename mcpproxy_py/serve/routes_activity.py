@@ -81,6 +81,20 @@ def _filters(query: questions.ActivityFilter) -> Filters:
     return Filters(**query.model_dump(exclude={"format"}, exclude_none=True))
 
 
+async def verify(x: Exchange) -> Mapping[str, Any]:
+    """Every event and every record is read, in a process of its own; calls do not wait for it."""
+    return await x.parts.store.verify()
+
+
+async def erase(x: Exchange) -> Mapping[str, Any]:
+    """Its payloads, not the record: that it was, and who erased it, stays."""
+    await show_activity(x)
+    by = {"principal": x.caller.principal, "source": x.caller.source, "client": x.caller.client.name}
+    await x.parts.store.erase(x.path["id"], by)
+    await x.parts.store.caught_up()
+    return await show_activity(x)
+
+
 ENDPOINTS: Final = (
     Endpoint("GET", "/api/v1/activity", "Activity", "What was asked, newest first", list_activity, answers.Activities,
              query=questions.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,)),
@@ -89,6 +103,10 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/api/v1/activity/export", "Activity", "Every record that fits, streamed", export, None,
              query=questions.ActivityExport, media=("application/jsonl", "text/csv"),
              refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
+             answers.Verified, refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase what a record holds of arguments and answer",
+             erase, answers.ActivityAnswer, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
     Endpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, answers.ActivityAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
 )  # fmt: skip

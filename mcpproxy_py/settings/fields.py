@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Bytes = Annotated[int, Field(strict=True, ge=0)]
+Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)]
 
 _HOST_PATTERN: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -74,8 +75,8 @@ def _upstream_url(value: str) -> str:
 
 
 def _database_url(value: str) -> str:
-    if not re.match(r"(sqlite|postgres(ql)?)(\+\w+)?://", value):
-        raise ValueError("a database address such as postgresql://user@host/name")
+    if not re.match(r"postgres(ql)?(\+psycopg)?://", value):
+        raise ValueError("a database address such as postgresql://user@host/name; without one it is SQLite")
     return value
 
 

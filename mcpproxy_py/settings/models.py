@@ -19,6 +19,7 @@ from mcpproxy_py.settings.fields import (
     Flag,
     Listen,
     PatternName,
+    Positive,
     Seconds,
     check_token,
     is_loopback,
@@ -102,6 +103,17 @@ class Activity(BaseModel):
         default=None,
         description="PostgreSQL to share between gateways; none means SQLite in the data directory.",
         repr=False,
+    )
+    ack: Literal["local", "commit"] = Field(
+        default="local",
+        description="What an answer waits for: this gateway's journal, or the database that all gateways share.",
+    )
+    retention_days: Positive | None = Field(default=None, description="Records older than this are deleted.")
+    max_size_mb: Positive | None = Field(
+        default=None, description="The oldest records are deleted when all of them take more than this."
+    )
+    max_journal_mb: Positive = Field(
+        default=1024, description="What the journal may hold while the database does not take it."
     )
 
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, select
 
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.filters import Bookmark, Filters, conditions
+from mcpproxy_py.store.numbers import at_of
 from mcpproxy_py.store.summary import summarise
-from mcpproxy_py.store.tables import activity
+from mcpproxy_py.store.tables import activity, words
 
 __all__ = ["Filters", "Page", "Reader"]
 
 EXPORT_PAGE = 200
-_NEWEST_FIRST = (activity.c.at.desc(), activity.c.id.desc())
-_SHOWN = [column for column in activity.c if column.name not in ("searchable", "tool_variant", "intent_type")]
+_SHOWN = [column for column in activity.c if column.name not in ("gateway", "tool_variant", "intent_type")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +37,20 @@ class Reader:
 
     def list(self, filters: Filters) -> Page:
         with self._database.reading() as connection:
-            rows = connection.execute(_page(filters)).all()
+            rows = connection.execute(page_query(filters, connection.dialect.name)).all()
         shown = rows[: filters.limit]
         more = len(rows) > filters.limit
-        return Page([as_json(row) for row in shown], str(Bookmark(shown[-1].at, shown[-1].id)) if more else None)
+        return Page([as_json(row) for row in shown], str(Bookmark(shown[-1].n)) if more else None)
 
     def get(self, activity_id: str) -> dict[str, Any] | None:
         with self._database.reading() as connection:
-            row = connection.execute(select(*_SHOWN).where(activity.c.id == activity_id)).first()
+            row = connection.execute(shown(activity.c.id == activity_id)).first()
         return None if row is None else as_json(row)
 
     def summary(self, filters: Filters) -> dict[str, Any]:
         """Counts and durations of everything that matches; `limit` and `cursor` mean nothing here."""
         with self._database.reading() as connection:
-            return summarise(connection, list(conditions(filters, paged=False)))
+            return summarise(connection, filters)
 
     def pages(self, filters: Filters) -> Iterator[Page]:
         """Everything that matches from the cursor on, in pages of the store's own size. Each is a reading of its
@@ -66,9 +66,18 @@ class Reader:
             yield from page.activities
 
 
-def _page(filters: Filters) -> Select[Any]:
+def shown(*where: ColumnElement[bool]) -> Select[Any]:
+    """Rows that `as_json` can show."""
+    return select(*_SHOWN).where(*where)
+
+
+def page_query(filters: Filters, dialect: str) -> Select[Any]:
     # One row more than is shown tells whether there is a next page.
-    return select(*_SHOWN).where(*conditions(filters)).order_by(*_NEWEST_FIRST).limit(filters.limit + 1)
+    query = shown(*conditions(filters, dialect)).limit(filters.limit + 1)
+    if not filters.q:
+        return query.order_by(activity.c.n.desc())
+    found = words.join(activity, activity.c.n == words.c.rowid)
+    return query.select_from(found).order_by(words.c.rowid.desc())
 
 
 def as_json(row: Any) -> dict[str, Any]:
@@ -87,7 +96,7 @@ def as_json(row: Any) -> dict[str, Any]:
         "status": row.status,
         "error": _value(row.error),
         "duration_ms": row.duration_ms,
-        "timestamp": timestamp(row.at),
+        "timestamp": timestamp(at_of(row.n)),
         "session_id": row.session_id,
         "request_id": row.request_id,
         "client": {"name": row.client_name, "version": row.client_version},

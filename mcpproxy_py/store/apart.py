@@ -9,24 +9,24 @@ database is. The gateway is gone when stdin ends, and then this goes too, after 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
-from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import disown
 from mcpproxy_py.store.follower import Source
-from mcpproxy_py.store.ledger import read_place
+from mcpproxy_py.store.identity import identity
+from mcpproxy_py.store.options import JOURNAL, Options
+from mcpproxy_py.store.peers import number_of
+from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.segments import Place
 from mcpproxy_py.store.writer import Writer
-
-DATABASE = "activity.db"
-JOURNAL = "journal"
 
 
 class Tail(Source):
@@ -41,12 +41,20 @@ class Tail(Source):
     def probe(self) -> None:
         return
 
+    def sync_now_and_then(self) -> None:
+        return
 
-def follow(data_dir: Path, told: Iterable[str]) -> None:
-    """Until nothing more is told."""
-    database = Database(data_dir / DATABASE)
-    tail = Tail(data_dir / JOURNAL)
-    writer = Writer(tail, database, read_place(database) or Place(0, 0))
+
+def follow(data_dir: Path, told: Iterator[str]) -> None:
+    """Until nothing more is told. First of all come the options: an address with a password has no business among
+    the arguments, which everybody can read, or in the environment."""
+    options = Options.from_line(next(told))
+    if options.ack == "local":
+        os.nice(10)  # nobody waits for this; calls under way go first
+    database, tail, who = options.database(data_dir), Tail(data_dir / JOURNAL), identity(data_dir)
+    number = number_of(database, who)
+    retention = Retention(database, who.sealer(), number, options)
+    writer = Writer(tail, database, who, number, retention)
     writer.on_step = lambda: _report(writer)
     _report(writer)
     writer.start()
@@ -64,6 +72,7 @@ def _report(writer: Writer) -> None:
         offset=writer.place.offset,
         failures=writer.failures,
         unreadable=writer.unreadable,
+        deleted=writer.deleted,
         last_error=writer.last_error,
     )
 
@@ -74,13 +83,15 @@ def _say(**report: int | str | None) -> None:
         os.write(1, json.dumps(report).encode() + b"\n")
 
 
-def _until_disowned(lock: int) -> Iterable[str]:
+def _until_disowned(lock: int) -> Iterator[str]:
     """The lines of stdin; after the last, the lock says at once that it will soon be free."""
     yield from sys.stdin
     disown(lock)
 
 
 def main(data_dir: str, lock: str) -> int:
+    gc.freeze()
+    gc.set_threshold(200_000)  # batches make many objects and no cycles
     for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which still has records to write
         signal.signal(number, signal.SIG_IGN)
     try:

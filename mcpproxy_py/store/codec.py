@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from mcpproxy_py.core.plain import JsonText, json_safe
-
-PAYLOADS = ("arguments", "response")
 
 
 def encode(value: Any) -> bytes:
@@ -21,11 +18,9 @@ def encode(value: Any) -> bytes:
         return to_json(json_safe(value), inf_nan_mode="strings")
 
 
-def line(event: Mapping[str, Any]) -> bytes:
-    """An event as a line of the journal. Its payloads are text already, and go in as they are."""
-    rest = dict(event)
-    payloads = [f',"{key}":'.encode() + rest.pop(key) for key in PAYLOADS if type(rest.get(key)) is JsonText]
-    return b"".join([encode(rest)[:-1], *payloads, b"}\n"])
+def text_of(payload: Any) -> bytes:
+    """A payload that is text already goes in as it is."""
+    return payload if type(payload) is JsonText else encode(payload)
 
 
 def decode(text: bytes | str) -> Any:

@@ -1,18 +1,16 @@
-"""Connections to the database, and the one seam where databases differ."""
+"""Connections to the database: what all engines have in common. What only one does is in `sqlite` and `postgres`."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from mcpproxy_py.store.bell import Bell
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.files import private_file
 
 READERS = 8
 
@@ -21,11 +19,14 @@ class Database:
     """One connection that writes and a few that read. Who writes waits for the one connection, so that
     writers queue here instead of failing on each other's locks."""
 
-    def __init__(self, path: Path) -> None:
-        os.close(private_file(path))  # made private before SQLite can make it with the process's umask
-        self.path = path
-        self.writer = _sqlite(path, size=1, read_only=False)
-        self.readers = _sqlite(path, size=READERS, read_only=True)
+    shared = False
+    """Whether several gateways can use it at once."""
+
+    def __init__(self, label: str, writer: Engine, readers: Engine) -> None:
+        self.label = label
+        """What messages call it. Holds no password."""
+        self.writer = writer
+        self.readers = readers
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -35,13 +36,8 @@ class Database:
     @contextmanager
     def writing_for_good(self) -> Iterator[Connection]:
         """A transaction that has survived a power cut once it is committed, and all before it with it."""
-        with self.writer.connect() as connection:
-            _synchronous(connection, "FULL")
-            try:
-                with connection.begin():
-                    yield connection
-            finally:
-                _synchronous(connection, "NORMAL")
+        with self.writing() as connection:
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -50,48 +46,50 @@ class Database:
             with self.readers.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot read {self.path}: {plain(error)}.") from error
+            raise StoreUnavailable(f"cannot read {self.label}: {plain(error)}.") from error
 
     def close(self) -> None:
         self.readers.dispose()
         self.writer.dispose()
 
+    # -- where engines differ
+
+    def insert_many(self, connection: Connection, table: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
+        """Rows as tuples, by the fastest way there is. It is what a gateway's second core is busy with."""
+        raise NotImplementedError
+
+    def execute_many(self, connection: Connection, statement: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
+        """An insert of all of the table's `columns`, in their order, with whatever else the statement says."""
+        if rows:
+            connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in rows])
+
+    def now(self, connection: Connection) -> int:
+        """Microseconds since 1970 by a clock that all who use this database share."""
+        raise NotImplementedError
+
+    def lock_for_changes(self, connection: Connection) -> None:
+        """Until the end of the transaction, nobody else is in a place that is guarded by this."""
+
+    def ring(self, connection: Connection, gateway: int) -> None:
+        """Tell other gateways, once the transaction is committed, that there is something new to read."""
+
+    def bell(self) -> Bell:
+        """For hints to whoever uses this database."""
+        return Bell()
+
+    def make_shrinkable(self) -> None:
+        """Once, for a database that an early version made."""
+
+    def size(self) -> int:
+        """Bytes in use. What was deleted and is not given back yet does not count."""
+        raise NotImplementedError
+
+    def give_back(self) -> bool:
+        """Returns some of the space of what was deleted, and says whether there may be more."""
+        return False
+
 
 def plain(error: SQLAlchemyError) -> str:
     """What the driver said, without the statement and its parameters: those hold what people wrote."""
-    return str(getattr(error, "orig", None) or type(error).__name__)
-
-
-# -- SQLite, and nothing below this line is meant for any other database
-
-
-def _sqlite(path: Path, *, size: int, read_only: bool) -> Engine:
-    engine = create_engine(
-        f"sqlite:///{path}",
-        pool_size=size,
-        max_overflow=0,
-        pool_timeout=30,
-        hide_parameters=True,
-        connect_args={"timeout": 10, "isolation_level": None, "check_same_thread": False},
-    )
-    pragmas = ["PRAGMA journal_mode=WAL", "PRAGMA temp_store=MEMORY"]
-    if read_only:
-        pragmas += ["PRAGMA query_only=ON"]
-    else:
-        # The pages that every batch touches, those of the indexes, stay in memory and are moved less often.
-        pragmas += ["PRAGMA synchronous=NORMAL", "PRAGMA cache_size=-32768", "PRAGMA wal_autocheckpoint=4000"]
-    # Immediate, because a transaction that reads first and then writes can be refused without a wait.
-    begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-    event.listen(engine, "connect", lambda connection, _: _run(connection, pragmas))
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
-    return engine
-
-
-def _run(connection: Any, statements: list[str]) -> None:
-    for statement in statements:
-        connection.execute(statement).close()
-
-
-def _synchronous(connection: Connection, level: str) -> None:
-    driver: Any = connection.connection.driver_connection
-    _run(driver, [f"PRAGMA synchronous={level}"])
+    found = str(getattr(error, "orig", None) or type(error).__name__)
+    return " ".join(found.split()).rstrip(".?")

@@ -11,13 +11,16 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, tuple_
+from sqlalchemy import ColumnElement
 
-from mcpproxy_py.store.projection import clean, micros, name
-from mcpproxy_py.store.tables import activity
+from mcpproxy_py.store.numbers import first_of
+from mcpproxy_py.store.scalars import micros, name
+from mcpproxy_py.store.tables import activity, words
+from mcpproxy_py.store.words import asked_words, matching
 
 MAX_LIMIT = 500
 MAX_QUERY = 1000
+MAX_WORDS = 50
 EQUALS = {
     "intent_type": "intent_type", "type": "type", "status": "status", "server": "server", "tool": "tool",
     "session_id": "session_id", "request_id": "request_id", "client": "client_name", "principal": "principal",
@@ -52,6 +55,8 @@ class Filters:
             raise ValueError(f"limit must be from 1 to {MAX_LIMIT}")
         if self.q is not None and len(self.q) > MAX_QUERY:
             raise ValueError(f"q must have at most {MAX_QUERY} characters")
+        if self.q is not None and not 1 <= len(asked_words(self.q)) <= MAX_WORDS:
+            raise ValueError(f"q must hold a word to look for, and at most {MAX_WORDS}")
         for label, time in (("start_time", self.start_time), ("end_time", self.end_time)):
             if time is not None and time.tzinfo is None:
                 raise ValueError(f"{label} needs a time zone")
@@ -64,11 +69,10 @@ class Filters:
 class Bookmark(NamedTuple):
     """The last row of a page. As text it is opaque, has a version, and shows when it was changed."""
 
-    at: int
-    id: str
+    n: int
 
     def __str__(self) -> str:
-        body = b"\x01" + struct.pack(">q", self.at) + self.id.encode()
+        body = b"\x02" + struct.pack(">q", self.n)
         return base64.urlsafe_b64encode(_sum(body) + body).rstrip(b"=").decode()
 
     @classmethod
@@ -76,9 +80,8 @@ class Bookmark(NamedTuple):
         """Raises `ValueError` for anything that was not made here."""
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
-            found, body = raw[:6], raw[6:]
-            mark = cls(struct.unpack(">q", body[1:9])[0], body[9:].decode())
-            if body[:1] == b"\x01" and found == _sum(body) and str(mark) == text:
+            mark = cls(*struct.unpack(">q", raw[7:]))
+            if str(mark) == text:
                 return mark
         except (ValueError, binascii.Error, struct.error):
             pass
@@ -89,17 +92,19 @@ def _sum(body: bytes) -> bytes:
     return sha256(b"mcpproxy activity cursor" + body).digest()[:6]
 
 
-def conditions(filters: Filters, *, paged: bool = True) -> Iterator[ColumnElement[bool]]:
-    """The filters as conditions on the activity table."""
+def conditions(filters: Filters, dialect: str, *, paged: bool = True) -> Iterator[ColumnElement[bool]]:
+    """The filters as conditions on `activity`, joined with `words` where there is a text to look for."""
+    # The order of a text search is that of its own table, whose numbers are the same.
+    n = words.c.rowid if filters.q else activity.c.n
     for field, column in EQUALS.items():
         value: Any = getattr(filters, field)
         if value is not None:
             yield activity.c[column] == name(value)
     if filters.start_time is not None:
-        yield activity.c.at >= micros(filters.start_time.timestamp())
+        yield n >= first_of(micros(filters.start_time.timestamp()))
     if filters.end_time is not None:
-        yield activity.c.at < micros(filters.end_time.timestamp())
+        yield n < first_of(micros(filters.end_time.timestamp()))
     if filters.q:
-        yield activity.c.searchable.contains(clean(filters.q).casefold(), autoescape=True)
+        yield matching(dialect, filters.q)
     if paged and filters.cursor is not None:
-        yield tuple_(activity.c.at, activity.c.id) < tuple_(*Bookmark.read(filters.cursor))
+        yield n < Bookmark.read(filters.cursor).n

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpproxy_py.store import segments
+from mcpproxy_py.store.chain import Head
 
 
 class Flush(NamedTuple):
-    """`upto` counts the bytes that are safe once `run` has returned; `segment` is the one written to at the time."""
+    """`upto` counts the bytes that are safe once `run` has returned, and `head` is the chain as long as they make it;
+    `segment` is the one written to at the time."""
 
     upto: int
+    head: Head
     segment: int
     descriptor: int
     older: list[Path]

@@ -7,6 +7,8 @@ The gateway's own process has one of two: `writer.Writer`, whose step is a batch
 from __future__ import annotations
 
 import logging
+import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 LINGER = 0.5
 """Seconds that pass between an append and its batch, so that a busy gateway writes few and large ones."""
 SLOWEST_RETRY = 5.0
+TIDY_EVERY = 10.0
 FALLS_BEHIND = "the database falls behind the journal: %s. Nothing is lost; it is tried again."
 
 
@@ -34,6 +37,27 @@ class Source(Protocol):
     on_change: Callable[[], None]
 
     def probe(self) -> None: ...
+    def sync_now_and_then(self) -> None: ...
+
+
+class Lag:
+    """How old the oldest event is that the database does not have. Exact to the pace at which it is noted."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, Place]] = deque(maxlen=10_000)
+
+    def note(self, end: Place, place: Place) -> None:
+        while self._marks and self._marks[0][1] <= place:
+            self._marks.popleft()
+        if end > place and (not self._marks or self._marks[-1][1] < end):
+            if len(self._marks) == self._marks.maxlen:  # a day of outage: then it need not be exact to the second
+                self._marks = deque(list(self._marks)[::2], self._marks.maxlen)
+            self._marks.append((time.monotonic(), end))
+
+    def seconds(self, place: Place) -> float:
+        waiting = (at for at, end in list(self._marks) if end > place)
+        first = next(waiting, None)
+        return 0.0 if first is None else time.monotonic() - first
 
 
 class Follower:
@@ -44,9 +68,14 @@ class Follower:
         """Everything before it is in the database."""
         self.failures = 0
         self.unreadable = 0
+        self.deleted = 0
+        """Rows that retention took away."""
         self.last_error: str | None = None
         self.on_step: Callable[[], None] = lambda: None
         """Called by the thread after every step, whether it went well or not."""
+        self.on_move: Callable[[], None] = lambda: None
+        """Called whenever the database has got further, by whichever thread found out."""
+        self.lag = Lag()
         self._journal = journal
         self._moved = Condition()
         self._news = Event()
@@ -96,10 +125,15 @@ class Follower:
         """Whether so much is waiting that there is nothing to gain by letting it grow."""
         return False
 
+    def _tidy(self) -> bool:
+        """Called when nothing else is to be done; does some of what can wait, and says whether there is more."""
+        return False
+
     def _at(self, place: Place) -> None:
         with self._moved:
             self.place = place
             self._moved.notify_all()
+        self.on_move()
 
     # -- the thread
 
@@ -107,10 +141,12 @@ class Follower:
         pause = 0.0
         while not self._stopping.is_set():
             try:
-                if self._step():
+                moved = self._step()
+                if moved:
                     self.on_step()
-                else:
+                if not self._tidy() and not moved:
                     self._await_news()
+                self.lag.note(self._journal.end, self.place)
                 if not self._behind():
                     self._linger()
                 pause = 0.0
@@ -124,11 +160,14 @@ class Follower:
 
     def _await_news(self) -> None:
         """Until something was appended. Meanwhile a journal in trouble is looked after."""
-        while not self._news.wait(1.0 if self._journal.trouble else None):
+        while not self._news.wait(1.0 if self._journal.trouble else TIDY_EVERY):
             self._look_after_journal()
+            if self._tidy():
+                return
 
     def _linger(self) -> None:
         """Let the next batch grow, unless somebody waits for it: this thread takes the interpreter from the loop."""
+        self._journal.sync_now_and_then()
         self._hurry.wait(LINGER)
         self._hurry.clear()
         self._news.clear()
@@ -136,6 +175,8 @@ class Follower:
     def _look_after_journal(self) -> None:
         if self._journal.trouble:
             self._journal.probe()
+        else:
+            self._journal.sync_now_and_then()
 
     def _failed(self, error: Exception) -> None:
         self.failures += 1

@@ -1,14 +1,15 @@
 """The journal: what is appended here has left the process, and what is synced here survives a power cut (ACT-5).
 
-One event is one line of JSON. Lines go into numbered segments, written by one thread (the event loop's)
-with a single `write` each, because that costs microseconds and outlives `kill -9`, where a queue in memory
-would lose what was answered already. Every life of the gateway begins a segment of its own.
+One event is one line, chained to the one before (`chain`). Lines go into numbered segments, written by one thread
+(the event loop's) with a single `write` each, because that costs microseconds and outlives `kill -9`, where a queue
+in memory would lose what was answered already. Every life of the gateway begins a segment of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
@@ -17,24 +18,39 @@ from typing import Any, NoReturn
 import anyio
 
 from mcpproxy_py.store import segments
-from mcpproxy_py.store.codec import line
+from mcpproxy_py.store.chain import START, Chain, Head, Sealer
+from mcpproxy_py.store.entry import last_head
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FILE_MODE, explained, private_folder
 from mcpproxy_py.store.flush import Flush
 from mcpproxy_py.store.segments import Place, path_of
 
 log = logging.getLogger(__name__)
+SEGMENT_BYTES = 16 << 20
+MOST_BYTES = 1 << 30
+"""What may wait for the database by default: a day or two of it being gone, and not the whole disk."""
+SYNC_SECONDS = 5.0
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
 
 
 class Journal:
-    """`append` from one thread only; `synced` from any number of tasks of its loop.
+    """`append` from any thread; `synced` from any number of tasks of one loop.
 
     `after` is a segment number that was used before, wherever that is known from: fresh ones get higher
-    numbers, so that a place remembered elsewhere never means two different lines.
+    numbers, so that a place remembered elsewhere never means two different lines. `head` is how long the chain
+    is, likewise; where the journal itself knows of more, that counts.
     """
 
-    def __init__(self, folder: Path, segment_bytes: int = 16 << 20, after: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        after: int = 0,
+        *,
+        sealer: Sealer | None = None,
+        head: Head = START,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         self.folder = folder
         self.append_failures = 0
         self.syncs = 0
@@ -45,9 +61,16 @@ class Journal:
         self.on_change: Callable[[], None] = lambda: None
         """Called after every append and every failure, so it has to be quick."""
         self._segment_bytes = segment_bytes
+        self._most_bytes = most_bytes
         private_folder(folder)
         with explained(folder, "read"):
             self._mend()
+            self._chain = Chain(sealer or Sealer(b"", ""), max(head, last_head(folder)))
+        self.durable_head = self._chain.head
+        """The chain as far as a power cut leaves it, and so as far as it may be published."""
+        self._published = START
+        self.on_durable: Callable[[Head], None] = lambda head: None
+        """Told of it now and then, by another thread."""
         self._descriptor = -1
         self._wants_fresh = False
         self._appended = 0  # bytes, over all segments of this life
@@ -58,7 +81,14 @@ class Journal:
         self._turn = anyio.Lock()
         self._threads = anyio.CapacityLimiter(2)  # its own, so that no crowd of readers delays a sync
         self._one_flush = Lock()
+        self._turn_to_write = Lock()
+        """Nearly always the event loop's, which is why nobody holds it for longer than a write."""
+        self._flushed_at = time.monotonic()
         self._begin_segment(max([after, *segments.numbers(folder)]) + 1)
+
+    @property
+    def head(self) -> Head:
+        return self._chain.head
 
     # -- writing
 
@@ -69,17 +99,19 @@ class Journal:
         """
         if self._descriptor < 0:
             raise StoreUnavailable("the store is closed.")
-        block = b"".join([line(event) for event in events])
-        if self._wants_fresh or self.end.offset >= self._segment_bytes:
-            self._rotate()
-        try:
-            written = os.write(self._descriptor, block)
-        except OSError as error:
-            self._undo(error.strerror or str(error), error)
-        if written != len(block):
-            self._undo("no space left for the whole record", None)
-        self._appended += written
-        self.end = Place(self.end.segment, self.end.offset + written)
+        with self._turn_to_write:
+            block, head = self._chain.lines(events)
+            if self._wants_fresh or self.end.offset >= self._segment_bytes:
+                self._rotate()
+            try:
+                written = os.write(self._descriptor, block)
+            except OSError as error:
+                self._undo(error.strerror or str(error), error)
+            if written != len(block):
+                self._undo("no space left for the whole record", None)
+            self._chain.head = head
+            self._appended += written
+            self.end = Place(self.end.segment, self.end.offset + written)
         if self._bad_segment == 0:
             self.trouble = None
         self.on_change()
@@ -102,6 +134,7 @@ class Journal:
         raise StoreUnavailable(message) from cause
 
     def _rotate(self) -> None:
+        self._must_have_room()
         old, descriptor = self.end.segment, self._descriptor
         try:
             self._begin_segment(old + 1)
@@ -113,6 +146,14 @@ class Journal:
             self._lost = self._appended
         else:
             self._unsynced.append(path_of(self.folder, old))
+
+    def _must_have_room(self) -> None:
+        """The journal is bounded. Only a database that takes nothing for long lets it grow so far."""
+        size = segments.size_of(self.folder)
+        if size + self._segment_bytes > self._most_bytes:
+            self.append_failures += 1
+            self._fail(f"the journal {self.folder} is full ({size} bytes): the database does not take what it holds. "
+                       "Bring the database back, or raise activity.max_journal_mb.", None)  # fmt: skip
 
     def _begin_segment(self, number: int) -> None:
         path = path_of(self.folder, number)
@@ -138,6 +179,14 @@ class Journal:
                 await anyio.to_thread.run_sync(self._flush, self._take(), limiter=self._threads)
                 self._settled(target)
 
+    def sync_now_and_then(self) -> None:
+        """For a thread that comes by: what nobody waits for gets to the disk too, some seconds later."""
+        if self._appended > self._durable and time.monotonic() - self._flushed_at > SYNC_SECONDS:
+            self._flush(self._take())
+        if self.durable_head != self._published:
+            self._published = self.durable_head
+            self.on_durable(self._published)
+
     def sync_now(self) -> None:
         """The same for a caller that has no loop and may block."""
         if not self._settled(self._appended):
@@ -150,10 +199,14 @@ class Journal:
         return target <= self._durable
 
     def _take(self) -> Flush:
-        """What is to be synced, taken by the thread that appends, so that no rotation comes between its parts."""
-        older, self._unsynced = self._unsynced, []
-        fresh, self._folder_changed = self._folder_changed, False
-        return Flush(self._appended, self.end.segment, os.dup(self._descriptor), older, self.folder if fresh else None)
+        """What is to be synced. What is appended meanwhile may or may not be in it, and does not count as synced."""
+        with self._turn_to_write:
+            self._flushed_at = time.monotonic()
+            upto, head = self._appended, self._chain.head
+            older, self._unsynced = self._unsynced, []
+            fresh, self._folder_changed = self._folder_changed, False
+            folder = self.folder if fresh else None
+            return Flush(upto, head, self.end.segment, os.dup(self._descriptor), older, folder)
 
     def _flush(self, flush: Flush) -> None:
         # A caller that was cancelled may have left an earlier flush running in its thread.
@@ -165,6 +218,7 @@ class Journal:
             else:
                 self.syncs += 1
                 self._durable = max(self._durable, flush.upto)
+                self.durable_head = max(self.durable_head, flush.head)
                 if flush.segment > self._bad_segment:
                     self._bad_segment, self.trouble = 0, None
 
@@ -178,6 +232,10 @@ class Journal:
         self.on_change()
 
     # -- the rest of its life
+
+    def begin_afresh(self) -> None:
+        """The next event goes into another segment, so that this one can soon be deleted."""
+        self._wants_fresh = True
 
     def probe(self) -> None:
         """Tries a small write of its own, so that a gateway whose disk has recovered finds out before the next call."""
@@ -206,6 +264,7 @@ class Journal:
             log.error("%s", error.message)
         os.close(self._descriptor)
         self._descriptor = -1
+        self.on_durable(self.durable_head)
 
     def _mend(self) -> None:
         for number in segments.numbers(self.folder):

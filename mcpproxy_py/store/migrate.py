@@ -22,10 +22,15 @@ def migrate(database: Database) -> None:
         if found != HEAD:
             _upgrade(database, found)
     except SQLAlchemyError as error:
-        raise StoreUnavailable(
-            f"cannot use the database {database.path}: {plain(error)}. "
-            "Restore it from a backup, or move it away to begin anew."
-        ) from error
+        raise StoreUnavailable(f"cannot use the database {database.label}: {plain(error)}. {_remedy(database)}") from (
+            error
+        )
+
+
+def _remedy(database: Database) -> str:
+    if database.shared:
+        return "See that it runs, and that activity.database_url leads there with the right to make tables."
+    return "Restore it from a backup, or move it away to begin anew."
 
 
 def revision(connection: Connection) -> str | None:
@@ -43,13 +48,19 @@ def _upgrade(database: Database, found: str | None) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    known = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    _must_be_known(database, found, known)
+    with database.writing() as connection:
+        database.lock_for_changes(connection)
+        _must_be_known(database, revision(connection), known)  # another gateway may have been quicker, and newer
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _must_be_known(database: Database, found: str | None, known: set[str]) -> None:
     if found is not None and found not in known:
         raise StoreUnavailable(
-            f"the database {database.path} was written by a newer mcpproxy (its revision is {found}, "
+            f"the database {database.label} was written by a newer mcpproxy (its revision is {found}, "
             f"this version knows up to {HEAD}). Nothing was changed. Install the newer version again, "
             "restore the backup made before the upgrade, or choose another --data-dir."
         )
-    with database.writing() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")

@@ -14,7 +14,11 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
+import anyio
+
+from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.follower import FALLS_BEHIND, SLOWEST_RETRY, Follower, Source
+from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.segments import Place
 
 log = logging.getLogger(__name__)
@@ -28,17 +32,21 @@ class Remote(Follower):
     """A `Follower` whose step is a line to the process. That inherits `lock`, so no other gateway opens this
     directory while it still writes. `unreadable` counts on from what was read before it started."""
 
-    def __init__(self, journal: Source, data_dir: Path, place: Place, lock: int, unreadable: int = 0) -> None:
+    def __init__(
+        self, journal: Source, data_dir: Path, place: Place, lock: int, options: Options, unreadable: int = 0
+    ) -> None:
         super().__init__(journal, place)
         self.unreadable = unreadable
+        self._options = options
         self._command = [sys.executable, "-P", "-m", PROGRAM, str(data_dir.resolve()), str(lock)]
         self._lock = lock
         self._process: subprocess.Popen[bytes] | None = None
         self._changing = Lock()
         """Around every use of the process's stdin, and every change of process."""
         self._told: Place | None = None
-        self._counted = (0, 0)
-        """What this process has reported of failures and unreadable events; its successor begins at nothing."""
+        self._counted = (0, 0, 0)
+        """What this process has reported of failures, unreadable events and deleted rows; its successor begins at
+        nothing."""
         self._last_words: str | None = None
         self._listener = Thread(target=self._keep, name="mcpproxy-store-apart", daemon=True)
 
@@ -114,8 +122,9 @@ class Remote(Follower):
                 pass_fds=[self._lock], start_new_session=True, cwd=os.sep, env=_bare_environment(),
             )  # fmt: skip
             if process.stdin is not None:
+                process.stdin.write(f"{self._options.as_line()}\n".encode())
                 os.set_blocking(process.stdin.fileno(), False)
-            self._process, self._told, self._counted = process, None, (0, 0)
+            self._process, self._told, self._counted = process, None, (0, 0, 0)
         self.hurry()
         return process
 
@@ -131,19 +140,30 @@ class Remote(Follower):
             log.error(FALLS_BEHIND, error)
         self.last_error = error
         if "segment" in report:
-            self._count(report["failures"], report["unreadable"])
+            self._count(report["failures"], report["unreadable"], report["deleted"])
             self._at(max(self.place, Place(report["segment"], report["offset"])))
 
-    def _count(self, failures: int, unreadable: int) -> None:
+    def _count(self, failures: int, unreadable: int, deleted: int) -> None:
         self.failures += failures - self._counted[0]
         self.unreadable += unreadable - self._counted[1]
-        self._counted = (failures, unreadable)
+        self.deleted += deleted - self._counted[2]
+        self._counted = (failures, unreadable, deleted)
 
     def _died(self, how: str) -> None:
         self.failures += 1
         reason = f": {self._last_words}" if self._last_words else ""
         self.last_error = f"the process that writes the database {how}{reason}"
         log.error("%s. Nothing is lost; another is started.", self.last_error)
+
+
+async def run_apart(program: str, data_dir: Path, told: str) -> bytes:
+    """What a program of ours has to say about a data directory, whatever its exit status. Raises `StoreUnavailable`
+    with its last words for one that fails without a word."""
+    command = [sys.executable, "-P", "-m", program, str(Path.cwd() / data_dir)]
+    done = await anyio.run_process(command, input=told.encode(), check=False, cwd=os.sep, env=_bare_environment())
+    if not done.stdout:
+        raise StoreUnavailable(done.stderr.decode("utf-8", "replace").strip() or f"{program} failed.")
+    return done.stdout
 
 
 def _end(process: subprocess.Popen[bytes], timeout: float | None) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-SUFFIX = ".jsonl"
+SUFFIX = ".log"
 
 
 class Place(NamedTuple):
@@ -16,13 +16,13 @@ class Place(NamedTuple):
     offset: int
 
 
-def path_of(folder: Path, number: int) -> Path:
-    return folder / f"{number:010d}{SUFFIX}"
+def path_of(folder: Path, number: int, suffix: str = SUFFIX) -> Path:
+    return folder / f"{number:010d}{suffix}"
 
 
-def numbers(folder: Path) -> list[int]:
+def numbers(folder: Path, suffix: str = SUFFIX) -> list[int]:
     """The segments there are, oldest first. A file of any other name is not ours and is left alone."""
-    stems = (path.stem for path in folder.glob(f"*{SUFFIX}"))
+    stems = (path.stem for path in folder.glob(f"*{suffix}"))
     return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
 
 

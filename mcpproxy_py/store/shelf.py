@@ -45,7 +45,7 @@ class Shelf:
             with transaction() as connection:
                 _put(connection, table, key, wanted, {**values, "at": round(time.time() * 1e6)})
         except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.path}: {plain(error)}.") from error
+            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
 
 
 def _put(connection: Connection, table: Table, key: Column[Any], wanted: str, values: dict[str, Any]) -> None:

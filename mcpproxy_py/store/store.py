@@ -2,124 +2,186 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.store import segments
+from mcpproxy_py.store import peers, segments
 from mcpproxy_py.store.activity import Filters, Page, Reader
-from mcpproxy_py.store.apart import DATABASE, JOURNAL
+from mcpproxy_py.store.adopt import adopt
 from mcpproxy_py.store.approvals import Approvals
+from mcpproxy_py.store.bell import RECORDED
+from mcpproxy_py.store.chain import Head
 from mcpproxy_py.store.database import READERS, Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
 from mcpproxy_py.store.follower import Follower
 from mcpproxy_py.store.gaps import Gaps
+from mcpproxy_py.store.identity import Identity, identity, publish_head, published_head
 from mcpproxy_py.store.journal import Journal
-from mcpproxy_py.store.ledger import read_place
+from mcpproxy_py.store.ledger import last_head, read_place
 from mcpproxy_py.store.migrate import migrate
-from mcpproxy_py.store.remote import Remote
+from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
+from mcpproxy_py.store.patience import Patience
+from mcpproxy_py.store.remote import Remote, run_apart
+from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.shelf import Shelf
-from mcpproxy_py.store.tables import activity
+from mcpproxy_py.store.stream import Position, Stream, Told
+from mcpproxy_py.store.watchman import Watchman
 from mcpproxy_py.store.writer import Writer
+
+__all__ = ["DATABASE", "JOURNAL", "LOCK", "Options", "Store", "open_store"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOCK = "store.lock"
-GATEWAY_DIED = {
-    "code": "INTERRUPTED",
-    "message": "the gateway ended before this call did; the upstream may have acted",
-}
 CLOSE_TIMEOUT = 5.0
+VERIFY_PATIENCE = 30.0
+COMMIT_TIMEOUT = 5.0
+"""Seconds that an answer waits for the database, with `ack: commit`."""
 
 
-def open_store(data_dir: Path, *, apart: bool = False) -> Store:
+def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = False) -> Store:  # noqa: B008
     """Blocks while what an earlier life left in the journal goes into the database. Calls that life had not
     finished are `interrupted` afterwards. With `apart`, a process of its own goes on with that from then on, which
     is what a gateway wants; a thread is enough for everybody else.
 
     Raises `StoreUnavailable` when another gateway uses this directory, when it cannot be written, or when its
-    database is from a newer version.
+    database is from a newer version or cannot be reached.
     """
     private_folder(data_dir)
     with ExitStack() as undo:
         lock = FolderLock(data_dir / LOCK)
         undo.callback(lock.release)
-        database = Database(data_dir / DATABASE)
+        who = identity(data_dir)
+        database = options.database(data_dir)
         undo.callback(database.close)
         migrate(database)
-        place = read_place(database) or segments.Place(0, 0)
-        journal = Journal(data_dir / JOURNAL, after=place.segment)
-        undo.callback(journal.close)
-        writer = Writer(journal, database, place)
-        _catch_up(writer, database)
-        _interrupt_pending(journal, database)
-        _catch_up(writer, database)
+        with _explained(database):
+            me = peers.join(database, who)
+            undo.callback(_leave, database, me)
+            journal = _journal(data_dir, options, who, me, database)
+            undo.callback(journal.close)
+            retention = None if apart else Retention(database, who.sealer(), me.number, options)
+            writer = Writer(journal, database, who, me.number, retention)
+            adopt(database, journal, writer.drain)
+            writer.drain()
+            _interrupt_pending(journal, database, me)
+            writer.drain()
         undo.pop_all()
-    follower = Remote(journal, data_dir, writer.place, lock.descriptor, writer.unreadable) if apart else writer
+    follower = writer
+    if apart:
+        follower = Remote(journal, data_dir, writer.place, lock.descriptor, options, writer.unreadable)
     follower.start()
-    return Store(lock, database, journal, follower)
+    log.info("the chain %s is at %s", who.name, journal.head)
+    return Store(lock, database, journal, follower, me, who, options)
 
 
-def _catch_up(writer: Writer, database: Database) -> None:
-    try:
-        writer.drain()
-    except SQLAlchemyError as error:
-        raise StoreUnavailable(f"cannot write {database.path}: {plain(error)}. Free some disk space.") from error
-    except OSError as error:
-        raise StoreUnavailable(f"cannot read the journal beside {database.path}: {error}.") from error
-
-
-def _interrupt_pending(journal: Journal, database: Database) -> None:
+def _journal(data_dir: Path, options: Options, who: Identity, me: peers.Membership, database: Database) -> Journal:
+    place = read_place(database, who.name) or segments.Place(0, 0)
     with database.reading() as connection:
-        pending = connection.execute(select(activity.c.id).where(activity.c.status == "pending")).scalars().all()
+        head = last_head(connection, me.number)
+    journal = Journal(
+        data_dir / JOURNAL,
+        after=place.segment,
+        sealer=who.sealer(),
+        head=max(head, published_head(data_dir, who.name)),
+        most_bytes=round(options.max_journal_mb * 1e6),
+    )
+    journal.on_durable = partial(publish_head, data_dir, who.name)
+    return journal
+
+
+class _explained:
+    """Failures of a start, in words."""
+
+    def __init__(self, database: Database) -> None:
+        self._label = database.label
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, SQLAlchemyError):
+            raise StoreUnavailable(
+                f"cannot write {self._label}: {plain(error)}. Free some disk space, or see that the database runs."
+            ) from error
+        if isinstance(error, OSError):
+            raise StoreUnavailable(f"cannot read the journal beside {self._label}: {error}.") from error
+
+
+def _leave(database: Database, me: peers.Membership) -> None:
+    with suppress(SQLAlchemyError):  # then the others take us for dead, some seconds later
+        peers.leave(database, me)
+
+
+def _interrupt_pending(journal: Journal, database: Database, me: peers.Membership) -> None:
+    with database.reading() as connection:
+        pending = peers.pending_of(connection, me.number)
     if pending:
         log.warning("%d calls were under way when the gateway ended; they are recorded as interrupted", len(pending))
-        journal.append(*[_interrupted(row_id) for row_id in pending])
+        journal.append(*[peers.interrupted(row_id, time.time()) for row_id in pending])
         journal.sync_now()
-
-
-def _interrupted(row_id: str) -> dict[str, Any]:
-    return {
-        "kind": "finished", "id": row_id, "at": time.time(), "status": "interrupted", "error": GATEWAY_DIED,
-        "response": None, "response_size": 0, "duration_ms": None, "metadata": {},
-    }  # fmt: skip
 
 
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
-    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower) -> None:
+    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower, me: peers.Membership,
+                 who: Identity, options: Options) -> None:  # fmt: skip
         self._lock = lock
         self._database = database
         self._journal = journal
         self._writer = writer
+        self._me = me
+        self._who = who
+        self._options = options
         self._reader = Reader(database)
         self._shelf = Shelf(database)
+        self._stream = Stream(database)
+        self._patience = Patience(writer)
+        writer.on_move = self._moved
         self._threads = anyio.CapacityLimiter(READERS)
         self.approvals = Approvals(database, self._in_thread)
         self.gaps = Gaps(database, self._in_thread)
         self._closed = False
+        self._bell = database.bell()
+        self._watchman = Watchman(database, me, self._bury) if database.shared else None
+        self.unacknowledged = 0
+        """Answers that left before the database had their record, although they should have waited for it."""
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
-        self.synced = journal.synced
-        """Awaited, returns when all that was appended is on the disk. Raises `StoreUnavailable`."""
+        self.announce: Callable[..., None] = self._bell.announce
+        self.on_event = self._bell.on_event
+        if options.ack == "local":
+            self.synced = journal.synced
+
+    async def synced(self) -> None:
+        """Returns when all that was appended is on the disk; with `ack: commit`, in the database too. Raises
+        `StoreUnavailable`."""
+        await self._journal.synced()
+        if not await self._patience.until(self._journal.end, COMMIT_TIMEOUT):
+            raise StoreUnavailable(f"{self._database.label} does not take records: {self._writer.last_error}.")
+
+    async def acknowledged(self) -> None:
+        """To be awaited before an answer leaves. With `ack: commit` the database has its record then. Where it has
+        not after some seconds, the answer leaves all the same, counted: what was done is done, and on record here."""
+        if self._options.ack == "commit" and not await self._patience.until(self._journal.end, COMMIT_TIMEOUT):
+            self.unacknowledged += 1
+            log.error("an answer leaves before %s has its record; it is in the journal", self._database.label)
 
     async def caught_up(self, timeout: float = 2.0) -> bool:
         """Whether, within this time, everything appended so far can be read."""
-        end = self._journal.end
-        if self._writer.place >= end:
-            return True
-        return await self._in_thread(partial(self._writer.wait_for, end, timeout))
+        return await self._patience.until(self._journal.end, timeout)
 
     async def activities(self, filters: Filters) -> Page:
         return await self._in_thread(partial(self._reader.list, filters))
@@ -137,6 +199,25 @@ class Store:
             if page.activities:
                 yield page.activities
 
+    async def verify(self) -> dict[str, Any]:
+        """Whether the record is still what was written; see `verify`. Takes some seconds per hundred thousand."""
+        published = self._journal.durable_head
+        if not await self.caught_up(VERIFY_PATIENCE):
+            raise StoreUnavailable("the database is behind the journal; verify when it has caught up.")
+        told = f"{self._options.as_line()}\n{published}\n"
+        return json.loads(await run_apart("mcpproxy_py.store.verify", self._journal.folder.parent, told))
+
+    def events(self, after: Position | None = None) -> AsyncGenerator[Told | None]:
+        """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
+        return self._stream.follow(after, self._bell)
+
+    async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None:
+        """Takes the payloads of a record away for good; that it was there, and who erased it, stays. The journal's
+        copy goes with its segment, once the database has that."""
+        self._journal.begin_afresh()
+        self._journal.append({"kind": "erased", "id": activity_id, "at": time.time(), "metadata": {"erased": by}})
+        await self._journal.synced()
+
     async def listing(self, server: str) -> list[dict[str, Any]] | None:
         """The tools this server had when it was last seen."""
         return await self._in_thread(partial(self._shelf.listing, server))
@@ -149,21 +230,33 @@ class Store:
         return await self._in_thread(partial(self._shelf.switch, name))
 
     async def set_switch(self, name: str, value: Any) -> None:
-        """Survives a power cut once it has returned."""
+        """Survives a power cut once it has returned. Everybody is told `switch` with its name."""
         await self._in_thread(partial(self._shelf.set_switch, name, value))
+        self.announce("switch", name)
+
+    @property
+    def head(self) -> Head:
+        """How long the chain is; what was published elsewhere shows when its end is cut off."""
+        return self._journal.durable_head
 
     def health(self) -> Mapping[str, Any]:
         """How the store is doing. `writable` says whether the last thing written, or tried out since, went well."""
         size = segments.size_of(self._journal.folder)
         return {
             "writable": not self._closed and self._journal.trouble is None,
+            "database": self._database.label,
             "journal_bytes": size,
             "lag_bytes": self._lag(size),
+            "lag_seconds": round(self._writer.lag.seconds(self._writer.place), 1),
             "append_failures": self._journal.append_failures,
             "sync_failures": self._journal.sync_failures,
             "projection_failures": self._writer.failures,
             "unreadable_events": self._writer.unreadable,
+            "unacknowledged": self.unacknowledged,
+            "retention_deleted": self._writer.deleted,
             "torn_bytes": self._journal.torn_bytes,
+            "chain_events": self._journal.durable_head.seq,
+            "chain_head": str(self._journal.durable_head),
             "last_error": self._journal.trouble or self._writer.last_error,
         }
 
@@ -171,14 +264,27 @@ class Store:
         place, end = self._writer.place, self._journal.end
         return end.offset - place.offset if place.segment == end.segment else max(0, journal_bytes - place.offset)
 
+    def _moved(self) -> None:
+        self._patience.moved()
+        self._bell.ring(RECORDED, self._me.number)
+
+    def _bury(self, ids: list[str]) -> None:
+        """What a dead gateway left pending."""
+        self._journal.append(*[peers.interrupted(row_id, time.time()) for row_id in ids])
+
     def close(self) -> None:
         """Blocks until everything is in the database, or for some seconds; the next start does what is left."""
         if self._closed:
             return
         self._closed = True
+        if self._watchman is not None:
+            self._watchman.close()
+        self._bell.close()
         if not self._writer.stop(CLOSE_TIMEOUT):
             log.warning("the database has not caught up with the journal; it will at the next start")
         self._journal.close()
+        log.info("the chain %s ends at %s", self._who.name, self._journal.durable_head)
+        _leave(self._database, self._me)
         self._database.close()
         self._lock.release()
 

@@ -1,44 +1,137 @@
-"""Counts and durations over the activity. Correct and simple; it reads every row that matches."""
+"""Counts and durations over the activity: from the roll-ups wherever they can tell, else from the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from mcpproxy_py.store.tables import activity
+from mcpproxy_py.store.filters import Filters, conditions
+from mcpproxy_py.store.numbers import BITS, first_of
+from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, GROUPS, bucket_column, durations
+from mcpproxy_py.store.scalars import LAST_MOMENT, micros, name
+from mcpproxy_py.store.tables import BUCKETS, activity, rollup, words
 
-GROUPS = ("status", "type", "intent_type", "server", "tool")
 MOST_GROUPS = 100
 """Names of tools come from agents too, who may ask for any number of tools that do not exist."""
+_ROWS_ONLY = ("session_id", "request_id", "client", "principal", "q")
+"""Filters by what the roll-ups do not know."""
+_DAY_COLUMN = activity.c.n // (DAY << BITS)
 
 
-def summarise(connection: Connection, where: Sequence[ColumnElement[bool]]) -> dict[str, Any]:
-    """`total`, `by_<group>` (the most frequent values and how often; rows without a value are left out) and
-    `duration_ms` with `p50` and `p95`, of the rows that match."""
-    found: dict[str, Any] = {"total": _count(connection, [*where])}
-    for group in GROUPS:
-        found[f"by_{group}"] = _by(connection, activity.c[group], where)
-    timed = [*where, activity.c.duration_ms.is_not(None)]
-    many = _count(connection, timed)
-    found["duration_ms"] = {f"p{share}": _percentile(connection, timed, many, share) for share in (50, 95)}
-    return found
+class _Part(NamedTuple):
+    """Some records of one sort: how many, and how many of those took how long."""
+
+    type: str
+    server: str | None
+    tool: str
+    intent_type: str | None
+    status: str
+    many: int
+    took: Sequence[int]
 
 
-def _count(connection: Connection, where: Sequence[ColumnElement[bool]]) -> int:
-    return connection.execute(select(func.count()).select_from(activity).where(*where)).scalar_one()
+def summarise(connection: Connection, filters: Filters) -> dict[str, Any]:
+    """`total`, `by_<group>` (the most frequent values and how often; rows without a value are left out), `by_day`, and
+    `duration_ms` with `p50` and `p95`, of all and by server and tool. `limit` and `cursor` mean nothing here."""
+    parts = list(_parts(connection, filters))
+    took = [sum(column) for column in zip(*(part.took for part in parts), strict=True)] or [0] * BUCKETS
+    return {
+        "total": sum(part.many for part in parts),
+        "by_day": _by_day(connection, filters),
+        **{f"by_{group}": _most(parts, group) for group in GROUPS},
+        "duration_ms": durations(took),
+        **{f"duration_ms_by_{group}": _durations_by(parts, group) for group in ("server", "tool")},
+    }
 
 
-def _by(connection: Connection, column: ColumnElement[Any], where: Sequence[ColumnElement[bool]]) -> dict[str, int]:
-    often = func.count()
-    query = select(column, often).where(*where, column.is_not(None)).group_by(column)
-    rows = connection.execute(query.order_by(often.desc(), column).limit(MOST_GROUPS))
-    return {value: count for value, count in rows}  # noqa: C416 - dict() does not know what a Row is
+def _most(parts: Sequence[_Part], group: str) -> dict[str, int]:
+    often: Counter[str] = Counter()
+    for part in parts:
+        value = getattr(part, group)
+        if value is not None and value != "":
+            often[value] += part.many
+    return dict(sorted(often.items(), key=lambda item: (-item[1], item[0]))[:MOST_GROUPS])
 
 
-def _percentile(connection: Connection, where: Sequence[ColumnElement[bool]], many: int, share: int) -> float | None:
-    """The nearest rank: the smallest duration that is not exceeded by this share of all."""
-    rank = -(-many * share // 100)
-    query = select(activity.c.duration_ms).where(*where).order_by(activity.c.duration_ms).limit(1)
-    return connection.execute(query.offset(max(rank - 1, 0))).scalar() if many else None
+def _durations_by(parts: Sequence[_Part], group: str) -> dict[str, dict[str, float | None]]:
+    took: defaultdict[str, list[int]] = defaultdict(lambda: [0] * BUCKETS)
+    for part in parts:
+        value = getattr(part, group)
+        if value and any(part.took):
+            took[value] = [one + other for one, other in zip(took[value], part.took, strict=True)]
+    often = sorted(took, key=lambda value: (-sum(took[value]), value))[:MOST_GROUPS]
+    return {value: durations(took[value]) for value in often}
+
+
+def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
+    days, edges = _spans(filters)
+    if days is not None:
+        columns = [rollup.c[group] for group in GROUPS]
+        sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
+        for row in _rows(connection, _of_days(select(*columns, *sums), filters, days).group_by(*columns)):
+            *sort, many = row[: len(GROUPS) + 1]
+            yield _Part(*sort, many=int(many), took=[int(many) for many in row[len(GROUPS) + 1 :]])
+    for edge in edges:
+        yield from _from_rows(connection, filters, edge)
+
+
+def _from_rows(connection: Connection, filters: Filters, edge: ColumnElement[bool] | None) -> Iterator[_Part]:
+    columns = [activity.c[group] for group in GROUPS]
+    bucket = bucket_column(activity.c.duration_ms)
+    timed = func.count(activity.c.duration_ms)
+    query = select(*columns, bucket, func.count(), timed).group_by(*columns, bucket)
+    for *values, at, many, known in _rows(connection, _of_rows(query, filters, connection.dialect.name, edge)):
+        yield _Part(*values, many=many, took=[known if at == place else 0 for place in range(BUCKETS)])
+
+
+def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
+    days, edges = _spans(filters)
+    often: Counter[int] = Counter()
+    if days is not None:
+        query = _of_days(select(rollup.c.day, func.sum(rollup.c.many)), filters, days).group_by(rollup.c.day)
+        often.update({day: int(many) for day, many in _rows(connection, query)})
+    for edge in edges:
+        query = select(_DAY_COLUMN, func.count()).group_by(_DAY_COLUMN)
+        found = _rows(connection, _of_rows(query, filters, connection.dialect.name, edge))
+        often.update({int(day): many for day, many in found})
+    begin = datetime(1970, 1, 1, tzinfo=UTC)
+    newest = sorted(often, reverse=True)[:MOST_GROUPS]
+    return {(begin + timedelta(day)).strftime("%Y-%m-%d"): often[day] for day in newest}
+
+
+def _rows(connection: Connection, query: Any) -> list[Any]:
+    return list(connection.execute(query))
+
+
+def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[bool] | None) -> Any:
+    query = query.where(*conditions(filters, dialect, paged=False))
+    if edge is not None:
+        query = query.where(edge)
+    source: Any = words.join(activity, activity.c.n == words.c.rowid) if filters.q else activity
+    return query.select_from(source)
+
+
+def _of_days(query: Any, filters: Filters, days: range) -> Any:
+    wanted = [rollup.c[group] == name(getattr(filters, group)) for group in GROUPS if getattr(filters, group)]
+    return query.where(rollup.c.day >= days.start, rollup.c.day < days.stop, *wanted)
+
+
+def _spans(filters: Filters) -> tuple[range | None, list[ColumnElement[bool] | None]]:
+    """The whole days that the roll-ups tell of, and the rows before and after those."""
+    if any(getattr(filters, field) for field in _ROWS_ONLY):
+        return None, [None]
+    start = micros(filters.start_time.timestamp()) if filters.start_time else 0
+    end = micros(filters.end_time.timestamp()) if filters.end_time else LAST_MOMENT
+    days = range(-(-start // DAY), end // DAY + (filters.end_time is None))
+    if not days:
+        return None, [None]
+    edges: list[ColumnElement[bool] | None] = []
+    if start % DAY:
+        edges.append(activity.c.n < first_of(days.start * DAY))
+    if filters.end_time:
+        edges.append(activity.c.n >= first_of(days.stop * DAY))
+    return days, edges

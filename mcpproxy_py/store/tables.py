@@ -6,17 +6,40 @@ does not, and is handed on without a look inside. Names that come from outside a
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Table, Text, text
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    column,
+    table,
+    text,
+)
 
 HEAD = "0003"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
+BUCKETS = 32
+"""How finely the roll-ups tell durations apart; see `rollup.bucket_of`."""
+
 metadata = MetaData()
+_number = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite has one kind of integer, and makes a column of exactly that type the key of its rows."""
 
 activity = Table(
     "activity", metadata,
-    Column("id", Text, primary_key=True),
-    Column("at", BigInteger, nullable=False),
+    # When it was asked, with some bits more so that no two are the same (`numbers`). It is the order of everything:
+    # pages, indexes and text search follow it, so no index has to repeat the time.
+    Column("n", _number, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("gateway", Integer, nullable=False),
     Column("finished_at", BigInteger),
     Column("type", Text, nullable=False),
     Column("source", Text, nullable=False),
@@ -39,31 +62,68 @@ activity = Table(
     Column("client_version", Text),
     Column("principal", Text),
     Column("metadata", Text, nullable=False),
-    # What a text search looks at, case-folded, because databases disagree on what a lower-case letter is.
-    Column("searchable", Text, nullable=False),
 )  # fmt: skip
+Index("activity_id", activity.c.id, unique=True)
 
 # Every filter can be followed from the newest row back, page by page, without sorting. Columns that
 # most rows lack are indexed only where they are set.
 for _name in ("type", "status", "tool", "client_name", "principal"):
-    Index(f"activity_{_name}", activity.c[_name], activity.c.at, activity.c.id)
+    Index(f"activity_{_name}", activity.c[_name], activity.c.n)
 for _name in ("server", "intent_type", "session_id", "request_id"):
     _set = text(f"{_name} IS NOT NULL")
-    _columns = (activity.c[_name], activity.c.at, activity.c.id)
-    Index(f"activity_{_name}", *_columns, sqlite_where=_set, postgresql_where=_set)
-Index("activity_at", activity.c.at, activity.c.id)
+    Index(f"activity_{_name}", activity.c[_name], activity.c.n, sqlite_where=_set, postgresql_where=_set)
+
+words: Any = table("activity_words", column("rowid", BigInteger), column("words", Text))
+"""What a text search looks at, by `activity.n`. Made by hand in the migration: a full-text table in SQLite, one with
+an inverted index in PostgreSQL."""
 
 events = Table(
     "events", metadata,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    Column("ask_id", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    Column("chain", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
     Column("at", BigInteger, nullable=False),
-    Column("digest", Text, nullable=False),
-    # The event itself, where no activity row holds what it said: kinds that this version does not know.
-    Column("body", Text),
-    sqlite_autoincrement=True,
+    Column("head", Text, nullable=False),
+    Column("mac", Text, nullable=False),
+    PrimaryKeyConstraint("chain", "seq"),
+    sqlite_with_rowid=False,
 )  # fmt: skip
+"""Only ever added to, and taken from the beginning by retention. `head` is the event as it was written, byte for byte,
+with a digest where its payload stood; the payload is in the row, from where it can be erased."""
+
+gateways = Table(
+    "gateways", metadata,
+    Column("number", _number, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("key_id", Text, nullable=False),
+    Column("life", Text),
+    Column("place", Text, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+)  # fmt: skip
+"""Who writes here, each with a chain of events of its own. `life` is of the process that does so now and was there
+at `seen_at`, by the clock of the database; there is none while that gateway is stopped."""
+
+checkpoints = Table(
+    "checkpoints", metadata,
+    Column("chain", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("mac", Text, nullable=False),
+    Column("before", BigInteger, nullable=False),
+    Column("sealed_by", Integer, nullable=False),
+    Column("seal", Text, nullable=False),
+)  # fmt: skip
+"""Where a chain begins since retention took what was before, sealed with the key of the gateway that did it."""
+
+rollup = Table(
+    "rollup", metadata,
+    Column("day", Integer, nullable=False),
+    Column("gateway", Integer, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("type", "server", "tool", "intent_type", "status")),
+    Column("many", BigInteger, nullable=False),
+    *(Column(f"b{bucket:02}", BigInteger, nullable=False) for bucket in range(BUCKETS)),
+    PrimaryKeyConstraint("day", "gateway", "type", "server", "tool", "intent_type", "status"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""The rows of `activity`, counted: how many there are of each sort, and how many of those took how long."""
 
 journal_position = Table(
     "journal_position", metadata,

@@ -7,23 +7,33 @@ always. A database that fails holds up nothing but this: it tries again until it
 
 from __future__ import annotations
 
+from sqlalchemy.exc import IntegrityError
+
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.entry import UNREADABLE, Entry, entries
 from mcpproxy_py.store.follower import Follower, Source
-from mcpproxy_py.store.ledger import project, remember_place
-from mcpproxy_py.store.projection import UNREADABLE, parse
+from mcpproxy_py.store.identity import Identity
+from mcpproxy_py.store.ledger import last_head, project, read_place, remember_place
+from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.segments import Place, path_of
 
-BATCH_BYTES = 1 << 20
+BATCH_BYTES = 2 << 20
 
 
 class Writer(Follower):
-    """The one writer of events and their rows, wherever it runs."""
+    """The one writer of this gateway's events and their rows, wherever it runs. `number` is that of its chain."""
 
-    def __init__(self, journal: Source, database: Database, place: Place) -> None:
-        super().__init__(journal, place)
+    def __init__(
+        self, journal: Source, database: Database, who: Identity, number: int, retention: Retention | None = None
+    ) -> None:
+        super().__init__(journal, read_place(database, who.name) or Place(0, 0))
         self._database = database
-        self._oldest = min([place.segment, *segments.numbers(journal.folder)])
+        self._name = who.name
+        self._number = number
+        self._retention = retention
+        self._in_doubt = False
+        self._oldest = min([self.place.segment, *segments.numbers(journal.folder)])
 
     def drain(self) -> None:
         """Everything there is, at once, in this thread: for the start, before `start`. Raises what goes wrong."""
@@ -35,10 +45,20 @@ class Writer(Follower):
         end = self._journal.end
         return end.segment > self.place.segment or end.offset - self.place.offset >= BATCH_BYTES
 
+    def _tidy(self) -> bool:
+        if self._retention is None:
+            return False
+        self._retention.step()
+        self.deleted = self._retention.deleted
+        return self._retention.busy
+
     # -- one batch
 
     def _step(self) -> bool:
         """Applies the next lines, and says whether there were any."""
+        if self._in_doubt:  # whether the last commit took place, only the database knows
+            self._at(read_place(self._database, self._name) or Place(0, 0))
+            self._in_doubt = False
         lines, after = self._next_lines()
         if after == self.place:
             return False
@@ -68,23 +88,34 @@ class Writer(Follower):
         return Place(min(later, default=last), 0)
 
     def _apply(self, lines: list[bytes], after: Place) -> None:
-        parsed = [parse(line) for line in lines]
+        self._in_doubt = True
+        try:
+            batch = self._write(lines, after, careful=False)
+        except IntegrityError:
+            batch = self._write(lines, after, careful=True)
+        self._in_doubt = False
+        self.unreadable += len(lines) - sum(entry.kind != UNREADABLE for entry in batch)
+
+    def _write(self, lines: list[bytes], after: Place, *, careful: bool) -> list[Entry]:
         with self._database.writing() as connection:
-            project(connection, lines, parsed)
-            remember_place(connection, after)
-        self.unreadable += sum(event.get("kind") == UNREADABLE for event in parsed)
+            before = last_head(connection, self._number).seq
+            batch = entries(lines, before)
+            project(self._database, connection, self._number, batch, before, careful=careful)
+            remember_place(connection, self._name, after)
+            self._database.ring(connection, self._number)
+        return batch
 
     def _arrive(self, place: Place) -> None:
         # First of all, so that nothing that fails below can make what was committed be read again.
+        self.last_error = None
         self._at(place)
         if place.segment > self._oldest:
             self._forget_before(place)
-        self.last_error = None
 
     def _forget_before(self, place: Place) -> None:
         """Deletes segments that are in the database, once the database itself would survive a power cut."""
         with self._database.writing_for_good() as connection:
-            remember_place(connection, place)
+            remember_place(connection, self._name, place)
         for number in segments.numbers(self._journal.folder):
             if number < place.segment:
                 path_of(self._journal.folder, number).unlink(missing_ok=True)

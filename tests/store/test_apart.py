@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import pytest
 
 from mcpproxy_py.store.activity import Filters
 from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.remote import Remote
 from mcpproxy_py.store.store import Store, open_store
 from tests.support.gateway import until
@@ -26,14 +25,15 @@ from tests.support.gateway import until
 pytestmark = [pytest.mark.proves("ACT-5"), pytest.mark.anyio]
 Make = Callable[..., dict[str, Any]]
 Open = Callable[[Path], Store]
+Recorded = Callable[[Path], list[tuple[str, str]]]
 Child = Callable[..., Any]
 
 WRITES_APART_UNTIL_KILLED = """
     import json, sys, time
     from pathlib import Path
-    from mcpproxy_py.store.store import open_store
+    from mcpproxy_py.store.store import Options, open_store
 
-    store = open_store(Path(sys.argv[1]), apart=True)
+    store = open_store(Path(sys.argv[1]), options=Options.from_line(sys.argv[2]), apart=True)
     while store._writer.pid is None:
         time.sleep(0.01)
     print(store._writer.pid, flush=True)
@@ -50,12 +50,12 @@ WRITES_APART_UNTIL_KILLED = """
 
 
 @pytest.fixture
-def apart() -> Iterator[Open]:
+def apart(options: Options) -> Iterator[Open]:
     """Opens stores whose writer is apart, and closes at the end those that the test has not closed itself."""
     stores: list[Store] = []
 
     def open_one(data_dir: Path) -> Store:
-        stores.append(open_store(data_dir, apart=True))
+        stores.append(open_store(data_dir, options=options, apart=True))
         return stores[-1]
 
     yield open_one
@@ -73,11 +73,6 @@ def writer_of(store: Store) -> psutil.Process:
     return psutil.Process(until(lambda: pid_of(store), what="a process apart"))
 
 
-def recorded(data_dir: Path) -> list[tuple[str, str]]:
-    with closing(sqlite3.connect(data_dir / "activity.db")) as connection:
-        return connection.execute("SELECT ask_id, kind FROM events ORDER BY seq").fetchall()
-
-
 async def test_what_is_appended_is_written_by_another_process(
     tmp_path: Path, apart: Open, asked: Make, finished: Make
 ) -> None:
@@ -93,7 +88,9 @@ async def test_what_is_appended_is_written_by_another_process(
     assert (health["lag_bytes"], health["projection_failures"], health["last_error"]) == (0, 0, None)
 
 
-async def test_what_nobody_waits_for_is_written_all_the_same(tmp_path: Path, apart: Open, asked: Make) -> None:
+async def test_what_nobody_waits_for_is_written_all_the_same(
+    tmp_path: Path, apart: Open, asked: Make, recorded: Recorded
+) -> None:
     store = apart(tmp_path)
     store.append(asked())
     until(lambda: store.health()["lag_bytes"] == 0, what="the projection")
@@ -111,7 +108,7 @@ async def test_who_waits_for_many_events_one_after_the_other_gets_each(
 
 
 async def test_a_writer_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled(
-    tmp_path: Path, apart: Open, asked: Make, finished: Make
+    tmp_path: Path, apart: Open, asked: Make, finished: Make, recorded: Recorded
 ) -> None:
     store = apart(tmp_path)
     expected: list[tuple[str, str]] = []
@@ -133,13 +130,13 @@ async def test_a_writer_that_is_killed_is_replaced_and_nothing_is_lost_or_double
 
 
 async def test_lines_that_the_gateway_may_still_take_back_are_not_written(
-    tmp_path: Path, apart: Open, asked: Make
+    tmp_path: Path, apart: Open, asked: Make, recorded: Recorded
 ) -> None:
     """As when a disk is full after half of a record: whole lines are there for a moment, and were never accepted."""
     store = apart(tmp_path)
     store.append(asked("kept"))
     journal = store._journal
-    os.write(journal._descriptor, json.dumps(asked("refused")).encode() + b"\n")
+    os.write(journal._descriptor, journal._chain.lines([asked("refused")])[0])
     assert await store.caught_up(30)
     writer_of(store).kill()
     assert await anyio.to_thread.run_sync(store._writer.wait_for, journal.end, 30)
@@ -161,40 +158,38 @@ async def test_events_that_cannot_be_read_are_counted_wherever_they_were_read(
 
 
 async def test_a_database_that_fails_is_reported_from_the_other_process_and_made_up_for(
-    tmp_path: Path, apart: Open, asked: Make
+    tmp_path: Path, apart: Open, asked: Make, recorded: Recorded, sql: Any
 ) -> None:
     store = apart(tmp_path)
-    with closing(sqlite3.connect(tmp_path / "activity.db", isolation_level=None)) as other:
-        other.execute("ALTER TABLE events RENAME TO hidden")
-        store.append(asked())
-        assert not await store.caught_up(0.3)
-        until(lambda: "no such table" in (store.health()["last_error"] or ""), what="the reason")
-        health = store.health()
-        assert health["writable"], "the journal takes events whatever the database does"
-        assert health["projection_failures"] > 0
-        other.execute("ALTER TABLE hidden RENAME TO events")
+    sql("ALTER TABLE events RENAME TO hidden")
+    store.append(asked())
+    assert not await store.caught_up(0.3)
+    until(lambda: "events" in (store.health()["last_error"] or ""), what="the reason")
+    health = store.health()
+    assert health["writable"], "the journal takes events whatever the database does"
+    assert health["projection_failures"] > 0
+    sql("ALTER TABLE hidden RENAME TO events")
     assert await store.caught_up(30)
     assert store.health()["last_error"] is None
     assert recorded(tmp_path) == [("a1", "asked")]
 
 
 async def test_a_writer_that_cannot_even_begin_says_why_and_is_tried_again(
-    tmp_path: Path, apart: Open, asked: Make
+    tmp_path: Path, apart: Open, asked: Make, recorded: Recorded, sql: Any
 ) -> None:
     store = apart(tmp_path)
     process = writer_of(store)
-    with closing(sqlite3.connect(tmp_path / "activity.db", isolation_level=None)) as other:
-        other.execute("ALTER TABLE journal_position RENAME TO hidden")
-        process.kill()
-        store.append(asked())
-        until(lambda: "status 1: cannot read" in (store.health()["last_error"] or ""), what="the reason")
-        other.execute("ALTER TABLE hidden RENAME TO journal_position")
+    sql("ALTER TABLE journal_position RENAME TO hidden")
+    process.kill()
+    store.append(asked())
+    until(lambda: "status 1: cannot read" in (store.health()["last_error"] or ""), what="the reason")
+    sql("ALTER TABLE hidden RENAME TO journal_position")
     assert await store.caught_up(30)
     assert recorded(tmp_path) == [("a1", "asked")]
 
 
 async def test_closing_drains_ends_the_writer_and_lets_go_of_the_folder(
-    tmp_path: Path, apart: Open, opened: Open, asked: Make, finished: Make
+    tmp_path: Path, apart: Open, opened: Open, asked: Make, finished: Make, recorded: Recorded
 ) -> None:
     store = apart(tmp_path)
     process = writer_of(store)
@@ -203,11 +198,12 @@ async def test_closing_drains_ends_the_writer_and_lets_go_of_the_folder(
     store.close()
     assert not process.is_running()
     assert len(recorded(tmp_path)) == 4000
-    assert set(os.listdir(tmp_path)) == {"activity.db", "journal", "store.lock"}
+    left = {"journal", "store.lock", "chain.key", "chain.name", "chain.head"}
+    assert set(os.listdir(tmp_path)) - {"activity.db"} == left
     opened(tmp_path)
 
 
-async def test_closing_at_once_is_no_harm(tmp_path: Path, apart: Open, asked: Make) -> None:
+async def test_closing_at_once_is_no_harm(tmp_path: Path, apart: Open, asked: Make, recorded: Recorded) -> None:
     for number in range(3):
         store = apart(tmp_path)
         store.append(asked(f"r{number}"))
@@ -248,9 +244,9 @@ async def test_signals_that_are_meant_for_the_gateway_do_not_end_its_writer(
 
 @pytest.mark.parametrize("acknowledged", [20, 1500])
 async def test_a_killed_gateway_takes_its_writer_along_and_the_next_one_starts_at_once(
-    tmp_path: Path, child: Child, apart: Open, acknowledged: int
+    tmp_path: Path, child: Child, apart: Open, acknowledged: int, recorded: Recorded, options: Options
 ) -> None:
-    gateway = child(WRITES_APART_UNTIL_KILLED, tmp_path)
+    gateway = child(WRITES_APART_UNTIL_KILLED, tmp_path, options.as_line())
     process = psutil.Process(int(gateway.stdout.readline()))
     said = [gateway.stdout.readline().strip() for _ in range(acknowledged)]
     gateway.kill()
@@ -267,9 +263,9 @@ async def test_a_killed_gateway_takes_its_writer_along_and_the_next_one_starts_a
 
 @pytest.mark.proves("OPS-2")
 async def test_a_killed_gateway_whose_writer_still_writes_keeps_the_next_one_waiting(
-    tmp_path: Path, child: Child, apart: Open
+    tmp_path: Path, child: Child, apart: Open, recorded: Recorded, options: Options
 ) -> None:
-    gateway = child(WRITES_APART_UNTIL_KILLED, tmp_path)
+    gateway = child(WRITES_APART_UNTIL_KILLED, tmp_path, options.as_line())
     process = psutil.Process(int(gateway.stdout.readline()))
     gateway.stdout.readline()
     process.suspend()

@@ -16,12 +16,13 @@ from mcpproxy_py.store.activity import Filters
 from mcpproxy_py.store.backup import back_up
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store
+from tests.store.conftest import on_sqlite
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "howto" / "backup-and-restore.md"
 COMMAND = "python -m mcpproxy_py.store.backup"
 
-pytestmark = [pytest.mark.proves("OPS-2"), pytest.mark.anyio]
+pytestmark = [on_sqlite, pytest.mark.proves("OPS-2"), pytest.mark.anyio]
 Make = Callable[..., dict[str, Any]]
 Open = Callable[[Path], Store]
 
@@ -85,7 +86,7 @@ async def test_a_backup_is_as_private_as_what_it_was_made_of(tmp_path: Path, ope
     found = {path.relative_to(tmp_path / "saved").as_posix(): stat.S_IMODE(path.stat().st_mode)
              for path in (tmp_path / "saved").rglob("*")}  # fmt: skip
     assert found.pop("journal") == 0o700
-    assert set(found) >= {"activity.db", "journal/0000000001.jsonl"}
+    assert set(found) >= {"activity.db", "journal/0000000001.log", "chain.key"}
     assert "store.lock" not in found
     assert set(found.values()) == {0o600}
     assert stat.S_IMODE((tmp_path / "saved").stat().st_mode) == 0o700

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from mcpproxy_py.store import segments
+from mcpproxy_py.store.entry import read
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.journal import Journal
 
@@ -26,9 +27,13 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     made.close()
 
 
-def lines(folder: Path) -> list[Any]:
+def lines(folder: Path, lost: tuple[int, ...] = ()) -> list[Any]:
+    """The events, without what the chain adds. Those whose numbers are given went down with a disk."""
     paths = [segments.path_of(folder, number) for number in segments.numbers(folder)]
-    return [json.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
+    found = [read(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
+    numbers = [number for number in range(1, len(found) + len(lost) + 1) if number not in lost]
+    assert [entry.seq for entry in found if entry] == numbers, "none missing, none twice"
+    return [{key: value for key, value in entry.event.items() if key != "seq"} for entry in found if entry]
 
 
 def test_what_was_appended_is_in_the_file_when_append_returns(journal: Journal) -> None:
@@ -153,8 +158,9 @@ def test_what_no_encoder_takes_is_written_all_the_same(journal: Journal) -> None
     deep: Any = "end"
     for _ in range(1000):
         deep = [deep]
-    journal.append({"deep": deep, "half": "\ud800", "nan": float("nan"), "bytes": b"\xff"})
-    assert lines(journal.folder)[0]["nan"] == "nan"
+    journal.append({"deep": deep, "half": "\ud800", "nan": float("nan"), "bytes": b"\xff", "tab": "a\tb"})
+    (found,) = lines(journal.folder)
+    assert (found["nan"], found["tab"]) == ("nan", "a\tb")
 
 
 @pytest.mark.anyio
@@ -220,7 +226,7 @@ async def test_a_failed_sync_reaches_everyone_it_concerns_and_the_segment_is_giv
     assert journal.end.segment == 2
     await journal.synced()
     assert journal.trouble is None
-    assert [event["n"] for event in lines(journal.folder)] == [0, 4]
+    assert [event["n"] for event in lines(journal.folder, lost=(2, 3, 4))] == [0, 4]
 
 
 @pytest.mark.anyio
@@ -242,4 +248,37 @@ def test_a_probe_notices_that_the_disk_is_well_again_and_leaves_nothing_behind(j
     journal.trouble = "it was full"
     journal.probe()
     assert journal.trouble is None
-    assert [path.name for path in journal.folder.iterdir()] == ["0000000001.jsonl"]
+    assert [path.name for path in journal.folder.iterdir()] == ["0000000001.log"]
+
+
+def test_a_journal_that_the_database_does_not_empty_is_bounded_and_says_so(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", segment_bytes=1000, most_bytes=5000)
+    kept = 0
+    with pytest.raises(
+        StoreUnavailable, match=r"is full .* Bring the database back, or raise activity\.max_journal_mb"
+    ):
+        while True:
+            journal.append({"n": kept, "pad": "x" * 100})
+            kept += 1
+    assert (journal.append_failures, journal.trouble is None) == (1, False)
+    assert 4000 < segments.size_of(journal.folder) <= 5500
+    segments.path_of(journal.folder, 1).unlink()  # as the writer does once the database has it
+    journal.append({"n": kept})
+    assert journal.trouble is None
+    journal.close()
+
+
+def test_the_chain_goes_on_where_an_earlier_life_left_it(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "journal")
+    first.append({"n": 1}, {"n": 2})
+    first.close()
+    second = Journal(tmp_path / "journal")
+    assert second.head == first.head
+    second.append({"n": 3})
+    assert [event["n"] for event in lines(second.folder)] == [1, 2, 3]
+    second.close()
+
+
+def test_a_refused_event_leaves_no_gap_in_the_chain(tmp_path: Path, child: Callable[..., Any]) -> None:
+    child(FULL, tmp_path / "journal").communicate(timeout=60)
+    assert len(lines(tmp_path / "journal")) == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import stat
 import tempfile
 import time
@@ -20,7 +19,9 @@ import pytest
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.activity import Filters
 from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
+from tests.store.conftest import on_sqlite
 
 pytestmark = [pytest.mark.proves("ACT-5"), pytest.mark.anyio]
 Make = Callable[..., dict[str, Any]]
@@ -30,9 +31,9 @@ Child = Callable[..., Any]
 WRITES_UNTIL_KILLED = """
     import sys, time
     from pathlib import Path
-    from mcpproxy_py.store.store import open_store
+    from mcpproxy_py.store.store import Options, open_store
 
-    store = open_store(Path(sys.argv[1]))
+    store = open_store(Path(sys.argv[1]), options=Options.from_line(sys.argv[2]))
     number = 0
     while True:
         row = f"{number:08d}"
@@ -66,9 +67,9 @@ def readable_folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("acknowledged", [1, 150, 1500])
 async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(
-    tmp_path: Path, child: Child, opened: Open, acknowledged: int
+    tmp_path: Path, child: Child, opened: Open, options: Options, acknowledged: int
 ) -> None:
-    process = child(WRITES_UNTIL_KILLED, tmp_path)
+    process = child(WRITES_UNTIL_KILLED, tmp_path, options.as_line())
     said = [process.stdout.readline() for _ in range(acknowledged)]
     process.kill()
     rest, err = process.communicate(timeout=30)
@@ -83,9 +84,9 @@ async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(
 
 
 async def test_a_call_that_was_pending_when_the_gateway_died_becomes_interrupted(
-    tmp_path: Path, child: Child, opened: Open
+    tmp_path: Path, child: Child, opened: Open, options: Options
 ) -> None:
-    process = child(WRITES_UNTIL_KILLED, tmp_path)
+    process = child(WRITES_UNTIL_KILLED, tmp_path, options.as_line())
     process.stdout.readline()
     process.kill()
     process.communicate(timeout=30)
@@ -113,7 +114,7 @@ async def test_a_torn_last_line_is_set_aside_at_the_next_start(tmp_path: Path, o
 
 
 async def test_what_the_journal_holds_is_applied_once_however_often_it_is_opened(
-    tmp_path: Path, opened: Open, asked: Make, finished: Make
+    tmp_path: Path, opened: Open, asked: Make, finished: Make, recorded: Any
 ) -> None:
     for number in range(3):
         store = opened(tmp_path)
@@ -122,11 +123,10 @@ async def test_what_the_journal_holds_is_applied_once_however_often_it_is_opened
     store = opened(tmp_path)
     assert len(await everything(store)) == 3
     assert len(segments.numbers(tmp_path / "journal")) == 1, "segments that are in the database are deleted"
-    with sqlite3.connect(tmp_path / "activity.db") as connection:
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (6,)
-    connection.close()
+    assert len(recorded(tmp_path)) == 6
 
 
+@on_sqlite
 async def test_a_journal_without_its_database_is_all_that_is_needed(
     tmp_path: Path, opened: Open, asked: Make, finished: Make
 ) -> None:
@@ -149,9 +149,11 @@ async def test_a_database_whose_journal_is_gone_goes_on(tmp_path: Path, opened: 
 
 
 @pytest.mark.proves("OPS-2")
-async def test_a_second_gateway_is_refused_with_the_first_ones_pid(tmp_path: Path, opened: Open, child: Child) -> None:
+async def test_a_second_gateway_is_refused_with_the_first_ones_pid(
+    tmp_path: Path, opened: Open, child: Child, options: Options
+) -> None:
     store = opened(tmp_path)
-    _, err = child(WRITES_UNTIL_KILLED, tmp_path).communicate(timeout=60)
+    _, err = child(WRITES_UNTIL_KILLED, tmp_path, options.as_line()).communicate(timeout=60)
     assert f"another mcpproxy (pid {os.getpid()}) uses {tmp_path}" in err
     with pytest.raises(StoreUnavailable, match="another mcpproxy"):
         opened(tmp_path)
@@ -159,6 +161,7 @@ async def test_a_second_gateway_is_refused_with_the_first_ones_pid(tmp_path: Pat
     opened(tmp_path)
 
 
+@on_sqlite
 @pytest.mark.proves("OPS-2")
 async def test_everything_in_the_data_directory_is_private(tmp_path: Path, opened: Open, asked: Make) -> None:
     before = os.umask(0)
@@ -170,12 +173,13 @@ async def test_everything_in_the_data_directory_is_private(tmp_path: Path, opene
     finally:
         os.umask(before)
     modes = {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in (tmp_path / "data").rglob("*")}
-    assert {"activity.db", "activity.db-wal", "activity.db-shm", "store.lock", "journal"} <= set(modes)
+    assert {"activity.db", "activity.db-wal", "activity.db-shm", "store.lock", "journal", "chain.key"} <= set(modes)
     assert modes.pop("journal") == "0o700"
     assert set(modes.values()) == {"0o600"}
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
 
+@on_sqlite
 @pytest.mark.proves("OPS-2")
 async def test_a_data_directory_that_others_could_read_is_closed_to_them(tmp_path: Path, opened: Open) -> None:
     data = tmp_path / "data"
@@ -241,7 +245,7 @@ FULL_DISK = """
         rows = [row["id"] async for batch in store.export(Filters()) for row in batch]
         store.close()
         print(json.dumps({"ill": ill["writable"], "failures": ill["append_failures"], "well": well["writable"],
-                          "caught": caught, "rows": rows == ["after"] + [f"{n:06d}" for n in reversed(range(kept))]}))
+                          "caught": caught, "rows": sorted(rows) == [f"{n:06d}" for n in range(kept)] + ["after"]}))
     anyio.run(main)
 """
 
@@ -265,21 +269,20 @@ async def test_a_full_disk_refuses_and_an_emptied_one_is_noticed(small_disk: Pat
 
 
 async def test_a_database_that_fails_holds_nothing_up_and_is_made_up_for(
-    tmp_path: Path, opened: Open, asked: Make
+    tmp_path: Path, opened: Open, asked: Make, sql: Any
 ) -> None:
     store = opened(tmp_path)
-    other = sqlite3.connect(tmp_path / "activity.db", isolation_level=None)
-    other.execute("ALTER TABLE events RENAME TO hidden")
+    sql("ALTER TABLE events RENAME TO hidden")
     store.append(asked())
     await store.synced()
-    assert not await store.caught_up(0.3)
+    assert not await store.caught_up(0.5)
     health = store.health()
     assert health["writable"], "the journal takes events whatever the database does"
     assert health["projection_failures"] > 0
     assert health["lag_bytes"] > 0
-    assert "no such table" in health["last_error"]
-    other.execute("ALTER TABLE hidden RENAME TO events")
-    other.close()
+    assert health["lag_seconds"] > 0
+    assert "events" in health["last_error"]
+    sql("ALTER TABLE hidden RENAME TO events")
     assert await store.caught_up(30)
     assert (store.health()["lag_bytes"], store.health()["last_error"]) == (0, None)
     assert len(await everything(store)) == 1
@@ -310,15 +313,13 @@ async def test_reading_goes_on_while_much_is_written(tmp_path: Path, opened: Ope
     assert store.health()["projection_failures"] == 0
 
 
-async def test_a_reader_of_a_broken_table_harms_no_writer(tmp_path: Path, opened: Open, asked: Make) -> None:
+async def test_a_reader_of_a_broken_table_harms_no_writer(tmp_path: Path, opened: Open, asked: Make, sql: Any) -> None:
     store = opened(tmp_path)
-    other = sqlite3.connect(tmp_path / "activity.db", isolation_level=None)
-    other.execute("ALTER TABLE listings RENAME TO hidden")
+    sql("ALTER TABLE listings RENAME TO hidden")
     with pytest.raises(StoreUnavailable, match="listings"):
         await store.listing("github")
     with pytest.raises(StoreUnavailable, match="listings"):
         await store.save_listing("github", [])
-    other.close()
     store.append(asked())
     assert await store.caught_up(10)
 
@@ -349,7 +350,7 @@ async def test_a_switch_and_a_listing_are_there_after_a_restart(tmp_path: Path, 
 
 
 async def test_closing_keeps_everything_and_refuses_what_comes_later(
-    tmp_path: Path, opened: Open, asked: Make, finished: Make
+    tmp_path: Path, opened: Open, asked: Make, finished: Make, sql: Any
 ) -> None:
     store = opened(tmp_path)
     for number in range(500):
@@ -359,19 +360,17 @@ async def test_closing_keeps_everything_and_refuses_what_comes_later(
     assert not store.health()["writable"]
     with pytest.raises(StoreUnavailable, match="closed"):
         store.append(asked())
-    with sqlite3.connect(tmp_path / "activity.db") as connection:
-        assert connection.execute("SELECT count(*) FROM activity WHERE status = 'success'").fetchone() == (500,)
-    connection.close()
+    assert sql("SELECT count(*) FROM activity WHERE status = 'success'") == [(500,)]
 
 
 async def test_a_segment_that_cannot_be_deleted_holds_nothing_up_and_nothing_is_read_twice(
-    tmp_path: Path, opened: Open, asked: Make
+    tmp_path: Path, opened: Open, asked: Make, recorded: Any
 ) -> None:
     store = opened(tmp_path)
     store.append(asked("first"))
     assert await store.caught_up(10)
     store._journal._wants_fresh = True
-    in_the_way = tmp_path / "journal" / "0000000000.jsonl"
+    in_the_way = tmp_path / "journal" / "0000000000.log"
     in_the_way.mkdir()  # looks like an old segment, and cannot be deleted like one
     store.append(asked("second"))
     assert await store.caught_up(10)
@@ -382,7 +381,4 @@ async def test_a_segment_that_cannot_be_deleted_holds_nothing_up_and_nothing_is_
     store.append(asked("third"))
     assert await store.caught_up(10)
     store.close()
-    with sqlite3.connect(tmp_path / "activity.db") as connection:
-        found = connection.execute("SELECT ask_id FROM events ORDER BY seq").fetchall()
-    connection.close()
-    assert found == [("first",), ("second",), ("third",)]
+    assert recorded(tmp_path) == [("first", "asked"), ("second", "asked"), ("third", "asked")]

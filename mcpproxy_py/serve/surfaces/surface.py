@@ -13,9 +13,10 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core import jsonvalue
-from mcpproxy_py.core.mirrors import Mirror
+from mcpproxy_py.core.mirrors import Mirror, mirrors
 from mcpproxy_py.core.revisions import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.rounds import ROUND_KEYS, WHAT
+from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
 
@@ -77,6 +78,22 @@ class Surface(Protocol):
         ...
 
     async def unwatch(self, peer: Peer, uri: str) -> None: ...
+
+
+class Mirrored:
+    """Which arguments of each tool its calls repeat as headers: found out once, since it takes a walk through its
+    schema, and again when the server lists another tool under that name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Tool, tuple[Mirror, ...]]] = {}
+
+    def of(self, tool: Tool | None) -> tuple[Mirror, ...]:
+        if tool is None:
+            return ()
+        known = self._known.get(tool.full_name)
+        if known is None or known[0] is not tool:
+            known = self._known[tool.full_name] = tool, mirrors(tool.wire.get("inputSchema"))
+        return known[1]
 
 
 def dressed(method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache: Cache) -> dict[str, Any]:

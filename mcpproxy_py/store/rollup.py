@@ -1,0 +1,93 @@
+"""Counts that are kept instead of counted: how many records of each sort there were on each day, and how long they
+took. They change in the transaction that changes the rows, so they are never wrong, only coarse about durations."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, case, delete
+from sqlalchemy.dialects import postgresql, sqlite
+
+from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.numbers import at_of
+from mcpproxy_py.store.tables import BUCKETS, rollup
+
+DAY: Final = 86_400_000_000
+_FACTOR: Final = 1.6
+BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
+"""Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
+BUCKET_NAMES: Final = tuple(f"b{bucket:02}" for bucket in range(BUCKETS))
+GROUPS: Final = ("type", "server", "tool", "intent_type", "status")
+
+
+_Sort = tuple[int, int, str, str, str, str, str]
+"""What is counted together: day, gateway, and the groups. A name that a record lacks is empty."""
+
+
+def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The bucket of each row, found by the database."""
+    return case(*((duration <= bound, bucket) for bucket, bound in enumerate(BOUNDS)), else_=BUCKETS - 1)
+
+
+class Tally:
+    """Changes to the counts, gathered while a batch is written."""
+
+    def __init__(self) -> None:
+        self._many: defaultdict[_Sort, int] = defaultdict(int)
+        self._took: defaultdict[tuple[_Sort, int], int] = defaultdict(int)
+
+    def count(self, row: Mapping[str, Any], by: int = 1) -> None:
+        """A row that is there from now on or, with a `by` of -1, that was."""
+        sort = (at_of(row["n"]) // DAY, row["gateway"], row["type"], row["server"] or "", row["tool"],
+                row["intent_type"] or "", row["status"])  # fmt: skip
+        self._many[sort] += by
+        duration = row["duration_ms"]
+        if duration is not None:
+            self._took[sort, bisect_left(BOUNDS, duration)] += by
+
+    def write(self, database: Database, connection: Connection) -> None:
+        """In an order that is the same for everybody, so that no two gateways wait for each other."""
+        took: dict[_Sort, list[int]] = {sort: [0] * BUCKETS for sort in sorted(self._many)}
+        for (sort, bucket), many in self._took.items():
+            took[sort][bucket] += many
+        rows = [(*sort, self._many[sort], *buckets) for sort, buckets in took.items()]
+        database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
+        if any(many < 0 for many in self._many.values()):
+            connection.execute(delete(rollup).where(rollup.c.many <= 0))
+
+
+_COLUMNS: Final = tuple(column.name for column in rollup.c)
+
+
+@cache
+def _adding(dialect: str) -> Any:
+    added: Any = (postgresql if dialect == "postgresql" else sqlite).insert(rollup)
+    sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}
+    return added.on_conflict_do_update(index_elements=list(rollup.primary_key), set_=sums)
+
+
+def percentile(took: Sequence[int], share: int) -> float | None:
+    """The duration that this share of all do not exceed, as well as the buckets tell."""
+    rank = -(-sum(took) * share // 100)
+    seen = 0
+    for bucket, many in enumerate(took):
+        if many and seen + many >= rank:
+            return round(_within(bucket, (rank - seen) / many), 3)
+        seen += many
+    return None
+
+
+def _within(bucket: int, share: float) -> float:
+    """Durations in a bucket are taken to be spread evenly over it; in the last, which is open, to be at its start."""
+    if bucket == len(BOUNDS):
+        return BOUNDS[-1]
+    low = BOUNDS[bucket - 1] if bucket else 0.0
+    return low + (BOUNDS[bucket] - low) * share
+
+
+def durations(took: Sequence[int]) -> dict[str, float | None]:
+    return {f"p{share}": percentile(took, share) for share in (50, 95)}

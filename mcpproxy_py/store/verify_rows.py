@@ -1,0 +1,164 @@
+"""Do the rows say what their events say? The events are folded once more, and what comes out is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
+
+from mcpproxy_py.store.chain import PAYLOADS, digest
+from mcpproxy_py.store.codec import decode
+from mcpproxy_py.store.entry import Entry, entry_of
+from mcpproxy_py.store.numbers import at_of
+from mcpproxy_py.store.projection import Draft
+from mcpproxy_py.store.tables import activity, events
+
+AT_ONCE: Final = 500
+_ONE_MOMENT: Final = 1_000_000
+"""A row's number may lie some steps after its time, where many were asked in one microsecond; and one whose end was
+recorded before its ask has the time of its end."""
+
+
+class _Open:
+    """A record whose row does not match yet: it is unfinished, or there is more to come, or somebody changed it."""
+
+    def __init__(self, entry: Entry, gateway: int) -> None:
+        self.draft = Draft(None, entry.at)
+        self.gateway = gateway
+        self.digests: dict[str, str | None] = {}
+
+    def fold(self, entry: Entry) -> None:
+        columns = dict(self.draft.columns)
+        self.draft.fold(entry)
+        if entry.kind == "erased":
+            self.digests = {}
+        elif columns != self.draft.columns:  # one that changed nothing was about a gateway taken for dead
+            self.digests[PAYLOADS[entry.kind]] = entry.event.get("payload")
+
+    def difference(self, row: Any) -> str | None:
+        """The first column that is not what it should be."""
+        for column, value in self.draft.row().items():
+            there = getattr(row, column)
+            if column in PAYLOADS.values():
+                same = (None if there is None else digest(there.encode())) == self.digests.get(column)
+            else:
+                same = _value(there) == _value(value) if column == "metadata" else there == value
+            if not same:
+                return column
+        if not any(0 <= at_of(row.n) - at < _ONE_MOMENT for at in (self.draft.at, row.finished_at or 0)):
+            return "timestamp"
+        return None if row.gateway == self.gateway else "gateway"
+
+
+class RowCheck:
+    """`begin` a chain, `check` its events in order, `finish` when all chains were read."""
+
+    def __init__(self, connection: Connection, found: Callable[..., None]) -> None:
+        self._connection = connection
+        self._found = found
+        self._open: dict[str, _Open] = {}
+        self._early: dict[str, list[Entry]] = {}
+        """Events of records whose ask was not seen yet: another gateway closed what this one left."""
+        self._gateway = 0
+        self._before = 0
+        self._befores: dict[int, int] = {}
+        self._seen: dict[int, int] = {}
+
+    def begin(self, gateway: int, before: int) -> None:
+        """Rows with numbers under `before` may be gone."""
+        self._gateway = gateway
+        self._befores[gateway] = before
+        self._seen[gateway] = 0
+
+    def check(self, entries: Sequence[Entry]) -> None:
+        touched = dict.fromkeys(self._fold(entry, entry.key) for entry in entries if entry.key is not None)
+        for row in self._rows([key for key in touched if key in self._open]):
+            record = self._open[row.id]
+            if "status" in record.draft.columns and record.difference(row) is None:
+                del self._open[row.id]
+
+    def _fold(self, entry: Entry, key: str) -> str:
+        if entry.kind == "asked" and key not in self._open:
+            self._open[key] = _Open(entry, self._gateway)
+            self._seen[self._gateway] += 1
+            for early in (entry, *self._early.pop(key, ())):
+                self._open[key].fold(early)
+        elif key in self._open:
+            self._open[key].fold(entry)
+        else:
+            self._early.setdefault(key, []).append(entry)
+        return key
+
+    def finish(self, known: set[int]) -> int:
+        """Reports what is left, and gives the number of rows that were looked at."""
+        self._hear_others(known - set(self._befores))
+        left = sorted(self._open)
+        for start in range(0, len(left), AT_ONCE):
+            some = left[start : start + AT_ONCE]
+            rows = {row.id: row for row in self._rows(some)}
+            for key in some:
+                self._report(key, rows.get(key))
+        for gateway in self._befores:
+            self._report_strangers(gateway)
+        for stranger in self._connection.execute(select(activity.c.gateway).distinct()).scalars():
+            if stranger not in known:
+                self._found("added", f"there are records of gateway {stranger}, which does not exist")
+        return sum(self._seen.values())
+
+    def _hear_others(self, unchecked: set[int]) -> None:
+        """A gateway whose chain cannot be checked here may have closed what a dead one left. Its word is taken for
+        how those ended, and for nothing else."""
+        if not self._open:
+            return
+        for chain in sorted(unchecked):
+            query = select(events.c.seq, events.c.head).where(events.c.chain == chain).order_by(events.c.seq)
+            for seq, head in self._connection.execution_options(yield_per=AT_ONCE).execute(query):
+                entry = entry_of(seq, head, b"", "", _object(head))
+                if entry.kind != "asked" and entry.key in self._open:
+                    self._open[entry.key].fold(entry)
+
+    def _report(self, key: str, row: Any) -> None:
+        record = self._open[key]
+        if row is None:
+            if record.draft.at >= at_of(self._befores[record.gateway]):
+                self._seen[record.gateway] -= 1
+                self._found("missing", f"record {key} is missing", id=key)
+        elif (column := record.difference(row)) is not None:
+            self._found("changed", f"record {key} does not say what was written: {column}", id=key, column=column)
+
+    def _report_strangers(self, gateway: int) -> None:
+        """Rows that no event tells of. They are counted first; to name them, all names have to be read."""
+        mine = activity.c.gateway == gateway, activity.c.n >= self._befores[gateway]
+        count = self._connection.execute(select(func.count()).select_from(activity).where(*mine)).scalar_one()
+        if count <= self._seen[gateway]:
+            return
+        told = set(self._told(gateway))
+        for key in self._connection.execute(select(activity.c.id).where(*mine).order_by(activity.c.n)).scalars():
+            if key not in told:
+                self._found("added", f"no event tells of record {key}", id=key)
+
+    def _told(self, gateway: int) -> Iterator[str]:
+        heads = select(events.c.head).where(events.c.chain == gateway)
+        for head in self._connection.execute(heads).scalars():
+            if (key := entry_of(0, head, b"", "", _object(head)).key) is not None:
+                yield key
+
+    def _rows(self, ids: list[str]) -> Sequence[Any]:
+        found: list[Any] = []
+        for start in range(0, len(ids), AT_ONCE):
+            query = select(activity).where(activity.c.id.in_(ids[start : start + AT_ONCE]))
+            found += self._connection.execute(query).all()
+        return found
+
+
+def _object(head: str) -> Mapping[str, Any]:
+    event = _value(head)
+    return event if isinstance(event, dict) else {}
+
+
+def _value(text: Any) -> Mapping[str, Any] | Any:
+    try:
+        return decode(text)
+    except (ValueError, RecursionError, TypeError):
+        return text
