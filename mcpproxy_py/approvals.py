@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.approvals import NotNow, Request, Review, Status, Submitted
 from mcpproxy_py.core.jsonvalue import quoted
+from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.core.wishes import Wish
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.scan import MASKER
 
 T = TypeVar("T")
 Step = Literal["approve", "deny"]
@@ -65,6 +67,7 @@ class Approvals:
         on_record: OnRecord,
         new_id: Callable[[float], str],
         advice: Callable[[Wish], str | None],
+        masker: Masker = MASKER,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`advice` is the command with which a person would grant a wish, where there is one."""
@@ -72,12 +75,13 @@ class Approvals:
         self._on_record = on_record
         self._new_id = new_id
         self._advice = advice
+        self._masker = masker
         self._now = now
 
     async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow:
         await self._let_expire()
         at = self._now()
-        return await self._book.submit(wish, principal, new_id=self._new_id(at), now_ms=_millis(at))
+        return await self._book.submit(self._masked(wish), principal, new_id=self._new_id(at), now_ms=_millis(at))
 
     async def page(self, status: Status | None, before: str | None, limit: int) -> list[dict[str, Any]]:
         """The newest first."""
@@ -102,6 +106,11 @@ class Approvals:
 
         details = {"approval_id": request_id, **asdict(verdict)}
         return self._shown(await self._on_record(f"{verdict.step}_request", None, by, details, act))
+
+    def _masked(self, wish: Wish) -> Wish:
+        """Kept like a record: an agent may put a secret into its reasons."""
+        context = self._masker.mask(dict(wish.context))
+        return replace(wish, rationale=self._masker.mask_text(wish.rationale), context=context)
 
     async def _found(self, request_id: str) -> Request:
         found = await self._book.get(request_id)

@@ -410,3 +410,17 @@ def test_the_two_ways_to_ask_name_each_other(running: Running) -> None:
     catalog = {tool["name"]: tool for tool in Wire(f"{running.url}/mcp/s/catalog").request("tools/list")["tools"]}
     assert "catalog:mcp_request_capability" in gate["request_capability"]["description"]
     assert "request_capability" in catalog["mcp_request_capability"]["description"]
+
+
+@pytest.mark.proves("CAT-8")
+def test_the_benchmark_measures_the_catalog_of_a_running_gateway(running: Running) -> None:
+    command = [sys.executable, "-m", "mcpproxy_py", "catalog", "bench", "--gateway", "-o", "json"]
+    ran = subprocess.run(
+        [*command, "--data-dir", str(running.data_dir)], capture_output=True, timeout=120, env=clean_environment()
+    )
+    assert ran.returncode == 0, ran.stderr
+    (offline,) = json.loads(ran.stdout)["runs"]
+    measured = {one["metric"]: one["value"] for one in offline["metrics"]}
+    assert measured["argument accuracy"] > 0.9
+    assert measured["tokens of the raw JSON (worst scenario)"] < 0.5
+    assert len(running.activities(server="catalog", client="cli")) > 40

@@ -182,10 +182,7 @@ async def test_an_answer_counts_for_the_call_that_asked_and_for_no_other(running
         (key,) = first["inputRequests"]
         answers = {"inputResponses": {key: {"action": "accept", "content": {}}}}
         state = first["requestState"]
-        for wrong in (
-            {**other, **answers, "requestState": state},
-            {**mine, **answers, "requestState": state[:-3] + "AAA"},
-        ):
+        for wanted, given in ((other, state), (mine, state[:-3] + "AAA")):
             with pytest.raises(RpcError):
                 await (await peer.begin("tools/call", {**wanted, **answers, "requestState": given})).result()
 

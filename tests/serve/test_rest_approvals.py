@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("CAT-7")]
 DAYS = 86_400
 
 
-async def filed(http: httpx.AsyncClient, name: str = "notion") -> str:
-    body = {"agent_id": "a", "mcp_name": name, "rationale": "for the report"}
+async def filed(http: httpx.AsyncClient, name: str = "notion", **more: Any) -> str:
+    body = {"agent_id": "a", "mcp_name": name, "rationale": "for the report", **more}
     answer = await http.post("/mcp/request-capability", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["approval"]["approval_id"]
@@ -111,3 +111,12 @@ async def test_a_wrong_decision_is_turned_away(http: httpx.AsyncClient, body: di
     request = await filed(http)
     error_of(await http.post(f"/api/v1/approvals/{request}/approve", json=body), "BAD_REQUEST")
     assert await listed(http) == [("notion", "pending")]
+
+
+@pytest.mark.proves("ACT-9")
+async def test_a_secret_in_a_request_is_not_kept(http: httpx.AsyncClient) -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    request = await filed(http, rationale=f"use {secret}", context={"password": "hunter2hunter2"})
+    shown = (await http.get(f"/api/v1/approvals/{request}")).text
+    assert secret not in shown
+    assert "hunter2" not in shown
