@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from tests.support.wire import HANDSHAKE, MODERN, RpcError
+from tests.support.wire import HANDSHAKE, MODERN, NAMED, RpcError
 
 Message = dict[str, Any]
 Receive = Callable[[Message], Awaitable[None]]
@@ -24,7 +24,6 @@ Answer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
 WAIT = 30.0
 META = "io.modelcontextprotocol/"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class Link(Protocol):
