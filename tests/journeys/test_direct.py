@@ -267,7 +267,7 @@ def test_an_intent_that_is_no_short_text_is_refused_and_not_sent_on(
 
 @pytest.mark.proves("SURF-2", "MISS-1")
 def test_a_wish_can_be_made_here_too(client: Wire, running: Running) -> None:
-    assert list(listed(client))[0] == "request_capability"
+    assert next(iter(listed(client))) == "request_capability"
     wish = f"draw a chart ({client.era})"
     assert not client.call("request_capability", {"capability": wish}).get("isError")
     row = last(running, "request_capability")
