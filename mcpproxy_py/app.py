@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -145,12 +145,18 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams.forget,
             {
                 "gate": lambda _: Gate(asking, links, current.face),
-                "direct": lambda _: Direct(asking, links, upstreams, settings.request_capability_description),
+                "direct": lambda _: Direct(asking, links, upstreams, lambda: current.face().wish_text),
                 "passthrough": lambda server: Passthrough(server, asking, upstreams),
             },
         )
-        current.on_reload = lambda fresh: _open_doors(doors, tidings, fresh, current.enabled)
-        current.on_reload(settings)
+
+        def open_doors(fresh: Settings) -> None:
+            """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
+            doors.use(fresh.surfaces, current.enabled)
+            tidings.gate_shows(current.face())
+
+        current.on_reload = open_doors
+        open_doors(settings)
         attachments = Attachments(place.socket_path(data_dir), doors.surface_for, hub, settings.limits.max_body_bytes)
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
         web = Web(Guard(pulse, _guard_rules(settings)))
@@ -227,12 +233,6 @@ def _own_catalog(data_dir: Path) -> Path | None:
     """The operator's own data, which lies over what is shipped."""
     own = data_dir / "catalog"
     return own if own.is_dir() else None
-
-
-def _open_doors(doors: Doors, tidings: Tidings, settings: Settings, upstreams: Iterable[str]) -> None:
-    """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
-    doors.use(settings.surfaces, upstreams)
-    tidings.gate_changed()
 
 
 @contextlib.asynccontextmanager

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, Hub
+from mcpproxy_py.serve.surfaces.gate import Face
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
@@ -17,6 +18,7 @@ class Tidings:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._last: Snapshot | None = None
+        self._face: Face | None = None
 
     def server_said(self, server: str, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call goes to who looks at that server, whatever it is."""
@@ -35,11 +37,17 @@ class Tidings:
         changed = [name for name in snapshot.servers.keys() | before.servers.keys() if _differs(before, snapshot, name)]
         for name in changed:
             self._hub.tell_changed(f"server/{name}", TOOLS_CHANGED)
-        if changed or snapshot.policy is not before.policy:
+        if changed or snapshot.policy != before.policy:
             self._hub.tell_changed("direct", TOOLS_CHANGED)
 
-    def gate_changed(self) -> None:
+    def gate_shows(self, face: Face) -> None:
+        """After any change of the configuration; most do not change what the gate looks like."""
+        before, self._face = self._face, face
+        if before is None or face == before:
+            return
         self._hub.tell_changed("gate", TOOLS_CHANGED)
+        if face.wish_text != before.wish_text:  # the rest of what both show is in the policy
+            self._hub.tell_changed("direct", TOOLS_CHANGED)
 
 
 def _differs(before: Snapshot, after: Snapshot, name: str) -> bool:
@@ -49,6 +57,6 @@ def _differs(before: Snapshot, after: Snapshot, name: str) -> bool:
 
 
 def _seen(server: Server | None) -> object:
-    if server is None or server.state == "disabled":
+    if server is None or server.state == "disabled" or not server.tools:
         return None
     return id(server.tools), server.allow_tools, server.deny_tools

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from tests.support.wire import HANDSHAKE, MODERN, RpcError
+from tests.support.wire import HANDSHAKE, MODERN, NAMED, RpcError
 
 Message = dict[str, Any]
 Receive = Callable[[Message], Awaitable[None]]
@@ -24,7 +24,6 @@ Answer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
 WAIT = 30.0
 META = "io.modelcontextprotocol/"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class Link(Protocol):
@@ -164,15 +163,18 @@ class Peer:
         if not self.modern:
             await self.request("logging/setLevel", {"level": level})
 
-    async def hear(self, method: str, timeout: float = WAIT, **params: Any) -> Message:
-        """The first notification of this method whose params have these values."""
+    async def hear(self, method: str, timeout: float = WAIT, times: int = 1, **params: Any) -> Message:
+        """The notification of this method whose params have these values, once it came that many times."""
+
+        def fitting() -> list[Message]:
+            return [message for message in self.heard if fits(message)]
 
         def fits(message: Message) -> bool:
             said = message.get("params") or {}
             return message["method"] == method and all(said.get(key) == value for key, value in params.items())
 
-        await self._until(lambda: any(map(fits, self.heard)), timeout)
-        return next(filter(fits, self.heard))
+        await self._until(lambda: len(fitting()) >= times, timeout)
+        return fitting()[times - 1]
 
     async def hear_question(self, count: int = 1, timeout: float = WAIT) -> None:
         """Until we were asked that often."""

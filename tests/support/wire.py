@@ -10,6 +10,8 @@ import httpx
 
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Which parameter the `Mcp-Name` header repeats."""
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -65,8 +67,8 @@ class Wire:
                 **meta,
             }
             headers = {"mcp-protocol-version": MODERN, "mcp-method": method}
-            if method == "tools/call":
-                headers["mcp-name"] = params["name"]
+            if method in NAMED:
+                headers["mcp-name"] = params[NAMED[method]]
         if meta:
             params["_meta"] = meta
         body = {"jsonrpc": "2.0", "id": next(self.ids), "method": method, "params": params}

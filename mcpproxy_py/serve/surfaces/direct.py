@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import jsonvalue
@@ -56,7 +56,7 @@ class Listings(Protocol):
 class Direct:
     topic = "direct"
 
-    def __init__(self, asking: Asking, links: Links, upstreams: Listings, wish_text: str | None) -> None:
+    def __init__(self, asking: Asking, links: Links, upstreams: Listings, wish_text: Callable[[], str | None]) -> None:
         self._asking = asking
         self._links = links
         self._upstreams = upstreams
@@ -119,7 +119,7 @@ class Direct:
 
     def _wish(self, snapshot: Snapshot) -> Iterable[dict[str, Any]]:
         if snapshot.policy.wishes:
-            yield from (tool for tool in definitions(wish_text=self._wish_text) if tool["name"] == WISH)
+            yield from (tool for tool in definitions(wish_text=self._wish_text()) if tool["name"] == WISH)
 
     # Prompts and resources of everybody.
 
