@@ -6,7 +6,7 @@ Times are read off the ids, which are ordered by time whatever engine and whatev
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -59,7 +59,8 @@ class Gaps:
             for kind, (where, read) in _KINDS.items():
                 rows = connection.execute(_query(recent, where)).all()
                 sightings += _read(connection, rows[:MOST], read)
-                cut += [kind] if len(rows) > MOST else []
+                if len(rows) > MOST:
+                    cut.append(kind)
         return Seen(sightings, cut)
 
 
@@ -70,7 +71,7 @@ def _query(*where: ColumnElement[bool]) -> Any:
     return select(*columns, unmet).where(*where).order_by(activity.c.id.desc()).limit(MOST + 1)
 
 
-def _read(connection: Connection, rows: list[Any], read: Read) -> Iterator[Sighting]:
+def _read(connection: Connection, rows: Sequence[Any], read: Read) -> Iterator[Sighting]:
     for row in rows:
         if (sighting := read(connection, row)) is not None:
             yield sighting
