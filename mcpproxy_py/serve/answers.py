@@ -196,9 +196,7 @@ class GapExample(Answer):
 
 
 class GapAnswer(Answer):
-    capability: str = Field(
-        description="What was missing, in the words used most; or the tool, as server:tool"
-    )
+    capability: str = Field(description="What was missing, in the words used most; or the tool, as server:tool")
     count: int
     kinds: dict[str, int] = Field(description="How often it was seen, and how")
     examples: list[GapExample]
