@@ -65,6 +65,13 @@ def test_the_docker_example_listens_everywhere_and_has_a_token() -> None:
     assert "${env:MCPPROXY_MCP_TOKEN}" in (ROOT / "config" / "docker.json").read_text()
 
 
+@pytest.mark.proves("USE-4", "ACT-6")
+def test_the_example_of_several_replicas_shares_a_database() -> None:
+    activity = example("replicas").activity
+    assert (activity.database_url or "").startswith("postgresql://")
+    assert activity.ack == "commit"
+
+
 @pytest.mark.proves("CONF-1")
 @pytest.mark.parametrize(
     "content",

@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -83,7 +84,15 @@ class Server:
         until(lambda: not _runs(pid), what="the end of the server")
 
     def start(self) -> None:
-        self._server.ensure_postgres_running()
+        """After a `kill` it first reads its log again; on a busy machine that takes longer than the wheel waits."""
+        until(self._started, 120, "the server to start")
+
+    def _started(self) -> bool:
+        try:
+            self._server.ensure_postgres_running()
+        except subprocess.SubprocessError:
+            return False
+        return True
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
