@@ -137,7 +137,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
-        approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for)
+        approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for, masker)
         asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
         doors = Doors(
             hub,
