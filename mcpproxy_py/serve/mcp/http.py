@@ -32,7 +32,6 @@ DEFAULT_VERSION: Final = "2025-03-26"
 """What a client speaks that says nothing of it after its handshake."""
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
-MAX_LISTENERS: Final = 10_000
 
 
 class Refused(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
-from mcpproxy_py.core.revisions import INVALID_PARAMS, SUBSCRIPTION_ID
+from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.answer import Answer
@@ -21,6 +21,8 @@ from mcpproxy_py.serve.surfaces.surface import Surface
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 MAX_URIS: Final = 1000
+MAX_LISTENERS: Final = 20_000
+"""Sessions of the handshake era count too: each listens."""
 
 
 class Listener:
@@ -68,6 +70,8 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer)
 
 async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
     """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
+    if len(hub) >= MAX_LISTENERS:
+        raise RpcError(INTERNAL_ERROR, "Too many clients listen already")
     watched: list[str] = []
     leave = hub.add(listener)
     try:
