@@ -112,8 +112,7 @@ class Answer:
     async def _pour(self, stream: Stream) -> None:
         with contextlib.suppress(OSError):
             await self._send(streams.begin(self._headers))
-            if await stream.pour(self._send, self._watch()):
-                await self._send(streams.END)
+            await stream.pour(self._send, self._watch())
 
 
 async def plain(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:

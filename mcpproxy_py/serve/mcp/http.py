@@ -7,6 +7,7 @@ The modern era is told by its header: one POST, one answer, no session. Everythi
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -62,6 +63,7 @@ class Endpoint:
         try:
             version = seen.get(headers.PROTOCOL_VERSION)
             if version is None or version in HANDSHAKE:
+                _check_once(lines, seen)
                 await self._handshake(scope, seen, receive, send)
             else:
                 await self._modern(scope, lines, seen, receive, send)
@@ -234,8 +236,7 @@ class Endpoint:
         left = asyncio.ensure_future(_hang_up(receive))
         try:
             await send(streams.begin([(SESSION_ID.encode(), (session.peer.session_id or "").encode())]))
-            if await stream.pour(send, left, after):
-                await send(streams.END)
+            await stream.pour(send, left, after)
         finally:
             left.cancel()
             session.busy -= 1
@@ -249,6 +250,16 @@ class Endpoint:
         if session is None:
             raise Refused(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
         return session
+
+
+def _check_once(lines: list[tuple[str, str]], seen: Mapping[str, str]) -> None:
+    """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
+    if len(seen) == len(lines):
+        return
+    counted = Counter(name for name, _ in lines)
+    twice = [name for name in (*headers.ROUTING, SESSION_ID) if counted[name] > 1]
+    if twice:
+        raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"))
 
 
 def _never(result: Mapping[str, Any]) -> None:
