@@ -534,8 +534,11 @@ def forged_state() -> str:
     return seal(Sealed("01", "local", "0" * 64, 4e9, "0" * 16, 1), b"another key")
 
 
-@pytest.mark.parametrize("state", ["", "x", "a.b", "." * 1000, 7, True, [], {"a": 1}, "é", "\0",
-    "x" * (LONGEST_STATE + 1), forged_state(), forged_state().partition(".")[0] + "."], ids=lambda found: repr(found)[:20])  # fmt: skip
+STATES = ["", "x", "a.b", "." * 1000, 7, True, [], {"a": 1}, "é", "\0", "x" * (LONGEST_STATE + 1), forged_state(),
+          forged_state().partition(".")[0] + "."]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda found: repr(found)[:20])
 @pytest.mark.parametrize("responses", [None, {}, {"elicitation-1": {"action": "accept"}}, [], 7])
 def test_a_state_that_is_none_of_ours_continues_nothing(running: Running, state: Any, responses: Any) -> None:
     before = len((running.data_dir.parent / "calls").read_text().splitlines()) if responses is None else None
