@@ -169,7 +169,7 @@ class Soak:
         except TimeoutError:
             self.tally.lost.append(payload)
         except RpcError as error:
-            self.tally.outcomes[payload] = f"error {error.code}"
+            self.tally.outcomes[payload] = f"error {error.code}: {error}".replace(payload, "...")[:120]
 
     async def _kill(self) -> None:
         victims = (*MARKS, "web")

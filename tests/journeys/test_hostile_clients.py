@@ -334,6 +334,25 @@ def test_when_every_session_is_in_use_a_new_one_is_refused_until_one_ends(tmp_pa
             assert first.request("ping") == {}
 
 
+def test_as_many_may_listen_in_the_modern_era_as_there_may_be_sessions(tmp_path: Path) -> None:
+    body = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    content, lines = json.dumps(body), headers(body)
+    with (
+        gateway(tmp_path / "data", {"limits": {"max_sessions": 1}, "mcpServers": {}}) as running,
+        httpx.Client(trust_env=False, timeout=TIMEOUT) as http,
+    ):
+        with http.stream("POST", running.mcp, content=content, headers=lines) as one:
+            assert "acknowledged" in next(filter(None, (line for line in one.iter_lines() if line.startswith("data"))))
+            refused(post(running, body), 503, -32603)
+            assert Wire(running.mcp).request("tools/list")["tools"]
+        until(lambda: listens(http, running, body))
+
+
+def listens(http: httpx.Client, running: Running, body: Mapping[str, Any]) -> bool:
+    with http.stream("POST", running.mcp, content=json.dumps(body), headers=headers(body)) as answer:
+        return answer.status_code == 200
+
+
 @pytest.mark.parametrize("era", [MODERN, HANDSHAKE], ids=["modern", "handshake"])
 def test_notifications_in_numbers_are_taken_and_change_nothing(running: Running, era: str) -> None:
     client = Wire(running.mcp, era)

@@ -74,6 +74,12 @@ class Answer:
         if self._stream is not None:
             self._stream.end()
 
+    async def end(self) -> None:
+        """The same, where its stream may end in good order."""
+        self.abandon()
+        if self._pouring is not None:
+            await self._pouring
+
     def _rest(self) -> None:
         self._timer.cancel()
         if self._left is not None:

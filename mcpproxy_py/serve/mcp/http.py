@@ -33,7 +33,6 @@ DEFAULT_VERSION: Final = "2025-03-26"
 """What a client speaks that says nothing of it after its handshake."""
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
-MAX_LISTENERS: Final = 10_000
 
 
 class Refused(Exception):
@@ -50,12 +49,17 @@ class Endpoint:
     def __init__(self, surface: Surface, hub: Hub, max_sessions: int, on_left: Callable[[str], None]) -> None:
         self.surface = surface
         self.sessions = Sessions(max_sessions)
+        self.closed = asyncio.Event()
+        """For whoever holds a stream open here: set when the surface is gone."""
+        self._most_listeners = max_sessions
+        self._listeners = 0
         self._hub = hub
         self._on_left = on_left
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
         self.sessions.close()
+        self.closed.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lines = [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
@@ -86,9 +90,20 @@ class Endpoint:
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
         exchange, answer = self._modern_exchange(scope, lines, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
-            await listen(self.surface, self._hub, exchange, answer)
+            await self._listen(exchange, answer)
             return
         await self._answer(exchange, answer)
+
+    async def _listen(self, exchange: Exchange, answer: Answer) -> None:
+        """As many as there may be sessions: they are what the modern era has in their place."""
+        if self._listeners >= self._most_listeners:
+            error = RpcError(revisions.INTERNAL_ERROR, "Too many subscriptions are open")
+            return await answer.finish(messages.refusal(error, exchange.id), 503)
+        self._listeners += 1
+        try:
+            await listen(self.surface, self._hub, exchange, answer, self.closed)
+        finally:
+            self._listeners -= 1
 
     async def _modern_notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
         """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""

@@ -48,6 +48,10 @@ class Stream:
         self.done = self.done or last
         self.news.set()
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def end(self) -> None:
         self.done = True
         self.news.set()
