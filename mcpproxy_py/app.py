@@ -157,7 +157,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
         current.on_reload = open_doors
         open_doors(settings)
-        attachments = Attachments(place.socket_path(data_dir), doors.surface_for, hub, settings.limits.max_body_bytes)
+        attachments = Attachments(place.socket_path(data_dir), doors.endpoint_for, hub, settings.limits.max_body_bytes)
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
         web = Web(Guard(pulse, _guard_rules(settings)))
 

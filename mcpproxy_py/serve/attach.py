@@ -6,6 +6,7 @@ newline-delimited MCP in either era. Whoever may open the socket (mode 0600) is 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -22,9 +23,9 @@ from pydantic_core import from_json, to_json
 from mcpproxy_py.core.revisions import PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.http import Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.lines import Conversation, Writer
-from mcpproxy_py.serve.surfaces.surface import Surface
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,11 @@ Wish = Mapping[str, Any]
 
 
 class Attachments:
-    """Serves streams on the socket. `surface_for` finds what one wish is for, or raises `ValueError`."""
+    """Serves streams on the socket. `endpoint_for` finds what one wish is for, or raises `ValueError`."""
 
-    def __init__(self, path: Path, surface_for: Callable[[Wish], Surface], hub: Hub, line_limit: int) -> None:
+    def __init__(self, path: Path, endpoint_for: Callable[[Wish], Endpoint], hub: Hub, line_limit: int) -> None:
         self._path = path
-        self._surface_for = surface_for
+        self._endpoint_for = endpoint_for
         self._hub = hub
         self._line_limit = line_limit
         self.attached = 0
@@ -75,18 +76,19 @@ class Attachments:
         try:
             with anyio.fail_after(HELLO_TIMEOUT):
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
-            surface = self._surface_for(wish if isinstance(wish, dict) else {})
+            endpoint = self._endpoint_for(wish if isinstance(wish, dict) else {})
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
             return
         await stream.send(to_json({"ok": True}) + b"\n")
-        await self._converse(lines, stream, surface)
+        await self._converse(lines, stream, endpoint)
 
-    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, surface: Surface) -> None:
+    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: Endpoint) -> None:
         writer = Writer(stream.send)
-        conversation = Conversation(surface, self._hub, writer, secrets.token_hex(16))
+        conversation = Conversation(endpoint, self._hub, writer, secrets.token_hex(16))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.run)
+            tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
             try:
                 await self._read(lines, conversation, writer)
             finally:
@@ -107,3 +109,9 @@ class Attachments:
                 return
             if not line.isspace() and line:
                 conversation.take(line)
+
+
+async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:
+    """A surface that goes takes the streams on it with it, as it takes the sessions."""
+    await closed.wait()
+    scope.cancel()

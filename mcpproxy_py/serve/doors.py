@@ -53,7 +53,7 @@ class Doors:
     def endpoint(self, path: str) -> Endpoint | None:
         return self._open.get(path.rstrip("/"))
 
-    def surface_for(self, wish: Mapping[str, Any]) -> Surface:
+    def endpoint_for(self, wish: Mapping[str, Any]) -> Endpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
         server = wish.get("server")
         path = (
@@ -62,7 +62,7 @@ class Doors:
         found = self.endpoint(path)
         if found is None:
             raise ValueError(_missing(path))
-        return found.surface
+        return found
 
     @property
     def sessions(self) -> int:

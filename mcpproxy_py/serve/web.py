@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcpproxy_py.serve.heads import BoundedHeads
+
 
 class Pulse:
     """When somebody last wanted something over HTTP; a detached gateway ends when that is long ago."""
@@ -29,6 +31,7 @@ class Web(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=BoundedHeads,
                 log_config=None,
                 access_log=False,
                 lifespan="off",

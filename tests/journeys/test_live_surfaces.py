@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ import anyio
 import httpx
 import pytest
 
-from tests.support.gateway import Running, gateway, python_server, until
-from tests.support.links import HttpLink
+from tests.support.gateway import Running, clean_environment, gateway, python_server, until
+from tests.support.links import HttpLink, StdioLink
 from tests.support.peer import WAIT, Peer, connected
 from tests.support.wire import HANDSHAKE, MODERN, Wire, messages, text
 
@@ -101,6 +102,26 @@ async def test_a_surface_that_goes_takes_its_sessions_and_streams_with_it(live: 
     answer = going.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert answer.status_code == 404, "the id of a session that ended stays ended"
     assert "initialize again" in messages(answer)[0]["error"]["message"]
+
+
+@pytest.mark.anyio
+@pytest.mark.proves("SURF-4", "SURF-5", "UP-8")
+async def test_it_takes_those_with_it_who_listen_or_came_over_a_pipe(live: Live) -> None:
+    live.edit(surfaces=["gate", "direct"])
+    until(lambda: is_open(live, "/mcp/direct"))
+    command = [sys.executable, "-m", "mcpproxy_py", "stdio", "--data-dir", str(live.running.data_dir)]
+    going = StdioLink([*command, "--surface", "direct"], env=clean_environment())
+    staying = StdioLink(command, env=clean_environment())
+    listening = live.link("/mcp/direct")
+    async with connected(going) as gone, connected(staying) as stays, connected(listening) as listener:
+        await listener.watch()
+        assert not (await gone.call("s__echo", {"text": "before"})).get("isError")
+        live.edit(surfaces=["gate"])
+        with anyio.fail_after(WAIT):
+            await going.process.wait()
+            while listening.exchanges:  # noqa: ASYNC110 (nobody tells when an exchange is over)
+                await anyio.sleep(0.02)
+        assert (await stays.request("tools/list"))["tools"]
 
 
 @pytest.mark.proves("SURF-4", "SEC-5")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from tests.journeys.cells import Cell, World, through
@@ -123,6 +124,32 @@ async def test_the_rounds_of_one_call_are_one_row_of_the_record(running: Running
 
 
 @in_the_hard_cell
+async def test_when_the_server_dies_between_rounds_the_retry_hears_it_and_nothing_is_recorded_twice(
+    running: Running, world: World, cell: Cell
+) -> None:
+    who = f"orphan-{cell.door}"
+    params = cell.params("ask", {"who": who})
+
+    def statuses() -> list[str]:
+        return [row["status"] for row in running.activities(tool="ask") if who in str(row["arguments"])]
+
+    async with cell.peer(world) as peer:
+        for ended in (True, False):
+            round_ = await asked(peer, params)
+            for process in psutil.Process(running.process.pid).children(recursive=True):
+                if "handshake" in process.cmdline():
+                    process.kill()
+            if ended:
+                with anyio.fail_after(WAIT):
+                    while "pending" in statuses():  # noqa: ASYNC110 (the record tells nobody)
+                        await anyio.sleep(0.02)
+            assert "may have acted" in await refusal(peer, answered(params, round_, "blue"))
+            running.wait_for(UPSTREAM)
+    assert statuses() == ["error", "error"]
+    assert f"asked {who} accept" not in world.notes_of(UPSTREAM)
+
+
+@in_the_hard_cell
 async def test_a_retry_that_never_comes_times_out_and_cancels_the_upstream(tmp_path: Path, cell: Cell) -> None:
     with gateway(tmp_path / "data", {**configuration(tmp_path), "limits": {"input_timeout": 1.5}}) as running:
         world = world_of(running)
@@ -133,8 +160,8 @@ async def test_a_retry_that_never_comes_times_out_and_cancels_the_upstream(tmp_p
                 while "cancelled gone" not in world.notes_of(UPSTREAM):  # noqa: ASYNC110 (a file tells nobody)
                     await anyio.sleep(0.02)
             assert await refusal(peer, answered(params, round_, "late"))
-        row = running.activities(tool="ask")[0]
-        assert row["status"] == "timeout"
+        oldest = running.activities(tool="ask")[-1]
+        assert oldest["status"] == "timeout", "the call's own row; the retry that was refused may have one beside it"
 
 
 @in_the_hard_cell

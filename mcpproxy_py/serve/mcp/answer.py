@@ -74,6 +74,12 @@ class Answer:
         if self._stream is not None:
             self._stream.end()
 
+    async def end(self) -> None:
+        """The same, where its stream may end in good order."""
+        self.abandon()
+        if self._pouring is not None:
+            await self._pouring
+
     def _rest(self) -> None:
         self._timer.cancel()
         if self._left is not None:
@@ -112,8 +118,7 @@ class Answer:
     async def _pour(self, stream: Stream) -> None:
         with contextlib.suppress(OSError):
             await self._send(streams.begin(self._headers))
-            if await stream.pour(self._send, self._watch()):
-                await self._send(streams.END)
+            await stream.pour(self._send, self._watch())
 
 
 async def plain(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:

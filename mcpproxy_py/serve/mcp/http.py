@@ -7,6 +7,7 @@ The modern era is told by its header: one POST, one answer, no session. Everythi
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -48,12 +49,17 @@ class Endpoint:
     def __init__(self, surface: Surface, hub: Hub, max_sessions: int, on_left: Callable[[str], None]) -> None:
         self.surface = surface
         self.sessions = Sessions(max_sessions)
+        self.closed = asyncio.Event()
+        """For whoever holds a stream open here: set when the surface is gone."""
+        self._most_listeners = max_sessions
+        self._listeners = 0
         self._hub = hub
         self._on_left = on_left
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
         self.sessions.close()
+        self.closed.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lines = [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
@@ -61,6 +67,7 @@ class Endpoint:
         try:
             version = seen.get(headers.PROTOCOL_VERSION)
             if version is None or version in HANDSHAKE:
+                _check_once(lines, seen)
                 await self._handshake(scope, seen, receive, send)
             else:
                 await self._modern(scope, lines, seen, receive, send)
@@ -83,9 +90,20 @@ class Endpoint:
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
         exchange, answer = self._modern_exchange(scope, lines, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
-            await listen(self.surface, self._hub, exchange, answer)
+            await self._listen(exchange, answer)
             return
         await self._answer(exchange, answer)
+
+    async def _listen(self, exchange: Exchange, answer: Answer) -> None:
+        """As many as there may be sessions: they are what the modern era has in their place."""
+        if self._listeners >= self._most_listeners:
+            error = RpcError(revisions.INTERNAL_ERROR, "Too many subscriptions are open")
+            return await answer.finish(messages.refusal(error, exchange.id), 503)
+        self._listeners += 1
+        try:
+            await listen(self.surface, self._hub, exchange, answer, self.closed)
+        finally:
+            self._listeners -= 1
 
     async def _modern_notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
         """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
@@ -233,8 +251,7 @@ class Endpoint:
         left = asyncio.ensure_future(_hang_up(receive))
         try:
             await send(streams.begin([(SESSION_ID.encode(), (session.peer.session_id or "").encode())]))
-            if await stream.pour(send, left, after):
-                await send(streams.END)
+            await stream.pour(send, left, after)
         finally:
             left.cancel()
             session.busy -= 1
@@ -248,6 +265,16 @@ class Endpoint:
         if session is None:
             raise Refused(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
         return session
+
+
+def _check_once(lines: list[tuple[str, str]], seen: Mapping[str, str]) -> None:
+    """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
+    if len(seen) == len(lines):
+        return
+    counted = Counter(name for name, _ in lines)
+    twice = [name for name in (*headers.ROUTING, SESSION_ID) if counted[name] > 1]
+    if twice:
+        raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"))
 
 
 def _never(result: Mapping[str, Any]) -> None:

@@ -13,11 +13,11 @@ from mcpproxy_py.core.revisions import INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, claimed_client, is_modern
+from mcpproxy_py.serve.mcp.http import Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.listening import Listener, heard, wanted
 from mcpproxy_py.serve.mcp.respond import Outcome, initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
-from mcpproxy_py.serve.surfaces.surface import Surface
 
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
@@ -61,8 +61,9 @@ class Writer:
 class Conversation:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
-    def __init__(self, surface: Surface, hub: Hub, writer: Writer, session_id: str) -> None:
-        self._surface = surface
+    def __init__(self, endpoint: Endpoint, hub: Hub, writer: Writer, session_id: str) -> None:
+        self._surface = endpoint.surface
+        self._closed = endpoint.closed
         self._hub = hub
         self._writer = writer
         self._session_id = session_id
@@ -127,9 +128,9 @@ class Conversation:
                 return {"result": await self._initialize(params)}
             exchange = self._exchange(message, params, early)
             if exchange.method == "subscriptions/listen" and exchange.peer.modern:
-                await heard(
-                    self._surface, self._hub, exchange, Listener(self._surface.topic, exchange, wanted(exchange))
-                )
+                listener = Listener(self._surface.topic, exchange, wanted(exchange))
+                await heard(self._surface, self._hub, exchange, listener, self._closed)
+                return {"result": {}}
             return await respond(self._surface, exchange)
         except RpcError as error:
             return {"error": error.as_json()}

@@ -49,15 +49,16 @@ class Listener:
         self._exchange.put(messages.notification(method, {**params, "_meta": meta}))
 
 
-async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer) -> None:
-    """Over HTTP: the answer is the stream, until the client hangs up."""
+async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer, closed: asyncio.Event) -> None:
+    """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
     try:
         listener = Listener(surface.topic, exchange, wanted(exchange))
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
         return
     try:
-        await heard(surface, hub, exchange, listener)
+        await heard(surface, hub, exchange, listener, closed)
+        await answer.end()
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
     except asyncio.CancelledError:
@@ -68,8 +69,8 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer)
             task.uncancel()
 
 
-async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
-    """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
+async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener, closed: asyncio.Event) -> None:
+    """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched."""
     if len(hub) >= MAX_LISTENERS:
         raise RpcError(INTERNAL_ERROR, "Too many clients listen already")
     watched: list[str] = []
@@ -79,7 +80,7 @@ async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listen
             await surface.watch(exchange.peer, uri)
             watched.append(uri)
         listener.acknowledge()
-        await asyncio.get_running_loop().create_future()
+        await closed.wait()
     finally:
         leave()
         for uri in watched:

@@ -155,6 +155,8 @@ class Held:
         self._tell = tell
         if self._patience is not None:
             self._patience.cancel()
+        if self._reply is not None:
+            self._speak(self._reply)
 
     def answer(self, number: int, responses: object) -> None:
         """The client's answers to round `number`. Raises `BadState` for a round that is over."""
@@ -165,10 +167,13 @@ class Held:
             said = jsonvalue.as_object(response)
             if said is not None and key in self._open and not self._open[key][1].done():
                 self._open[key][1].set_result(said)
-        if self._reply is not None:
-            self._speak(self._reply)
-        elif any(not answer.done() for _, answer in self._open.values()):
+        if any(not answer.done() for _, answer in self._open.values()):
             self._loop.call_soon(self._turn)  # what was left out is asked again
+
+    @property
+    def over(self) -> bool:
+        """Whether the call has ended, and only its reply waits."""
+        return self._reply is not None
 
     def finish(self, reply: Reply) -> None:
         """The call is over. If nobody is at the line, the reply waits for the next round."""

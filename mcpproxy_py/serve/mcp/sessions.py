@@ -19,6 +19,7 @@ from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED
 from mcpproxy_py.serve.mcp.streams import Stream
 
 MAX_STREAMS: Final = 64
+MAX_KEPT_BYTES: Final = 4 << 20
 """Answers kept for a client that lost its connection; the oldest go first."""
 ASIDE_EVENTS: Final = 64
 ASIDE_BYTES: Final = 65_536
@@ -64,9 +65,12 @@ class Session:
             return Stream()
         stream = Stream(f"r{next(self._names)}")
         self.streams[stream.name or ""] = stream
-        while len(self.streams) > MAX_STREAMS:
+        while len(self.streams) > MAX_STREAMS or (len(self.streams) > 1 and self._kept() > MAX_KEPT_BYTES):
             self.streams.popitem(last=False)
         return stream
+
+    def _kept(self) -> int:
+        return sum(stream.size for stream in self.streams.values())
 
     def stream(self, name: str) -> Stream | None:
         return self.aside if name == self.aside.name else self.streams.get(name)

@@ -20,6 +20,7 @@ RETRY_MS: Final = 500
 BACKLOG: Final = 512
 """Events kept for a client that does not read or has to resume; beyond that the oldest are dropped."""
 BACKLOG_BYTES: Final = 4 << 20
+END: Final = {"type": "http.response.body", "body": b"", "more_body": False}
 HEAD: Final = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -47,6 +48,10 @@ class Stream:
         self.done = self.done or last
         self.news.set()
 
+    @property
+    def size(self) -> int:
+        return self._size
+
     def end(self) -> None:
         self.done = True
         self.news.set()
@@ -68,18 +73,20 @@ class Stream:
         while len(self._events) > most or (self._size > largest and len(self._events) > 1):
             self._size -= len(self._events.popleft()[1])
 
-    async def pour(self, send: Send, left: asyncio.Future[Any], after: int = 0) -> bool:
-        """Send what comes after event number `after`, until the end or until the client `left`; whether it was the
-        end. Of several readers only the latest goes on: the others' connections are taken for lost."""
+    async def pour(self, send: Send, left: asyncio.Future[Any], after: int = 0) -> None:
+        """Send what comes after event number `after`, until the end or until the client `left`. Of several readers
+        only the latest goes on: the others' connections are taken for lost, and end."""
         self._readers += 1
         mine = self._readers
+        self.news.set()
         left.add_done_callback(lambda _: self.news.set())
         while not left.done() and mine == self._readers:
+            self.news.clear()
             after = await self._send_behind(after, send)
             if self.done and not self._behind(after):
-                return True
+                break
             await self._wait(send)
-        return False
+        await send(END)
 
     async def _send_behind(self, after: int, send: Send) -> int:
         for number, frame in self._behind(after):
@@ -102,14 +109,10 @@ class Stream:
                 await self.news.wait()
         except TimeoutError:
             await send({"type": "http.response.body", "body": PING, "more_body": True})
-        self.news.clear()
 
 
 def begin(extra: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:
     return {"type": "http.response.start", "status": 200, "headers": [*HEAD, *(extra or ())]}
-
-
-END: Final = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def parse_event_id(text: str) -> tuple[str, int] | None:

@@ -66,10 +66,11 @@ class Asking:
         return reply
 
     async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
-        """Answer a call that is held, and wait for what comes next: more questions, or its end."""
+        """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
+        meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
         held = self.rounds.held(state)
         allowed = self.gateway.decides(replace(ask, id=state.ask_id))
-        if isinstance(allowed, Refusal):
+        if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
             held.give_up("refused")
             return self.gateway.turn_down(ask, allowed)
         held.answer(state.held, exchange.params.get("inputResponses"))
