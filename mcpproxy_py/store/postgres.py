@@ -23,7 +23,7 @@ _SAMPLE: Final = 1000
 _INDEXED: Final = 1.5
 """A record with its part of the indexes, against the record alone."""
 _WEIGHT: Final = f"""
-    SELECT (SELECT coalesce(sum(many), 0) FROM rollup) * {_INDEXED} * (
+    SELECT (SELECT coalesce(sum(many), 0) FROM rollup WHERE span = 24) * {_INDEXED} * (
         (SELECT coalesce(avg(pg_column_size(a)), 0) FROM (SELECT * FROM activity ORDER BY n DESC LIMIT {_SAMPLE}) a)
         + (SELECT coalesce(avg(pg_column_size(w)), 0)
            FROM (SELECT * FROM activity_words ORDER BY rowid DESC LIMIT {_SAMPLE}) w)
