@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError
 
 from mcpproxy_py.store.bell import SharedBell
 from mcpproxy_py.store.database import READERS, Database
@@ -23,7 +23,7 @@ _SAMPLE: Final = 1000
 _INDEXED: Final = 1.5
 """A record with its part of the indexes, against the record alone."""
 _WEIGHT: Final = f"""
-    SELECT (SELECT coalesce(sum(many), 0) FROM rollup) * {_INDEXED} * (
+    SELECT (SELECT coalesce(sum(many), 0) FROM rollup WHERE span = 24) * {_INDEXED} * (
         (SELECT coalesce(avg(pg_column_size(a)), 0) FROM (SELECT * FROM activity ORDER BY n DESC LIMIT {_SAMPLE}) a)
         + (SELECT coalesce(avg(pg_column_size(w)), 0)
            FROM (SELECT * FROM activity_words ORDER BY rowid DESC LIMIT {_SAMPLE}) w)
@@ -52,9 +52,10 @@ class Postgres(Database):
         if rows:
             driver: Any = connection.connection.driver_connection
             names = ", ".join(f'"{column}"' for column in columns)
-            with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
+            with _errors_named(), driver.cursor() as cursor:
+                with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
+                    for row in rows:
+                        copy.write_row(row)
 
     def now(self, connection: Connection) -> int:
         return connection.execute(text("SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint")).scalar_one()
@@ -87,6 +88,19 @@ class Postgres(Database):
         what was deleted for what comes next, so a limit on them would never be met and retention never end."""
         with self.readers.connect() as connection:
             return int(connection.execute(text(_WEIGHT)).scalar_one())
+
+
+@contextmanager
+def _errors_named() -> Iterator[None]:
+    """The driver's errors as those that SQLAlchemy makes of them, for what goes past it."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.IntegrityError as error:
+        raise IntegrityError("COPY", None, error) from error
+    except psycopg.Error as error:
+        raise OperationalError("COPY", None, error) from error
 
 
 def _label(url: URL) -> str:

@@ -18,7 +18,7 @@ from mcpproxy_py.store.chain import Sealer
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.numbers import at_of, first_of
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.rollup import Tally
+from mcpproxy_py.store.rollup import DAY, Tally
 from mcpproxy_py.store.tables import activity, checkpoints, events, gateways, rollup, words
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Retention:
         if self._bytes is None or (size := self._database.size()) <= self._bytes:
             return 0
         with self._database.reading() as connection:
-            many = int(connection.execute(select(func.sum(rollup.c.many))).scalar() or 0)
+            many = int(connection.execute(select(func.sum(rollup.c.many)).where(rollup.c.span == DAY)).scalar() or 0)
             surplus = int(many * (1 - _ENOUGH * self._bytes / size))
             query = select(activity.c.n).order_by(activity.c.n).offset(surplus).limit(1)
             last = connection.execute(query).scalar()

@@ -1,5 +1,6 @@
-"""Counts that are kept instead of counted: how many records of each sort there were on each day, and how long they
-took. They change in the transaction that changes the rows, so they are never wrong, only coarse about durations."""
+"""Counts that are kept instead of counted: how many records of each sort there were in each hour and day, and how long
+they took. They change in the transaction that changes the rows, so they are never wrong, and only coarse about
+durations."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.numbers import at_of
 from mcpproxy_py.store.tables import BUCKETS, rollup
 
-DAY: Final = 86_400_000_000
+HOUR: Final = 3_600_000_000
+DAY: Final = 24
+"""Hours. The two spans that are counted are this and one."""
 _FACTOR: Final = 1.6
 BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
 """Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
@@ -25,7 +28,7 @@ GROUPS: Final = ("type", "server", "tool", "intent_type", "status")
 
 
 _Sort = tuple[int, int, str, str, str, str, str]
-"""What is counted together: day, gateway, and the groups. A name that a record lacks is empty."""
+"""What is counted together: hour, gateway, and the groups. A name that a record lacks is empty."""
 
 
 def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -42,7 +45,7 @@ class Tally:
 
     def count(self, row: Mapping[str, Any], by: int = 1) -> None:
         """A row that is there from now on or, with a `by` of -1, that was."""
-        sort = (at_of(row["n"]) // DAY, row["gateway"], row["type"], row["server"] or "", row["tool"],
+        sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], row["server"] or "", row["tool"],
                 row["intent_type"] or "", row["status"])  # fmt: skip
         self._many[sort] += by
         duration = row["duration_ms"]
@@ -51,13 +54,21 @@ class Tally:
 
     def write(self, database: Database, connection: Connection) -> None:
         """In an order that is the same for everybody, so that no two gateways wait for each other."""
-        took: dict[_Sort, list[int]] = {sort: [0] * BUCKETS for sort in sorted(self._many)}
+        counts: dict[tuple[int, _Sort], list[int]] = {}
+        for sort, many in self._many.items():
+            for key in _spans_of(sort):
+                counts.setdefault(key, [0] * (1 + BUCKETS))[0] += many
         for (sort, bucket), many in self._took.items():
-            took[sort][bucket] += many
-        rows = [(*sort, self._many[sort], *buckets) for sort, buckets in took.items()]
+            for key in _spans_of(sort):
+                counts[key][1 + bucket] += many
+        rows = [(span, *sort, *columns) for (span, sort), columns in sorted(counts.items())]
         database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
         if any(many < 0 for many in self._many.values()):
             connection.execute(delete(rollup).where(rollup.c.many <= 0))
+
+
+def _spans_of(sort: _Sort) -> tuple[tuple[int, _Sort], ...]:
+    return (1, sort), (DAY, (sort[0] // DAY * DAY, *sort[1:]))
 
 
 _COLUMNS: Final = tuple(column.name for column in rollup.c)

@@ -109,7 +109,7 @@ def _engine(path: Path, size: int, *, read_only: bool) -> Engine:
     )
     pragmas = ["PRAGMA journal_mode=WAL", "PRAGMA temp_store=MEMORY"]
     if read_only:
-        pragmas += ["PRAGMA query_only=ON", "PRAGMA mmap_size=268435456"]
+        pragmas += ["PRAGMA query_only=ON"]
     else:
         # The pages that every batch touches, those of the indexes, stay in memory and are moved less often.
         pragmas += ["PRAGMA synchronous=NORMAL", "PRAGMA cache_size=-65536", "PRAGMA wal_autocheckpoint=8000"]

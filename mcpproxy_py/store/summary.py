@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
-from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, GROUPS, bucket_column, durations
+from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, GROUPS, HOUR, bucket_column, durations
 from mcpproxy_py.store.scalars import LAST_MOMENT, micros, name
 from mcpproxy_py.store.tables import BUCKETS, activity, rollup, words
 
@@ -19,7 +19,8 @@ MOST_GROUPS = 100
 """Names of tools come from agents too, who may ask for any number of tools that do not exist."""
 _ROWS_ONLY = ("session_id", "request_id", "client", "principal", "q")
 """Filters by what the roll-ups do not know."""
-_DAY_COLUMN = activity.c.n // (DAY << BITS)
+_DAY_OF_ROW = activity.c.n // (DAY * HOUR << BITS)
+_DAY_OF_COUNT = rollup.c.hour // DAY
 
 
 class _Part(NamedTuple):
@@ -68,11 +69,11 @@ def _durations_by(parts: Sequence[_Part], group: str) -> dict[str, dict[str, flo
 
 
 def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
-    days, edges = _spans(filters)
-    if days is not None:
+    counted, edges = _spans(filters)
+    if counted is not None:
         columns = [rollup.c[group] for group in GROUPS]
         sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
-        for row in _rows(connection, _of_days(select(*columns, *sums), filters, days).group_by(*columns)):
+        for row in _rows(connection, _of_counts(select(*columns, *sums), filters, counted).group_by(*columns)):
             *sort, many = row[: len(GROUPS) + 1]
             yield _Part(*sort, many=int(many), took=[int(many) for many in row[len(GROUPS) + 1 :]])
     for edge in edges:
@@ -89,15 +90,15 @@ def _from_rows(connection: Connection, filters: Filters, edge: ColumnElement[boo
 
 
 def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
-    days, edges = _spans(filters)
+    counted, edges = _spans(filters)
     often: Counter[int] = Counter()
-    if days is not None:
-        query = _of_days(select(rollup.c.day, func.sum(rollup.c.many)), filters, days).group_by(rollup.c.day)
-        often.update({day: int(many) for day, many in _rows(connection, query)})
+    if counted is not None:
+        query = select(_DAY_OF_COUNT, func.sum(rollup.c.many)).group_by(_DAY_OF_COUNT)
+        often.update({int(day): int(many) for day, many in _rows(connection, _of_counts(query, filters, counted))})
     for edge in edges:
-        query = select(_DAY_COLUMN, func.count()).group_by(_DAY_COLUMN)
-        found = _rows(connection, _of_rows(query, filters, connection.dialect.name, edge))
-        often.update({int(day): many for day, many in found})
+        query = select(_DAY_OF_ROW, func.count()).group_by(_DAY_OF_ROW)
+        for day, many in _rows(connection, _of_rows(query, filters, connection.dialect.name, edge)):
+            often[int(day)] += many
     begin = datetime(1970, 1, 1, tzinfo=UTC)
     newest = sorted(often, reverse=True)[:MOST_GROUPS]
     return {(begin + timedelta(day)).strftime("%Y-%m-%d"): often[day] for day in newest}
@@ -115,23 +116,35 @@ def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[boo
     return query.select_from(source)
 
 
-def _of_days(query: Any, filters: Filters, days: range) -> Any:
+def _of_counts(query: Any, filters: Filters, counted: ColumnElement[bool]) -> Any:
     wanted = [rollup.c[group] == name(getattr(filters, group)) for group in GROUPS if getattr(filters, group)]
-    return query.where(rollup.c.day >= days.start, rollup.c.day < days.stop, *wanted)
+    return query.where(counted, *wanted)
 
 
-def _spans(filters: Filters) -> tuple[range | None, list[ColumnElement[bool] | None]]:
-    """The whole days that the roll-ups tell of, and the rows before and after those."""
+def _spans(filters: Filters) -> tuple[ColumnElement[bool] | None, list[ColumnElement[bool] | None]]:
+    """The whole days and hours that are counted already, and the rows before and after those."""
     if any(getattr(filters, field) for field in _ROWS_ONLY):
         return None, [None]
     start = micros(filters.start_time.timestamp()) if filters.start_time else 0
-    end = micros(filters.end_time.timestamp()) if filters.end_time else LAST_MOMENT
-    days = range(-(-start // DAY), end // DAY + (filters.end_time is None))
-    if not days:
+    end = micros(filters.end_time.timestamp()) if filters.end_time else -(-LAST_MOMENT // HOUR // DAY) * DAY * HOUR
+    first, last = -(-start // HOUR), end // HOUR
+    if first >= last:
         return None, [None]
     edges: list[ColumnElement[bool] | None] = []
-    if start % DAY:
-        edges.append(activity.c.n < first_of(days.start * DAY))
-    if filters.end_time:
-        edges.append(activity.c.n >= first_of(days.stop * DAY))
-    return days, edges
+    if start % HOUR:
+        edges.append(activity.c.n < first_of(first * HOUR))
+    if end % HOUR:
+        edges.append(activity.c.n >= first_of(last * HOUR))
+    return _counted(first, last), edges
+
+
+def _counted(first: int, last: int) -> ColumnElement[bool]:
+    """Whole days as days, and the hours before and after them."""
+    begin, stop = -(-first // DAY) * DAY, last // DAY * DAY
+    if begin >= stop:
+        return _between(1, first, last)
+    return or_(_between(DAY, begin, stop), _between(1, first, begin), _between(1, stop, last))
+
+
+def _between(span: int, first: int, last: int) -> ColumnElement[bool]:
+    return and_(rollup.c.span == span, rollup.c.hour >= first, rollup.c.hour < last)

@@ -115,15 +115,17 @@ checkpoints = Table(
 
 rollup = Table(
     "rollup", metadata,
-    Column("day", Integer, nullable=False),
+    Column("span", Integer, nullable=False),
+    Column("hour", Integer, nullable=False),
     Column("gateway", Integer, nullable=False),
     *(Column(name, Text, nullable=False) for name in ("type", "server", "tool", "intent_type", "status")),
     Column("many", BigInteger, nullable=False),
     *(Column(f"b{bucket:02}", BigInteger, nullable=False) for bucket in range(BUCKETS)),
-    PrimaryKeyConstraint("day", "gateway", "type", "server", "tool", "intent_type", "status"),
+    PrimaryKeyConstraint("span", "hour", "gateway", "type", "server", "tool", "intent_type", "status"),
     sqlite_with_rowid=False,
 )  # fmt: skip
-"""The rows of `activity`, counted: how many there are of each sort, and how many of those took how long."""
+"""The rows of `activity`, counted: how many there are of each sort, and how many of those took how long. Once by the
+hour and once by the day: `span` says how many hours are counted, from `hour` on, which is counted from 1970."""
 
 journal_position = Table(
     "journal_position", metadata,

@@ -38,7 +38,8 @@ POOL: dict[str, list[Any]] = {
     "tool": ["read_100%", "drop_table", "Ångström"], "session_id": [None, "s1", "s2"], "request_id": [None, "r1"],
     "client": ["cursor", "codex"], "principal": ["local", "agent"],
     "intent_type": [None, "read", "destructive"], "status": ["pending", "success", "error", "blocked"],
-    "q": ["ÅNG*", "ÅNG", "ångström", "100%", "a/b", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711", "drop tru*", "br"],
+    "q": ["ÅNG*", "ÅNG", "ångström", "100%", "a/b", "because", 'quo"ted', "no such thing", "E_CODE", "github", "4711",
+          "drop tru*", "br"],
 }  # fmt: skip
 
 
@@ -205,7 +206,10 @@ def test_a_filter_that_cannot_be_meant_is_refused(wrong: dict[str, Any], words: 
     [Filters(), Filters(status="error"), Filters(q="because", limit=1), Filters(tool="?"), Filters(client="codex"),
      Filters(start_time=START + timedelta(seconds=5)), Filters(end_time=START + timedelta(seconds=99), server="files"),
      Filters(start_time=START - timedelta(days=1), end_time=START + timedelta(days=1), type="tool_call"),
-     Filters(start_time=START - timedelta(days=2), end_time=START - timedelta(days=1))],
+     Filters(start_time=START - timedelta(days=2), end_time=START - timedelta(days=1)),
+     Filters(start_time=START - timedelta(hours=30, minutes=5), end_time=START + timedelta(hours=30, seconds=1)),
+     Filters(start_time=START + timedelta(seconds=1), end_time=START + timedelta(hours=2, seconds=1)),
+     Filters(start_time=START, end_time=START + timedelta(hours=5), status="success")],
 )  # fmt: skip
 def test_the_summary_counts_what_a_loop_counts(
     reader: Reader, everything: list[dict[str, Any]], filters: Filters

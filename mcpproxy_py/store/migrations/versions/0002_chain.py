@@ -104,11 +104,12 @@ def _rollup() -> None:
     names = ("type", "server", "tool", "intent_type", "status")
     op.create_table(
         "rollup",
-        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("span", sa.Integer, nullable=False),
+        sa.Column("hour", sa.Integer, nullable=False),
         sa.Column("gateway", sa.Integer, nullable=False),
         *(sa.Column(name, sa.Text, nullable=False) for name in names),
         sa.Column("many", sa.BigInteger, nullable=False),
         *(sa.Column(f"b{bucket:02}", sa.BigInteger, nullable=False) for bucket in range(BUCKETS)),
-        sa.PrimaryKeyConstraint("day", "gateway", *names),
+        sa.PrimaryKeyConstraint("span", "hour", "gateway", *names),
         sqlite_with_rowid=False,
     )

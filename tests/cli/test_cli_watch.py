@@ -1,0 +1,93 @@
+"""`mcpproxy activity watch` and `verify`: what they print, and what they do when the gateway goes away (ACT-4)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy_py.cli.watch import parsed
+from tests.support.gateway import clean_environment, python_server
+from tests.support.gateway import gateway as real_gateway
+from tests.support.wire import Wire
+
+pytestmark = pytest.mark.proves("ACT-4")
+
+
+def test_events_are_parsed_however_they_are_cut_and_comments_are_left_out() -> None:
+    stream = b'retry: 2000\n\n: still here\n\nid: 1:5\nevent: asked\ndata: {"a":\xc3\xa9}\n\n'
+    stream += b"id: 1:6\ndata: x: y\n\nid: 1:7\n"
+    whole = [{"retry": "2000"}, {"id": "1:5", "event": "asked", "data": '{"a":é}'}, {"id": "1:6", "data": "x: y"}]
+    for size in (1, 2, 7, len(stream)):
+        assert list(parsed(stream[at : at + size] for at in range(0, len(stream), size))) == whole
+
+
+def test_verify_says_what_it_found_and_fails_where_something_is_wrong(run: Any, gateway: Any) -> None:
+    chains = [{"name": "abc", "checked": True, "events": 4, "head": "4:ff"},
+              {"name": "def", "checked": False, "reason": "sealed with another key"}]  # fmt: skip
+    good = {"intact": True, "events": 4, "rows": 2, "wrong": 0, "chains": chains, "findings": []}
+    gateway.answer("GET", "/activity/verify", good)
+    ran = run("activity", "verify")
+    assert ran.status == 0
+    assert ran.out.splitlines() == [
+        "chain abc: 4 events, at 4:ff", "chain def: sealed with another key", "4 events and 2 records: intact",
+    ]  # fmt: skip
+    finding = {"kind": "missing", "message": "event 3 is missing"}
+    gateway.answer("GET", "/activity/verify", {**good, "intact": False, "wrong": 1, "findings": [finding]})
+    ran = run("activity", "verify")
+    assert ran.status == 1
+    assert "missing: event 3 is missing\n" in ran.out
+    assert "NOT what was written: 1 findings" in ran.out
+    assert run("activity", "verify", "-o", "json").json["findings"] == [finding]
+
+
+@pytest.mark.proves("ACT-3")
+def test_watch_prints_what_happens_until_it_is_interrupted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    config = {"mcpServers": {"s": python_server("plain.py")}}
+    with real_gateway(data, config) as running:
+        port = running.url.rpartition(":")[2]
+        command = [
+            sys.executable,
+            "-m",
+            "mcpproxy_py",
+            "activity",
+            "watch",
+            "--data-dir",
+            str(data),
+            "--status",
+            "success",
+        ]
+        environment = clean_environment(MCPPROXY_LISTEN=f"127.0.0.1:{port}")
+        pipe, options = subprocess.PIPE, ["--status", "success", "-o", "json"]
+        watching = subprocess.Popen([*command, *options], stdout=pipe, stderr=pipe, text=True, env=environment)
+        try:
+            assert watching.stdout is not None
+            _ask_until_seen(running.mcp, watching)
+            watching.send_signal(signal.SIGINT)
+            _, err = watching.communicate(timeout=30)
+            assert (watching.returncode, "Traceback" in err) == (0, False), err
+        finally:
+            watching.kill()
+
+
+def _ask_until_seen(url: str, watching: subprocess.Popen[str]) -> None:
+    """It hears of what is asked once it listens, and says nothing before."""
+    assert watching.stdout is not None
+    os.set_blocking(watching.stdout.fileno(), False)
+    wire, deadline = Wire(url), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        wire.read("s:hint_t_f", {"marker": "seen"})
+        time.sleep(0.2)
+        if line := watching.stdout.readline():
+            record = json.loads(line)
+            assert (record["status"], record["arguments"]) == ("success", {"marker": "seen"})
+            return
+    raise AssertionError("nothing was printed")
