@@ -26,8 +26,10 @@ MAX_URIS: Final = 1000
 class Listener:
     """One such stream, as the hub sees it."""
 
-    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any], closed: asyncio.Event) -> None:
         self.topic = topic
+        self.closed = closed
+        """Set when its surface is gone: then there is nothing left to hear."""
         self._exchange = exchange
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
@@ -50,12 +52,12 @@ class Listener:
 async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer, closed: asyncio.Event) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
     try:
-        listener = Listener(surface.topic, exchange, wanted(exchange))
+        listener = Listener(surface.topic, exchange, wanted(exchange), closed)
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
         return
     try:
-        await heard(surface, hub, exchange, listener, closed)
+        await heard(surface, hub, exchange, listener)
         await answer.end()
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
@@ -67,8 +69,8 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer,
             task.uncancel()
 
 
-async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener, closed: asyncio.Event) -> None:
-    """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched."""
+async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
+    """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
     watched: list[str] = []
     leave = hub.add(listener)
     try:
@@ -76,7 +78,7 @@ async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listen
             await surface.watch(exchange.peer, uri)
             watched.append(uri)
         listener.acknowledge()
-        await closed.wait()
+        await listener.closed.wait()
     finally:
         leave()
         for uri in watched:
