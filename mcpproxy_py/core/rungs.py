@@ -15,6 +15,7 @@ from mcpproxy_py.core.classes import call_with, class_of, effective
 from mcpproxy_py.core.values import (
     OPERATIONS,
     RANK,
+    UNDECLARING,
     VARIANT_OF,
     Ask,
     ClassOrigin,
@@ -22,6 +23,7 @@ from mcpproxy_py.core.values import (
     Operation,
     Server,
     Snapshot,
+    Surface,
     Tool,
     ToolClass,
     risk,
@@ -131,7 +133,7 @@ def _two_keys(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 def _server(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     server = snapshot.servers.get(draft.split[0])
     if server is None:
-        return not_found(draft, snapshot)
+        return not_found(ask, draft, snapshot)
     draft.server = server
     draft.tool = server.tools.get(draft.split[1])
     if server.state == "disabled":
@@ -149,7 +151,7 @@ def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 
 def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    return None if draft.tool is not None else not_found(draft, snapshot)
+    return None if draft.tool is not None else not_found(ask, draft, snapshot)
 
 
 def _offered(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
@@ -201,15 +203,23 @@ def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     return No(Code.INVALID_ARGUMENTS, f"Invalid arguments for '{draft.name}': {wrong}", details=details)
 
 
-def not_found(draft: Draft, snapshot: Snapshot) -> No:
+def not_found(ask: Ask, draft: Draft, snapshot: Snapshot) -> No:
     """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
     server = draft.server
     pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
-    names = (f"{s.name}:{tool}" for s in pool for tool in s.tools if s.offers(tool))
-    near = nearest(draft.name or "", names, 3)
-    hint = f". Nearest: {', '.join(near)}" if near else ""
+    spelled = {f"{s.name}:{tool}": s.tools[tool] for s in pool for tool in s.tools if s.offers(tool)}
+    near = nearest(draft.name or "", spelled, 3)
+    named = [_as_called(ask.surface, spelled[each]) for each in near]
+    hint = f". Nearest: {', '.join(named)}" if near else ""
     use = f"call {call_with_of(near[0], snapshot)} with {near[0]}, or search with retrieve_tools" if near else None
-    return No(Code.TOOL_NOT_FOUND, f"Tool '{draft.name}' not found{hint}", use, details={"nearest": near})
+    if near and ask.surface in UNDECLARING:
+        use = f"call {named[0]}"
+    return No(Code.TOOL_NOT_FOUND, f"Tool '{draft.name}' not found{hint}", use, details={"nearest": named})
+
+
+def _as_called(surface: Surface, tool: Tool) -> str:
+    """A suggestion is only worth something under the name that works at this door."""
+    return {"direct": tool.direct_name, "passthrough": tool.name}.get(surface, tool.full_name)
 
 
 def call_with_of(full_name: str, snapshot: Snapshot) -> str:

@@ -284,6 +284,13 @@ def test_an_unknown_tool_is_an_error_of_the_protocol(client: Wire, running: Runn
 
 
 @pytest.mark.proves("SURF-2", "GATE-5")
+def test_a_name_that_is_nearly_right_is_answered_with_one_that_can_be_called_here(client: Wire) -> None:
+    with pytest.raises(RpcError, match="one__write_note") as caught:
+        client.call("one__write_not", {})
+    assert caught.value.data["nearest"][0] == "one__write_note"
+
+
+@pytest.mark.proves("SURF-2", "GATE-5")
 def test_arguments_that_miss_the_schema_or_are_no_object_are_refused(client: Wire) -> None:
     for arguments in ({"text": 7}, {}, {"text": "x", "more": 1}, [], "text", 7):
         assert refusal(client.call("one__strict", arguments))["code"] == "INVALID_ARGUMENTS"

@@ -73,6 +73,7 @@ async def test_nothing_acknowledged_is_lost_when_the_gateway_is_killed(
     said = [process.stdout.readline() for _ in range(acknowledged)]
     process.kill()
     rest, err = process.stdout.read(), process.stderr.read()  # communicate does not know what readline holds back
+    process.wait(30)
     lines = [line.split() for line in (*said, *rest.splitlines(keepends=True)) if line.endswith("\n")]
     assert len(lines) >= acknowledged, err
 

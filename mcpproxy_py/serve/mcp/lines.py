@@ -128,8 +128,8 @@ class Conversation:
                 return {"result": await self._initialize(params)}
             exchange = self._exchange(message, params, early)
             if exchange.method == "subscriptions/listen" and exchange.peer.modern:
-                listener = Listener(self._surface.topic, exchange, wanted(exchange))
-                await heard(self._surface, self._hub, exchange, listener, self._closed)
+                listener = Listener(self._surface.topic, exchange, wanted(exchange), self._closed)
+                await heard(self._surface, self._hub, exchange, listener)
                 return {"result": {}}
             return await respond(self._surface, exchange)
         except RpcError as error:

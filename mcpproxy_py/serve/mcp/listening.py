@@ -28,8 +28,10 @@ MAX_LISTENERS: Final = 20_000
 class Listener:
     """One such stream, as the hub sees it."""
 
-    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any], closed: asyncio.Event) -> None:
         self.topic = topic
+        self.closed = closed
+        """Set when its surface is gone: then there is nothing left to hear."""
         self._exchange = exchange
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
@@ -52,12 +54,12 @@ class Listener:
 async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer, closed: asyncio.Event) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
     try:
-        listener = Listener(surface.topic, exchange, wanted(exchange))
+        listener = Listener(surface.topic, exchange, wanted(exchange), closed)
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
         return
     try:
-        await heard(surface, hub, exchange, listener, closed)
+        await heard(surface, hub, exchange, listener)
         await answer.end()
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 400)
@@ -69,10 +71,15 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer,
             task.uncancel()
 
 
+<<<<<<< HEAD
 async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener, closed: asyncio.Event) -> None:
     """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched."""
     if len(hub) >= MAX_LISTENERS:
         raise RpcError(INTERNAL_ERROR, "Too many clients listen already")
+=======
+async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
+    """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
+>>>>>>> hostile
     watched: list[str] = []
     leave = hub.add(listener)
     try:
@@ -80,7 +87,7 @@ async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listen
             await surface.watch(exchange.peer, uri)
             watched.append(uri)
         listener.acknowledge()
-        await closed.wait()
+        await listener.closed.wait()
     finally:
         leave()
         for uri in watched:
