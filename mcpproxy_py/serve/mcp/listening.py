@@ -71,15 +71,10 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer,
             task.uncancel()
 
 
-<<<<<<< HEAD
-async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener, closed: asyncio.Event) -> None:
+async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
     """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched."""
     if len(hub) >= MAX_LISTENERS:
         raise RpcError(INTERNAL_ERROR, "Too many clients listen already")
-=======
-async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
-    """Listen until cancelled. Raises `RpcError` for a resource that cannot be watched."""
->>>>>>> hostile
     watched: list[str] = []
     leave = hub.add(listener)
     try:
