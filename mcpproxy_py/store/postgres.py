@@ -52,10 +52,10 @@ class Postgres(Database):
         if rows:
             driver: Any = connection.connection.driver_connection
             names = ", ".join(f'"{column}"' for column in columns)
-            with _errors_named(), driver.cursor() as cursor:
-                with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
-                    for row in rows:
-                        copy.write_row(row)
+            into = f"COPY {table.name} ({names}) FROM STDIN"
+            with _errors_named(), driver.cursor() as cursor, cursor.copy(into) as copy:
+                for row in rows:
+                    copy.write_row(row)
 
     def now(self, connection: Connection) -> int:
         return connection.execute(text("SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint")).scalar_one()
