@@ -19,7 +19,8 @@ from mcpproxy_py.store.tables import BUCKETS, rollup
 
 HOUR: Final = 3_600_000_000
 DAY: Final = 24
-"""Hours. The two spans that are counted are this and one."""
+"""Hours. What is counted is each hour, each day, and everything."""
+EVER: Final = 0
 _FACTOR: Final = 1.6
 BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
 """Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
@@ -68,7 +69,7 @@ class Tally:
 
 
 def _spans_of(sort: _Sort) -> tuple[tuple[int, _Sort], ...]:
-    return (1, sort), (DAY, (sort[0] // DAY * DAY, *sort[1:]))
+    return (1, sort), (DAY, (sort[0] // DAY * DAY, *sort[1:])), (EVER, (0, *sort[1:]))
 
 
 _COLUMNS: Final = tuple(column.name for column in rollup.c)

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
-from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, GROUPS, HOUR, bucket_column, durations
+from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, EVER, GROUPS, HOUR, bucket_column, durations
 from mcpproxy_py.store.scalars import LAST_MOMENT, micros, name
 from mcpproxy_py.store.tables import BUCKETS, activity, rollup, words
 
@@ -71,6 +71,8 @@ def _durations_by(parts: Sequence[_Part], group: str) -> dict[str, dict[str, flo
 def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
     counted, edges = _spans(filters)
     if counted is not None:
+        if filters.start_time is None and filters.end_time is None:
+            counted = rollup.c.span == EVER
         columns = [rollup.c[group] for group in GROUPS]
         sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
         for row in _rows(connection, _of_counts(select(*columns, *sums), filters, counted).group_by(*columns)):

@@ -125,7 +125,8 @@ rollup = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 """The rows of `activity`, counted: how many there are of each sort, and how many of those took how long. Once by the
-hour and once by the day: `span` says how many hours are counted, from `hour` on, which is counted from 1970."""
+hour, once by the day, and once all of them: `span` says how many hours are counted, from `hour` on, which is counted
+from 1970; 0 stands for all."""
 
 journal_position = Table(
     "journal_position", metadata,

@@ -60,8 +60,11 @@ def finished() -> Callable[..., Event]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Server:
-    return shared_server()
+def postgres() -> Iterator[Server]:
+    """Ended here, because a worker of xdist does not come to what is registered with `atexit`."""
+    server = shared_server()
+    yield server
+    server.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -66,7 +66,9 @@ def _words() -> None:
         op.execute("CREATE VIRTUAL TABLE activity_words USING fts5(words, detail=none, columnsize=0, tokenize='ascii')")
     else:
         op.execute("CREATE TABLE activity_words (rowid BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
-        op.execute("CREATE INDEX activity_words_words ON activity_words USING gin (words)")
+        # Every search reads the whole of what is pending, so that must not be much.
+        bound = "WITH (gin_pending_list_limit = 512)"
+        op.execute(f"CREATE INDEX activity_words_words ON activity_words USING gin (words) {bound}")
 
 
 def _chains() -> None:
