@@ -35,7 +35,7 @@ META = "io.modelcontextprotocol/"
 ENVELOPE = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
 READ = {"name": "call_tool_read", "arguments": {"name": "s:echo", "intent": {"operation_type": "read"}}}
 TIMEOUT = 30
-HTTP = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)
+HTTP = httpx.Client(timeout=10, trust_env=False, verify=False)
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +342,8 @@ def test_as_many_may_listen_in_the_modern_era_as_there_may_be_sessions(tmp_path:
         httpx.Client(trust_env=False, timeout=TIMEOUT) as http,
     ):
         with http.stream("POST", running.mcp, content=content, headers=lines) as one:
-            assert "acknowledged" in next(filter(None, (line for line in one.iter_lines() if line.startswith("data"))))
+            said = one.iter_lines()  # kept: it closes the stream when it goes
+            assert "acknowledged" in next(line for line in said if line.startswith("data"))
             refused(post(running, body), 503, -32603)
             assert Wire(running.mcp).request("tools/list")["tools"]
         until(lambda: listens(http, running, body))
