@@ -73,7 +73,7 @@ CROSSED = [
     ("2025-11-25", "modern", "stdio"),
 ]
 """Not the newest set before a handshake server on a pipe: it abandons questions by the dozen, and each holds a session
-of the pipe's own until its time is up. `tests/journeys/test_four_cells.py` has that cell, one question after the other."""
+of the pipe's own until its time is up. `tests/journeys/test_four_cells.py` has that cell, one question at a time."""
 Suite = Callable[[str, str], Report]
 
 
