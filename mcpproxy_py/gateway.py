@@ -143,13 +143,13 @@ class Gateway:
             self._idle.clear()
             await self._idle.wait()
 
-    def new_id(self, at: float) -> str:
-        return self._new_id(at)
-
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
-                session_id: str | None = None, request_id: str | None = None) -> Ask:  # fmt: skip
+                session_id: str | None = None, request_id: str | None = None, **more: Any) -> Ask:  # fmt: skip
+        """`more`: the fields of an ask that only MCP's own surfaces have."""
         at = time.time()
-        return Ask(self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id)
+        return Ask(
+            self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, **more
+        )
 
     async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
@@ -185,10 +185,9 @@ class Gateway:
 
     def unattributed(self, server: str, method: str) -> None:
         """A server asked something that belongs to no one call. It was refused; that is on record too (UP-5)."""
-        at = time.time()
-        ask = Ask(
-            self._new_id(at), at, method, {}, "internal", "passthrough", "server", Client(server), server=server,
-            method=method,
+        ask = self.new_ask(
+            method, {}, source="internal", surface="passthrough", principal="server", client=Client(server),
+            server=server, method=method,
         )  # fmt: skip
         message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
         hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."

@@ -93,7 +93,7 @@ class Answer:
     def _watch(self) -> asyncio.Task[None]:
         if self._left is None:
             self._timer.cancel()
-            self._left = self._loop.create_task(_hung_up(self._receive))
+            self._left = self._loop.create_task(hung_up(self._receive))
             self._left.add_done_callback(self._note_left)
             self._silence = self._loop.call_later(streams.PING_AFTER, self._break_silence)
         return self._left
@@ -129,7 +129,7 @@ async def plain(send: Send, status: int, body: bytes, headers: Headers | None = 
     await send({"type": "http.response.body", "body": body})
 
 
-async def _hung_up(receive: Receive) -> None:
+async def hung_up(receive: Receive) -> None:
     with contextlib.suppress(Exception):
         while (await receive())["type"] != "http.disconnect":
             pass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.envelope import Modern
 from mcpproxy_py.core.revisions import LOG_LEVEL, METHOD_NOT_FOUND, PROTOCOL_VERSION
 from mcpproxy_py.core.talk import lacks
 from mcpproxy_py.core.values import Caller, Client
@@ -137,6 +138,18 @@ def claimed_client(info: object) -> Client:
     """A client's own words about itself, cut to what fits a record."""
     said = jsonvalue.as_object(info) or {}
     return Client(*(jsonvalue.quoted(said.get(key) or "", CLAIM_LIMIT) for key in ("name", "version")))
+
+
+def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> Peer:
+    """By the parameters of `initialize`."""
+    capabilities = jsonvalue.as_object(params.get("capabilities")) or {}
+    return Peer(claimed_client(params.get("clientInfo")), principal, version, False, capabilities, session_id)
+
+
+def peer_by_envelope(said: Modern, principal: str, session_id: str | None = None) -> Peer:
+    """By what a modern request says of its sender."""
+    capabilities = jsonvalue.as_object(said.client_capabilities) or {}
+    return Peer(claimed_client(said.client_info), principal, said.version, True, capabilities, session_id)
 
 
 def is_modern(params: Mapping[str, Any]) -> bool:

@@ -14,13 +14,13 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from mcpproxy_py.core import envelope, headers, jsonvalue, revisions
-from mcpproxy_py.core.envelope import Modern, Rejected
+from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.mirrors import disagreement
 from mcpproxy_py.core.revisions import HANDSHAKE, HTTP_STATUS, INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages, streams
-from mcpproxy_py.serve.mcp.answer import Answer, plain
-from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, claimed_client
+from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
+from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope, peer_by_handshake
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.listening import listen
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
@@ -29,8 +29,6 @@ from mcpproxy_py.serve.surfaces.surface import Surface
 
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
-DEFAULT_VERSION: Final = "2025-03-26"
-"""What a client speaks that says nothing of it after its handshake."""
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
 
@@ -60,6 +58,12 @@ class Endpoint:
         """The surface is gone: its sessions end, and their ids with them."""
         self.sessions.close()
         self.closed.set()
+
+    def attend(self, session: Session) -> None:
+        """From now on it hears of changes; when it ends, it lets go of all that was there for it."""
+        session.on_close.append(self._hub.add(session))
+        session.on_close.append(lambda: _unwatch_all(self.surface, session))
+        session.on_close.append(lambda: self._on_left(session.peer.key))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lines = [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
@@ -128,7 +132,7 @@ class Endpoint:
         assert task is not None
         answer = Answer(receive, send, on_left=task.cancel)
         exchange = Exchange(
-            request_id, message["method"], params, _modern_peer(said, scope), answer.put,
+            request_id, message["method"], params, peer_by_envelope(said, scope["state"]["principal"]), answer.put,
             lambda result: answer.leave(messages.answer(request_id, {"result": self._dressed(exchange, result)})),
         )  # fmt: skip
         return exchange, answer
@@ -196,16 +200,12 @@ class Endpoint:
         except RpcError as error:
             raise Refused(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = self.sessions.new_id()
-        peer = Peer(
-            claimed_client(params.get("clientInfo")), scope["state"]["principal"], version, False,
-            jsonvalue.as_object(params.get("capabilities")) or {}, session_id,
-        )  # fmt: skip
-        session = Session(self.surface.topic, peer)
+        session = Session(
+            self.surface.topic, peer_by_handshake(params, scope["state"]["principal"], version, session_id)
+        )
         if not self.sessions.add(session):
             raise Refused(503, RpcError(revisions.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])
-        session.on_close.append(self._hub.add(session))
-        session.on_close.append(lambda: _unwatch_all(self.surface, session))
-        session.on_close.append(lambda: self._on_left(session_id))
+        self.attend(session)
         body = messages.answer(message["id"], {"result": result})
         await plain(send, 200, body, [(SESSION_ID.encode(), session_id.encode())])
 
@@ -248,7 +248,7 @@ class Endpoint:
                 raise Refused(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
-        left = asyncio.ensure_future(_hang_up(receive))
+        left = asyncio.ensure_future(hung_up(receive))
         try:
             await send(streams.begin([(SESSION_ID.encode(), (session.peer.session_id or "").encode())]))
             await stream.pour(send, left, after)
@@ -311,11 +311,6 @@ def _unwatch_all(surface: Surface, session: Session) -> None:
         session.leaving = asyncio.ensure_future(unwatch())
 
 
-def _modern_peer(said: Modern, scope: Scope) -> Peer:
-    capabilities = jsonvalue.as_object(said.client_capabilities) or {}
-    return Peer(claimed_client(said.client_info), scope["state"]["principal"], said.version, True, capabilities)
-
-
 def _rejected(rejected: Rejected, request_id: Any) -> Refused:
     error = RpcError(rejected.code, rejected.message, rejected.data)
     return Refused(HTTP_STATUS.get(rejected.code, 200), error, request_id)
@@ -371,8 +366,3 @@ async def _body(receive: Receive) -> bytes:
     if chunks[-1]["type"] != "http.request":
         raise Refused(400, RpcError(PARSE_ERROR, "Parse error: the body ended early"))
     return b"".join(chunk.get("body", b"") for chunk in chunks)
-
-
-async def _hang_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from mcpproxy_py.core import envelope, jsonvalue
+from mcpproxy_py.core import envelope
 from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.revisions import INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, claimed_client, is_modern
+from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, is_modern, peer_by_envelope, peer_by_handshake
 from mcpproxy_py.serve.mcp.http import Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.listening import Listener, heard, wanted
@@ -62,6 +62,7 @@ class Conversation:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
     def __init__(self, endpoint: Endpoint, hub: Hub, writer: Writer, session_id: str) -> None:
+        self._endpoint = endpoint
         self._surface = endpoint.surface
         self._closed = endpoint.closed
         self._hub = hub
@@ -138,13 +139,13 @@ class Conversation:
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         version = negotiated(params)
         result = await initialized(self._surface, version)
-        capabilities = jsonvalue.as_object(params.get("capabilities")) or {}
-        peer = Peer(claimed_client(params.get("clientInfo")), PRINCIPAL, version, False, capabilities, self._session_id)
         if self._session is not None:
             self._session.close()
-        session = self._session = Session(self._surface.topic, peer)
+        session = self._session = Session(
+            self._surface.topic, peer_by_handshake(params, PRINCIPAL, version, self._session_id)
+        )
         session.tell = self._writer.note
-        session.on_close.append(self._hub.add(session))
+        self._endpoint.attend(session)
         return result
 
     def _exchange(self, message: Mapping[str, Any], params: dict[str, Any], early: list[bytes]) -> Exchange:
@@ -157,8 +158,7 @@ class Conversation:
             said = envelope.classify(message)
             if isinstance(said, Rejected):
                 raise RpcError(said.code, said.message, said.data)
-            capabilities = jsonvalue.as_object(said.client_capabilities) or {}
-            peer = Peer(claimed_client(said.client_info), PRINCIPAL, said.version, True, capabilities, self._session_id)
+            peer = peer_by_envelope(said, PRINCIPAL, self._session_id)
 
         exchange = Exchange(
             request_id, message["method"], params, peer, self._writer.note,

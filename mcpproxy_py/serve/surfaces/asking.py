@@ -6,7 +6,6 @@ Here the rounds of a modern request become one ask again, whichever way it is co
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -51,10 +50,11 @@ class Asking:
         return await self._first(again, exchange)
 
     def _ask(self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None) -> Ask:
-        at, peer = time.time(), exchange.peer
-        return Ask(
-            self.gateway.new_id(at), at, tool, params, "mcp", surface, peer.principal, peer.client, peer.session_id,
-            str(exchange.id)[:CLAIM_LIMIT], server, exchange.method, exchange.meta, _carried(exchange, None),
+        peer = exchange.peer
+        return self.gateway.new_ask(
+            tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
+            session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
+            method=exchange.method, meta=exchange.meta, carried=_carried(exchange, None),
         )  # fmt: skip
 
     async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:

@@ -13,13 +13,12 @@ from mcpproxy_py.core.naming import SEPARATOR, direct_name
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rungs import named_directly
 from mcpproxy_py.core.showing import shown_directly
-from mcpproxy_py.core.values import Route, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Server, Snapshot, Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.gateway import Reply
-from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
+from mcpproxy_py.serve.mcp.exchange import Exchange
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
-from mcpproxy_py.serve.surfaces.gate import read_linked
+from mcpproxy_py.serve.surfaces.gate import call_linking, read_linked
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.replies import relayed, undeclared
 from mcpproxy_py.serve.surfaces.surface import (
@@ -28,6 +27,7 @@ from mcpproxy_py.serve.surfaces.surface import (
     Cache,
     Handler,
     Mirrored,
+    OwnSurface,
     Welcome,
     one_page,
     text_param,
@@ -53,7 +53,7 @@ class Listings(Protocol):
     async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
 
 
-class Direct:
+class Direct(OwnSurface):
     topic = "direct"
 
     def __init__(self, asking: Asking, links: Links, upstreams: Listings, wish_text: Callable[[], str | None]) -> None:
@@ -76,15 +76,10 @@ class Direct:
     async def welcome(self) -> Welcome:
         return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
-        handler = self._handlers.get(exchange.method)
-        if handler is None:
-            raise surface.unknown_method(exchange)
-        return await handler(exchange)
-
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        cache = Cache(LIST_TTL_MS) if method == "tools/list" else Cache()
-        return surface.dressed(method, result, IDENTITY, cache)
+        return surface.dressed(
+            method, result, IDENTITY, lambda kept: Cache(LIST_TTL_MS) if kept == "tools/list" else Cache()
+        )
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
         snapshot = self._upstreams.snapshot
@@ -92,20 +87,10 @@ class Direct:
         found = snapshot.servers.get(server)
         return self._mirrored.of(found.tools.get(name) if found else None)
 
-    async def watch(self, peer: Peer, uri: str) -> None:
-        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
-
-    async def unwatch(self, peer: Peer, uri: str) -> None:
-        """Nothing is watched."""
-
     # Tools.
 
     async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
-        name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
-        reply = await self._asking.call(exchange, "direct", name, arguments)
-        if isinstance(reply, Reply) and isinstance(reply.decision, Route):
-            self._links.learn(exchange.peer.principal, reply.decision.server, reply.result)
-        return undeclared(reply)
+        return undeclared(await call_linking(self._asking, self._links, exchange, "direct"))
 
     async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
         return one_page(exchange, "tools", self._tools())

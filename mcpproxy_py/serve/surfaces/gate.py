@@ -12,12 +12,21 @@ from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.values import Route, Surface
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway import Reply
-from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
+from mcpproxy_py.serve.mcp.exchange import Exchange
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.replies import gated, relayed
-from mcpproxy_py.serve.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, Welcome, one_page, text_param
+from mcpproxy_py.serve.surfaces.surface import (
+    IDENTITY,
+    LIST_TTL_MS,
+    Cache,
+    Handler,
+    OwnSurface,
+    Welcome,
+    one_page,
+    text_param,
+)
 
 CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
 
@@ -36,12 +45,11 @@ class Face:
         return definitions(schema=self.schema, wishes=self.wishes, wish_text=self.wish_text)
 
 
-class Gate:
+class Gate(OwnSurface):
     topic = "gate"
-    kind: Surface = "gate"
 
     def __init__(self, asking: Asking, links: Links, face: Callable[[], Face]) -> None:
-        self.asking = asking
+        self._asking = asking
         self._links = links
         self._face = face
         self._handlers: Mapping[str, Handler] = {
@@ -56,44 +64,40 @@ class Gate:
     async def welcome(self) -> Welcome:
         return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
-        handler = self._handlers.get(exchange.method)
-        if handler is None:
-            raise surface.unknown_method(exchange)
-        return await handler(exchange)
-
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        lists = method != "resources/read"
-        cache = Cache(LIST_TTL_MS, "private" if self._face().private else "public") if lists else Cache()
-        return surface.dressed(method, result, IDENTITY, cache)
+        return surface.dressed(method, result, IDENTITY, self._cache)
+
+    def _cache(self, method: str) -> Cache:
+        if method == "resources/read":
+            return Cache()
+        return Cache(LIST_TTL_MS, "private" if self._face().private else "public")
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
         return ()
 
-    async def watch(self, peer: Peer, uri: str) -> None:
-        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
-
-    async def unwatch(self, peer: Peer, uri: str) -> None:
-        """Nothing is watched."""
-
     async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
-        name = text_param(exchange, "name")
-        reply = await self.asking.call(exchange, "gate", name, exchange.params.get("arguments", {}))
-        if isinstance(reply, Reply) and isinstance(reply.decision, Route):
-            self._links.learn(exchange.peer.principal, reply.decision.server, reply.result)
-        return gated(reply)
+        return gated(await call_linking(self._asking, self._links, exchange, "gate"))
 
     async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
         return one_page(exchange, "tools", self._face().tools())
 
     async def _read(self, exchange: Exchange) -> Mapping[str, Any]:
-        return await read_linked(self.asking, self._links, exchange, "gate")
+        return await read_linked(self._asking, self._links, exchange, "gate")
 
     def _list_nothing(self, key: str) -> Handler:
         async def listed(exchange: Exchange) -> Mapping[str, Any]:
             return one_page(exchange, key, [])
 
         return listed
+
+
+async def call_linking(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Reply | dict[str, Any]:
+    """A tool call, whose result may name resources that can be read from then on."""
+    name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
+    reply = await asking.call(exchange, kind, name, arguments)
+    if isinstance(reply, Reply) and isinstance(reply.decision, Route):
+        links.learn(exchange.peer.principal, reply.decision.server, reply.result)
+    return reply
 
 
 async def read_linked(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Mapping[str, Any]:

@@ -89,7 +89,7 @@ class Passthrough:
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
         found = self._upstreams.handshake(self.server)
-        return surface.dressed(method, result, found.server_info if found else {}, Cache())
+        return surface.dressed(method, result, found.server_info if found else {}, lambda _: Cache())
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
         server = self._upstreams.snapshot.servers.get(self.server)

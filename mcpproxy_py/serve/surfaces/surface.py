@@ -80,6 +80,24 @@ class Surface(Protocol):
     async def unwatch(self, peer: Peer, uri: str) -> None: ...
 
 
+class OwnSurface:
+    """Of the surfaces that are the gateway's own: a table of methods, and resources that are read but not watched."""
+
+    _handlers: Mapping[str, Handler]
+
+    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+        handler = self._handlers.get(exchange.method)
+        if handler is None:
+            raise unknown_method(exchange)
+        return await handler(exchange)
+
+    async def watch(self, peer: Peer, uri: str) -> None:
+        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
+
+    async def unwatch(self, peer: Peer, uri: str) -> None:
+        """Nothing is watched."""
+
+
 class Mirrored:
     """Which arguments of each tool its calls repeat as headers: found out once, since it takes a walk through its
     schema, and again when the server lists another tool under that name."""
@@ -96,11 +114,15 @@ class Mirrored:
         return known[1]
 
 
-def dressed(method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
-    """Adds what is missing, and leaves alone what a modern upstream said itself."""
+def dressed(
+    method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache_of: Callable[[str], Cache]
+) -> dict[str, Any]:
+    """Adds what is missing, and leaves alone what a modern upstream said itself. `cache_of` is asked for a method
+    whose result may be kept; calls, which are most of what comes here, are none of them."""
     meta = jsonvalue.as_object(result.get("_meta")) or {}
     worn: dict[str, Any] = {"resultType": "complete", **result, "_meta": {SERVER_INFO: dict(identity), **meta}}
     if method in CACHED and worn["resultType"] == "complete":
+        cache = cache_of(method)
         worn.setdefault("ttlMs", cache.ttl_ms)
         worn.setdefault("cacheScope", cache.scope)
     return worn
