@@ -25,6 +25,8 @@ class Connection:
         self.on_notification: OnNotification = lambda method, params: None
         self.on_outside: Callable[[], None] = lambda: None
         """The server asked something outside the stream of any call."""
+        self.on_gap: Callable[[], None] = lambda: None
+        """What the server says unasked is heard from now on. What it said before, it said to nobody."""
         self.on_unattributed: Callable[[str], None] = lambda method: None
         """The server asked something that belongs to no one call, and was refused."""
         self.one_client = False

@@ -19,10 +19,11 @@ TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
 
 class News:
-    """One per server, for all its sessions and lives. `stale` is set when its tools may have changed."""
+    """One per server, for all its sessions and lives."""
 
     def __init__(self, server: str, ears: Ears) -> None:
-        self.stale = asyncio.Event()
+        self._stale = asyncio.Event()
+        self._said = False
         self._server = server
         self._ears = ears
         self._catalog = Catalog()
@@ -33,12 +34,22 @@ class News:
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         if method == TOOLS_CHANGED:
-            self.stale.set()  # told when the snapshot has them
+            self._said = True
+            self._stale.set()  # told when the snapshot has them
         elif method in CHANGES:
             self._catalog.forget(method.split("/")[1])
             self._changes.put(method, params)
         else:
             self._rest.put(method, params)
+
+    async def tools_may_have_changed(self) -> None:
+        await self._stale.wait()
+
+    def read_tools(self) -> bool:
+        """They are about to be read. Whether the server said that they changed; else we may just have missed it."""
+        said, self._said = self._said, False
+        self._stale.clear()
+        return said
 
     def tools_changed(self) -> None:
         self._changes.put(TOOLS_CHANGED, {})
@@ -49,9 +60,9 @@ class News:
     def _tell(self, method: str, params: Mapping[str, Any]) -> None:
         self._ears.on_notification(self._server, method, params)
 
-    def _gap(self) -> None:
+    def gap(self) -> None:
         """For a while nobody would have told us: everything may be different."""
-        self.stale.set()
+        self._stale.set()
         self._look_again()
 
     def _look_again(self) -> None:
@@ -60,7 +71,7 @@ class News:
 
     async def follow(self, session: Session) -> None:
         """For as long as the main session lives. What was wanted of the one before is wanted of this one."""
-        self._watch = watch(self._server, session, self._gap)
+        self._watch = watch(self._server, session, self.gap)
         self._look_again()
         try:
             await self._watch.run(self._subscriptions.uris)
@@ -77,4 +88,4 @@ class News:
         return await self._subscriptions.remove(self._watch_of(session), uri, timeout)
 
     def _watch_of(self, session: Session) -> Watch:
-        return self._watch or watch(self._server, session, self._gap)
+        return self._watch or watch(self._server, session, self.gap)

@@ -208,6 +208,8 @@ class StreamableConnection(Wire):
                     if not _is_event_stream(response):
                         return
                     pause = parser.retry
+                    if not parser.last_id:
+                        self.on_gap()
                     async for chunk in response.aiter_bytes():
                         parser.feed(chunk)
             except httpx2.ConnectError as error:

@@ -56,7 +56,7 @@ class Toolset:
 
     async def read(self, session: Session) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
-        self._news.stale.clear()
+        self._news.read_tools()
         if await self._adopt(session, await session.list_tools()):
             self._news.tools_changed()
 
@@ -64,22 +64,22 @@ class Toolset:
         await self._shelf.remember(self._name)
         not_before = 0.0
         while True:
-            await self._news.stale.wait()
+            await self._news.tools_may_have_changed()
             await anyio.sleep(max(COALESCE, not_before - anyio.current_time()))
-            self._news.stale.clear()
             begun = anyio.current_time()
             await self._read_again(session)
             not_before = anyio.current_time() + REST * (anyio.current_time() - begun)
 
     async def _read_again(self, session: Session) -> None:
+        said = self._news.read_tools()
         try:
             listed = await session.list_tools(LIST_TIMEOUT)
         except UpstreamFailure as failure:
             logger.warning("%s: its tools could not be listed again: %s", self._name, failure.message)
             return
-        await self._adopt(session, listed)
-        self._news.tools_changed()  # also where we see no change: the server said there is one, and may mean more
-        await self._shelf.remember(self._name)
+        if await self._adopt(session, listed) or said:
+            self._news.tools_changed()  # also where we see no change: the server said there is one, and may mean more
+            await self._shelf.remember(self._name)
 
     async def _adopt(self, session: Session, listed: Listed) -> bool:
         """Whether the list is another one than before."""

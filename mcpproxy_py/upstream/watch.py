@@ -35,7 +35,7 @@ class Watch(Protocol):
 
 
 def watch(server: str, session: Session, on_gap: Callable[[], None]) -> Watch:
-    """`on_gap`: changes may have been missed."""
+    """`on_gap`: changes are heard from now on, and may have been missed until now."""
     return ModernWatch(server, session, on_gap) if session.modern else HandshakeWatch(server, session)
 
 
@@ -81,13 +81,12 @@ class ModernWatch:
                     return
                 pause = FIRST_PAUSE if anyio.current_time() - begun > LONGEST_PAUSE else min(pause * 2, LONGEST_PAUSE)
                 await anyio.sleep(pause)
-                self._on_gap()
         finally:
             self._swap(None)
 
     async def _once(self) -> bool:
         """One stream, or those that take its place, until the end. Whether another may last longer."""
-        stream = self._swap(_Stream(self._session, self._uris))
+        stream = self._swap(_Stream(self._session, self._uris, self._on_gap))
         while True:
             failure = await stream.end()
             if stream is not self._stream and self._stream is not None:
@@ -129,8 +128,9 @@ class ModernWatch:
 class _Stream:
     """One `subscriptions/listen`."""
 
-    def __init__(self, session: Session, uris: Iterable[str]) -> None:
+    def __init__(self, session: Session, uris: Iterable[str], on_open: Callable[[], None] = lambda: None) -> None:
         self._session = session
+        self._on_open = on_open
         resources = {"resourceSubscriptions": sorted(uris)} if uris else {}
         self._filter = {"notifications": {**ALWAYS, **resources}}
         self._honored: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
@@ -151,6 +151,7 @@ class _Stream:
         if not self._honored.done():
             honored = params.get("notifications")
             self._honored.set_result(honored if isinstance(honored, dict) else {})
+            self._on_open()
 
     async def end(self) -> UpstreamFailure | None:
         """Why it ended; None where it ended in peace or was closed."""

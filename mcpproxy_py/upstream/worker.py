@@ -163,6 +163,7 @@ class Worker:
             await Life(spec, self, self._dialer, self._greeter, self._log).run()
 
     async def prepare(self, session: Session) -> None:
+        session.connection.on_gap = self._news.gap
         await self.toolset.read(session)
 
     def enter(self, session: Session) -> None:

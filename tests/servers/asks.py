@@ -1,9 +1,10 @@
 """A server that asks back: questions, subscriptions, logs and floods, over stdio or streamable HTTP, in either era.
 
-    python asks.py [--http PORT] [--modern] [--pid-file FILE] [--roots] [--log FILE]
+    python asks.py [--http PORT] [--modern] [--pid-file FILE] [--roots] [--log FILE] [--slow-to-tell]
 
 Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
-as a client says that it is initialized. `--log`: a JSON line for each message received.
+as a client says that it is initialized. `--log`: a JSON line for each message received. `--slow-to-tell`: opens the
+stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 READS = {"readOnlyHint": True}
 NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "wait", "log", "progress", "changed",
-         "whoami", "answers", "touch", "grow", "broken_off", "die")  # fmt: skip
+         "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
 BREAK = "break"
 QUESTIONS = itertools.count(1)
 
@@ -49,6 +50,10 @@ class Session:
         self.listeners: dict[Any, tuple[Send, dict[str, Any]]] = {}
         self.calls: dict[Any, asyncio.Task[None]] = {}
         self.prompts = 1
+        self.names = NAMES
+        self.telling = asyncio.Event()
+        if not args.slow_to_tell:
+            self.telling.set()
         self.resumed = asyncio.Event()
         self.broken: dict[str, asyncio.Queue[Any]] = {}
         self.asked: dict[str, int] = {}
@@ -95,7 +100,7 @@ class Session:
             return result(request_id, {"protocolVersion": "2025-11-25", "capabilities": capabilities,
                                        "serverInfo": info})  # fmt: skip
         if method == "tools/list":
-            listed = [tool(name, f"Does {name}.", READS) for name in NAMES]
+            listed = [tool(name, f"Does {name}.", READS) for name in self.names]
             return result(request_id, {"tools": listed, "_meta": {"draft": 1}, "ttlMs": 5000})
         if method == "prompts/list":
             first = int(params.get("cursor") or 0)
@@ -119,6 +124,7 @@ class Session:
         honored = {**wanted, "resourceSubscriptions": uris} if uris else {
             key: value for key, value in wanted.items() if key != "resourceSubscriptions"}  # fmt: skip
         tag = {"_meta": {f"{META}subscriptionId": request_id}}
+        await self.telling.wait()
         own(notification("notifications/subscriptions/acknowledged", {"notifications": honored, **tag}))
         self.listeners[request_id] = (own, honored)
         self.calls[request_id] = asyncio.current_task() or asyncio.Task(asyncio.sleep(0))
@@ -233,6 +239,12 @@ class Session:
         self.tell("notifications/prompts/list_changed", {})
         return self.prompts
 
+    async def do_sprout(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        self.names = (*NAMES, "sprouted")
+        self.tell("notifications/tools/list_changed", {})
+        self.telling.set()
+        return len(self.names)
+
     async def do_broken_off(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         """Only over HTTP: ends the stream in the middle, and goes on when the client fetches the rest."""
         own({BREAK: request_id})
@@ -322,6 +334,10 @@ def over_http(args: argparse.Namespace) -> None:
         if (last := request.headers.get("last-event-id")) in session.broken:
             box = session.broken.pop(last or "")
             session.resumed.set()
+        await session.telling.wait()
+        if args.slow_to_tell:
+            while not box.empty():  # what was said to nobody
+                box.get_nowait()
         return StreamingResponse(events(session, box), media_type="text/event-stream")
 
     async def delete(request: Request) -> Response:
@@ -345,6 +361,7 @@ def main() -> None:
     parser.add_argument("--http", type=int)
     parser.add_argument("--modern", action="store_true")
     parser.add_argument("--roots", action="store_true")
+    parser.add_argument("--slow-to-tell", action="store_true")
     parser.add_argument("--pid-file")
     parser.add_argument("--log")
     args = parser.parse_args()

@@ -108,6 +108,19 @@ async def test_what_a_list_of_tools_says_beside_them_is_kept(spec: UpstreamSpec,
 
 
 @pytest.mark.proves("UP-4")
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "stdio"])
+async def test_a_change_before_anybody_listened_is_found_all_the_same(cell: str, tmp_path: Path) -> None:
+    transport, _, era = cell.partition("-")
+    options = ["--slow-to-tell", *([f"--{era}"] if era else [])]
+    with web_server("asks.py", "--http", "0", *options) as origin:
+        web, pipe = UpstreamSpec("s", "http", url=f"{origin}/mcp", timeout=10), stdio("s", "asks.py", *options)
+        async with opened(tmp_path, web if transport == "http" else pipe) as house:
+            await house.call("sprout")
+            await until(lambda: "sprouted" in house.supervisor.snapshot.servers["s"].tools)
+            await until(lambda: ("notifications/tools/list_changed", {}) in house.told)
+
+
+@pytest.mark.proves("UP-4")
 async def test_a_watched_resource_that_changes_is_told_of(spec: UpstreamSpec, tmp_path: Path) -> None:
     async with opened(tmp_path, spec) as house:
         assert await house.supervisor.subscribe("s", "note://1") == {}
