@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from mcpproxy_py.serve.corked import CorkedHttp
 
 MAX_HEAD: Final = 128 * 1024
 TOO_LONG: Final = (
@@ -17,7 +17,7 @@ TOO_LONG: Final = (
 )
 
 
-class BoundedHeads(HttpToolsProtocol):
+class BoundedHeads(CorkedHttp):
     """Counts what has come of a head that is not complete. What comes at once with its end is bounded by a read."""
 
     _head: int | None = None
