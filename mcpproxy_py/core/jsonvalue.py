@@ -104,4 +104,6 @@ def quoted(value: object, limit: int = 80) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     if len(text) > limit:
         text = text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
