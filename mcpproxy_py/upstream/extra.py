@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 class Extra:
-    """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any."""
+    """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any, where there is a limit."""
 
-    def __init__(self, key: str, idle: float) -> None:
+    def __init__(self, key: str, idle: float | None) -> None:
         self.key = key
         self.busy = 0
         self._idle = idle
@@ -88,7 +88,8 @@ class Extra:
         self.busy -= 1
         if not self.busy:
             self.since = self._loop.time()
-            self._timer = self._loop.call_later(self._idle, self.end)
+            if self._idle is not None:
+                self._timer = self._loop.call_later(self._idle, self.end)
             if self.ever_open:
                 self.now.connection.unhost()
 

@@ -157,7 +157,7 @@ class Supervisor:
     def forget(self, key: str) -> None:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():
-            worker.pool.forget(key)
+            worker.forget(key)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""
@@ -197,7 +197,7 @@ def _described(worker: Worker) -> dict[str, Any]:
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,
         "sessions": worker.calls.sessions,
-        "extra_sessions": len(worker.pool),
+        "extra_sessions": len(worker.pool) + len(worker.elder.pool),
         "in_flight": worker.calls.lane.in_flight,
         "restarts": worker.restarts,
         "ignored": worker.counts(),
