@@ -19,7 +19,7 @@ from mcpproxy_py.gateway import Reply
 from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
-from mcpproxy_py.serve.surfaces.replies import relayed, undeclared, upstreams_own
+from mcpproxy_py.serve.surfaces.replies import passed_through, relayed, upstreams_own
 from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
@@ -102,7 +102,7 @@ class Passthrough:
         reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
         if isinstance(reply, Reply) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
             raise own
-        return undeclared(reply)
+        return passed_through(reply)
 
     async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
