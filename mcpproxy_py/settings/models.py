@@ -128,7 +128,9 @@ class Limits(BaseModel):
     max_sessions: Count = Field(default=10_000, description="Client sessions at once.")
     max_in_flight: Count = Field(default=1_000, description="Calls at once.")
     input_timeout: Seconds = Field(
-        default=300.0, description="Seconds that a client has to answer what a server asks in the middle of a call."
+        default=300.0,
+        description="Seconds that a client has to answer what a server asks in the middle of a call; while other "
+        "calls wait for the place of its own, a tenth of that.",
     )
 
 

@@ -10,8 +10,11 @@ from typing import Any, Final
 
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.upstream.elder import Elder
+from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
+from mcpproxy_py.upstream.pending import Pending
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Pool
+from mcpproxy_py.upstream.pressure import Pressure
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
@@ -23,8 +26,9 @@ SHARED: Final[frozenset[Sessions]] = frozenset(("auto", "shared"))
 class Calls:
     """`main` gives the live main session, or raises `UpstreamFailure`."""
 
-    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool, elder: Elder) -> None:
-        self.lane = Lane(spec.max_concurrency)
+    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool, elder: Elder, hurry: float) -> None:
+        pressure = Pressure(self._away, lambda: self.lane.waiting, hurry)
+        self.lane = Lane(spec.max_concurrency, pressure.somebody_waits)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
         self._spec = spec
@@ -45,6 +49,13 @@ class Calls:
             logger.info("%s asks its clients questions: from now on each call has a session to itself", self._spec.name)
             self.sessions = "exclusive"
             self._resize()
+
+    def _away(self) -> list[Pending]:
+        try:
+            sessions = [self._main(), *self._pool.sessions()]
+        except UpstreamFailure:
+            return []  # it is gone, and its calls hear of that
+        return [each for session in sessions for each in session.connection.away()]
 
     def _resize(self) -> None:
         most = self._spec.max_concurrency

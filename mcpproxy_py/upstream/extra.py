@@ -34,6 +34,8 @@ class Extra:
                 if session.closed.is_set():
                     raise _not_opened(session.connection.why)
                 self._ready.set_result(session)
+                if not self.busy:  # whoever it was opened for did not wait
+                    session.connection.unhost()
                 await self._over.wait()
         except Exception as error:
             self._fail(error)

@@ -38,7 +38,7 @@ class Worker:
 
     def __init__(
         self, spec: UpstreamSpec, *, board: Board, dialer: Dialer, log_path: Path, known: KnownListings | None,
-        clock: Callable[[], float], ears: Ears,
+        clock: Callable[[], float], ears: Ears, hurry: float,
     ) -> None:  # fmt: skip
         self.spec = spec
         self.session: Session | None = None
@@ -50,7 +50,7 @@ class Worker:
         numbers = count(2)
         self.pool = Pool(self._open_another, numbers)
         self.elder = Elder(spec.name, self._open_elder, numbers)
-        self.calls = Calls(spec, self.main_session, self.pool, self.elder)
+        self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
         self._news = News(spec.name, ears)
         self._board = board
         self._dialer = dialer
