@@ -107,7 +107,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     async with _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
-        hub = Hub()
+        hub = Hub(settings.limits.max_sessions)
         tidings = Tidings(hub)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",

@@ -49,8 +49,6 @@ class Endpoint:
         self.sessions = Sessions(max_sessions)
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
-        self._most_listeners = max_sessions
-        self._listeners = 0
         self._hub = hub
         self._on_left = on_left
 
@@ -94,20 +92,9 @@ class Endpoint:
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
         exchange, answer = self._modern_exchange(scope, lines, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
-            await self._listen(exchange, answer)
+            await listen(self.surface, self._hub, exchange, answer, self.closed)
             return
         await self._answer(exchange, answer)
-
-    async def _listen(self, exchange: Exchange, answer: Answer) -> None:
-        """As many as there may be sessions: they are what the modern era has in their place."""
-        if self._listeners >= self._most_listeners:
-            error = RpcError(revisions.INTERNAL_ERROR, "Too many subscriptions are open")
-            return await answer.finish(messages.refusal(error, exchange.id), 503)
-        self._listeners += 1
-        try:
-            await listen(self.surface, self._hub, exchange, answer, self.closed)
-        finally:
-            self._listeners -= 1
 
     async def _modern_notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
         """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
