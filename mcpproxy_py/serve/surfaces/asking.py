@@ -71,9 +71,9 @@ class Asking:
         held = self.rounds.held(state)
         allowed = self.gateway.decides(replace(ask, id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
-            held.give_up("refused")
-            return self.gateway.turn_down(ask, allowed)
-        held.answer(state.held, exchange.params.get("inputResponses"))
+            held.refuse(allowed)
+        else:
+            held.answer(state.held, exchange.params.get("inputResponses"))
         coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
         held.at_line(lambda what: None if coming.done() else coming.set_result(what))
         try:
@@ -124,7 +124,7 @@ class _Turn:
         if not isinstance(what, Reply):
             self._exchange.answer_early(what)
 
-    def _cancel(self, why: str) -> None:
+    def _cancel(self, why: object) -> None:
         if self._task is not None:
             self._task.cancel(why)
 
