@@ -124,7 +124,7 @@ async def test_the_rounds_of_one_call_are_one_row_of_the_record(running: Running
 
 
 @pytest.mark.proves("PROV-4")
-@in_the_hard_cell
+@pytest.mark.parametrize("cell", [cell for cell in HARD if cell.door == "gate"], ids=str)
 async def test_what_is_forbidden_between_two_rounds_ends_the_call_in_its_own_row(
     running: Running, world: World, cell: Cell
 ) -> None:
