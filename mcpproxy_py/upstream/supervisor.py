@@ -149,13 +149,13 @@ class Supervisor:
         return await self._worker(server).listed(method)
 
     async def subscribe(self, server: str, uri: str) -> dict[str, Any]:
-        """Call it once for each subscriber of a resource: the server hears of the first and is told again after a
-        reconnect. Raises `UpstreamFailure`, and then there is no subscription."""
-        return await self._worker(server).subscribe(uri)
+        """Once for each subscriber of a resource: the server hears of the first, and is told again after a reconnect.
+        Raises `UpstreamFailure`, and then there is no subscription."""
+        return await self.request(server, "resources/subscribe", {"uri": uri})
 
     async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]:
         """Once for each that goes. Raises `UpstreamFailure`; the subscription is gone all the same."""
-        return await self._worker(server).unsubscribe(uri)
+        return await self.request(server, "resources/unsubscribe", {"uri": uri})
 
     def forget(self, key: str) -> None:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
@@ -196,6 +196,7 @@ def _described(worker: Worker) -> dict[str, Any]:
         "lazy": spec.lazy,
         "error": worker.error,
         "tool_count": len(worker.toolset.tools),
+        "left_out": dict(worker.toolset.left_out),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

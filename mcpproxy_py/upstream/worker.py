@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -31,6 +31,9 @@ from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.toolset import Toolset
+
+WATCHING: Final = frozenset(("resources/subscribe", "resources/unsubscribe"))
+"""Counted here: the server hears of the first that looks at a resource, and of the last that goes."""
 
 
 class Worker:
@@ -114,6 +117,9 @@ class Worker:
     async def request(
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
+        if method in WATCHING:
+            watching = self._news.subscribe if method == "resources/subscribe" else self._news.unsubscribe
+            return await watching(self.main_session(), str(params.get("uri")), self.spec.timeout)
         if method == "logging/setLevel" and self.calls.sessions != "per_client":
             return await self._set_level(params)
         return await self.calls.request(method, params, talk, meta)
@@ -128,12 +134,6 @@ class Worker:
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
         return await self._news.listed(self.main_session(), method)
-
-    async def subscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.subscribe(self.main_session(), uri, self.spec.timeout)
-
-    async def unsubscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.unsubscribe(self.main_session(), uri, self.spec.timeout)
 
     def forget(self, key: str) -> None:
         """This client is gone, and with it the sessions that were its own."""

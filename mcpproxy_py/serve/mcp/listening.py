@@ -70,7 +70,7 @@ async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listen
     with hub.listening(listener):
         try:
             for uri in listener.uris:
-                await surface.watch(exchange.peer, uri)
+                await surface.watch(exchange, uri)
                 watched.append(uri)
             listener.acknowledge()
             await listener.closed.wait()
