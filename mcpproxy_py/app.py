@@ -70,6 +70,8 @@ from mcpproxy_py.watch import watch
 log = logging.getLogger(__name__)
 
 IDLE_CHECK: Final = 1.0
+HURRIED: Final = 0.1
+"""Of the time for an answer, what a client may be away for while another call waits for the place."""
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
@@ -105,7 +107,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     async with _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
-        hub = Hub()
+        hub = Hub(settings.limits.max_sessions)
         tidings = Tidings(hub)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
@@ -114,6 +116,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            hurry=settings.limits.input_timeout * HURRIED,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(

@@ -18,9 +18,9 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.inside import Inside
 from mcpproxy_py.serve.surfaces.gate import Face
 from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
+from mcpproxy_py.specs import server_specs
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -80,12 +80,12 @@ class Current:
     async def apply(self) -> None:
         """Make the running upstreams those of the settings in force."""
         inside = self._inside.specs(self.settings)
-        await self._upstreams.apply(upstream_specs(self.settings) | inside, self._inside.served(inside))
+        await self._upstreams.apply(server_specs(self.settings) | inside, self._inside.served(inside))
 
     @property
     def enabled(self) -> list[str]:
         """The upstreams that are wanted, remote ones and those inside."""
-        specs = upstream_specs(self.settings) | self._inside.specs(self.settings)
+        specs = server_specs(self.settings) | self._inside.specs(self.settings)
         return [name for name, spec in specs.items() if spec.enabled]
 
     async def reload_noticed(self) -> None:
@@ -109,34 +109,6 @@ class Current:
         path = self._loaded.path
         settled = {"listen": self.settings.listen}  # where we listen may have come from a flag, and stays
         return load(config=path if path.exists() else None, data_dir=self.settings.data_dir, overrides=settled)
-
-
-def upstream_specs(settings: Settings) -> dict[str, UpstreamSpec]:
-    """The servers of the configuration as the upstream room wants them."""
-    return {
-        name: UpstreamSpec(
-            name=name,
-            transport=server.transport,
-            command=server.command,
-            args=server.args,
-            env=server.env,
-            cwd=server.cwd,
-            url=server.url,
-            headers=server.headers,
-            enabled=server.enabled,
-            lazy=server.lazy,
-            timeout=server.timeout,
-            connect_timeout=server.connect_timeout,
-            max_concurrency=server.max_concurrency,
-            sessions=server.sessions,
-            trust_annotations=server.trust_annotations,
-            overrides=server.overrides,
-            allow_tools=server.allow_tools,
-            deny_tools=server.deny_tools,
-            confirm=server.confirm,
-        )
-        for name, server in settings.servers.items()
-    }
 
 
 def policy_of(settings: Settings, *, frozen: bool) -> Policy:

@@ -163,6 +163,8 @@ class Gateway:
         try:
             return await self._perform(call, talk)
         except asyncio.CancelledError as why:
+            if (refusal := _no_longer_allowed(why)) is not None:
+                return call.refuse(refusal)
             call.outcome = _given_up(why)
             raise
         except Exception:
@@ -397,6 +399,14 @@ def _given_up(why: asyncio.CancelledError) -> Outcome:
     if EXPIRED in why.args:
         return Outcome("timeout", error=record.failure(Code.TIMEOUT, EXPIRED))
     return Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
+
+
+def _no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
+    """The refusal that a call was cancelled with, between two of its rounds; the cancelling is over with that."""
+    refusal = why.args[0] if why.args and isinstance(why.args[0], Refusal) else None
+    if refusal is not None and (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return refusal
 
 
 def _counted(ask: Ask) -> str:

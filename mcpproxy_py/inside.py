@@ -8,6 +8,7 @@ from typing import Final
 
 from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, Settings, check_name
+from mcpproxy_py.specs import spec_of
 from mcpproxy_py.upstream.local import LocalUpstream
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -43,7 +44,7 @@ def provider_specs(settings: Settings, found: Mapping[str, str] | None = None) -
         name: ProviderSettings() for name in found if name not in settings.providers and _may_have(name, settings)
     }
     return {
-        name: _spec(name, provider, provider.object or found.get(name, ""))
+        name: spec_of(name, provider, transport="local", command=provider.object or found.get(name, ""))
         for name, provider in {**unasked, **settings.providers}.items()
     }
 
@@ -58,19 +59,3 @@ def _may_have(name: str, settings: Settings) -> bool:
     if name in settings.servers:
         log.warning("the installed provider %s is not served: a server has that name", name)
     return name not in settings.servers
-
-
-def _spec(name: str, provider: ProviderSettings, target: str) -> UpstreamSpec:
-    return UpstreamSpec(
-        name=name,
-        transport="local",
-        command=target,
-        enabled=provider.enabled,
-        timeout=provider.timeout,
-        max_concurrency=provider.max_concurrency,
-        trust_annotations=provider.trust_annotations,
-        overrides=provider.overrides,
-        allow_tools=provider.allow_tools,
-        deny_tools=provider.deny_tools,
-        confirm=provider.confirm,
-    )

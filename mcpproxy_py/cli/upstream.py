@@ -194,3 +194,6 @@ def _print_servers(answer: Mapping[str, Any]) -> None:
     keys = ("name", "state", "transport", "tool_count", "error")
     rows = [[server.get(key) for key in keys] for server in answer.get("servers", [])]
     table(("name", "state", "transport", "tools", "error"), rows, empty="No upstreams.")
+    for server in answer.get("servers", []):
+        for tool, why in server.get("left_out", {}).items():
+            note(f"{server.get('name')}: the tool {tool} is left out: {why}")

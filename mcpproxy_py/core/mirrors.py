@@ -14,10 +14,12 @@ from typing import Any, Final, cast
 
 from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.headers import decode_header_value, encode_header_value
+from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.core.revisions import HEADER_MISMATCH
 
 ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = "Mcp-Param-"
+SHOWN: Final = 40
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 """What RFC 9110 allows in the name of a header."""
@@ -50,13 +52,21 @@ class Mirror:
 
 def mirrors(schema: Any) -> tuple[Mirror, ...]:
     """Of a tool's `inputSchema`, however wrong. Empty also when something in it asks for a header wrongly."""
+    found = declared(schema)
+    return () if isinstance(found, str) else found
+
+
+def declared(schema: Any) -> tuple[Mirror, ...] | str:
+    """The same, or what is wrong: a client of the modern era that sends headers must leave such a tool out."""
     found: dict[str, Mirror] = {}
     for way, node in _schemas(schema):
         if ANNOTATION not in node:
             continue
         mirror = _mirror(way, node)
-        if mirror is None or mirror.header.lower() in found:
-            return ()
+        if isinstance(mirror, str):
+            return mirror
+        if mirror.header.lower() in found:
+            return f"two of its arguments have the {ANNOTATION} {mirror.header.removeprefix(PREFIX)}"
         found[mirror.header.lower()] = mirror
     return tuple(found.values())
 
@@ -108,10 +118,14 @@ def _below(way: _Way, keyword: str, held: Any) -> Iterable[tuple[_Way, Any]]:
     return ((None, schema) for schema in cast("dict[str, Any]", held).values()) if keyword in _IN_MAP else ()
 
 
-def _mirror(way: _Way, schema: Mapping[str, Any]) -> Mirror | None:
+def _mirror(way: _Way, schema: Mapping[str, Any]) -> Mirror | str:
     token, kind = schema[ANNOTATION], schema.get("type")
-    if not way or not isinstance(token, str) or not _TOKEN.fullmatch(token) or kind not in _KINDS:
-        return None
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        return f"its {ANNOTATION} {quoted(token, SHOWN)} cannot be part of a header's name"
+    if not way:
+        return f"its {ANNOTATION} {quoted(token, SHOWN)} is at no argument with a fixed path"
+    if kind not in _KINDS:
+        return f"its {ANNOTATION} {quoted(token, SHOWN)} is at an argument of type {quoted(kind, SHOWN)}"
     return Mirror(_path(way), PREFIX + token, integer=kind == "integer")
 
 

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.serve.mcp.http import Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
+from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.surfaces.surface import Surface
 
 GATE: Final = "/mcp"
@@ -28,6 +29,7 @@ class Doors:
         """`on_left` is told the id of a session that has ended. `made` gives, by kind, what makes a surface;
         passthrough is made for a server's name."""
         self._hub = hub
+        self._kept = Kept()
         self._max_sessions = max_sessions
         self._on_left = on_left
         self._made = made
@@ -45,7 +47,7 @@ class Doors:
         for path, kind in wanted.items():
             if path not in self._open:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
-                self._open[path] = Endpoint(surface, self._hub, self._max_sessions, self._on_left)
+                self._open[path] = Endpoint(surface, self._hub, self._kept, self._max_sessions, self._on_left)
 
     def paths(self) -> list[str]:
         return list(self._open)

@@ -7,13 +7,14 @@ from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, l
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings
 from mcpproxy_py.settings.schema import json_schema
-from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, check_name
+from mcpproxy_py.settings.servers import Handling, OverrideEntry, ProviderSettings, ServerSettings, check_name
 
 __all__ = [
     "CONFIG_NAME",
     "DEFAULT_DATA_DIR",
     "Activity",
     "ConfigFile",
+    "Handling",
     "IntentDeclaration",
     "Limits",
     "Loaded",

@@ -125,10 +125,14 @@ class Limits(BaseModel):
     max_body_bytes: Count = Field(default=4_194_304, description="Size of a request.")
     max_result_bytes: Count = Field(default=33_554_432, description="Size of an upstream's answer.")
     max_argument_depth: Count = Field(default=64, description="Nesting of arguments.")
-    max_sessions: Count = Field(default=10_000, description="Client sessions at once.")
+    max_sessions: Count = Field(
+        default=10_000, description="Client sessions at once; as many streams may listen for changes."
+    )
     max_in_flight: Count = Field(default=1_000, description="Calls at once.")
     input_timeout: Seconds = Field(
-        default=300.0, description="Seconds that a client has to answer what a server asks in the middle of a call."
+        default=300.0,
+        description="Seconds that a client has to answer what a server asks in the middle of a call; while other "
+        "calls wait for the place of its own, a tenth of that.",
     )
 
 

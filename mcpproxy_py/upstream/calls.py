@@ -5,28 +5,36 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import Any, Final
 
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.upstream.elder import Elder
+from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
+from mcpproxy_py.upstream.pending import Pending
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Pool
+from mcpproxy_py.upstream.pressure import Pressure
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
 logger = logging.getLogger(__name__)
 
+SHARED: Final[frozenset[Sessions]] = frozenset(("auto", "shared"))
+
 
 class Calls:
     """`main` gives the live main session, or raises `UpstreamFailure`."""
 
-    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool) -> None:
-        self.lane = Lane(spec.max_concurrency)
+    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool, elder: Elder, hurry: float) -> None:
+        pressure = Pressure(self._away, lambda: self.lane.waiting, hurry)
+        self.lane = Lane(spec.max_concurrency, pressure.somebody_waits)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
         self._spec = spec
         self._main = main
         self._pool = pool
+        self._elder = elder
         self.configure(spec)
 
     def configure(self, spec: UpstreamSpec) -> None:
@@ -42,6 +50,13 @@ class Calls:
             self.sessions = "exclusive"
             self._resize()
 
+    def _away(self) -> list[Pending]:
+        try:
+            sessions = [self._main(), *self._pool.sessions()]
+        except UpstreamFailure:
+            return []  # it is gone, and its calls hear of that
+        return [each for session in sessions for each in session.connection.away()]
+
     def _resize(self) -> None:
         most = self._spec.max_concurrency
         self.lane.resize(min(most, 1 + MAX_EXTRA) if self.sessions == "exclusive" else most, room=most)
@@ -54,19 +69,24 @@ class Calls:
         timeout = self._spec.timeout
         end = time.monotonic() + timeout
         async with self.lane.place(timeout):
-            seat = self._seat(talk, end - time.monotonic())
-            if seat is None:
-                return await self._main().request(method, params, timeout=_left(end), talk=talk, meta=meta)
-            async with seat as session:
+            main = self._main()
+            if self.sessions in SHARED and not self._elder.fits(main, talk, self.sessions):
+                return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+            async with AsyncExitStack() as stack:
+                session = await self._seated(stack, main, talk, end)
                 return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
 
-    def _seat(self, talk: Talk, patience: float) -> AbstractAsyncContextManager[Session] | None:
-        """None for the main session, shared."""
-        if self.sessions == "exclusive":
-            return self._pool.alone(self._main(), talk, patience)
-        if self.sessions == "per_client" and talk.key:
-            return self._pool.own(talk, patience)
-        return None
+    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, end: float) -> Session:
+        kind = self.sessions
+        if self._elder.fits(main, talk, kind):
+            session = await self._elder.enter(stack, talk, kind, _left(end))
+            if session is not None:
+                return session
+        if kind == "exclusive":
+            return await stack.enter_async_context(self._pool.alone(main, talk, _left(end)))
+        if kind == "per_client" and talk.key:
+            return await stack.enter_async_context(self._pool.own(talk, _left(end)))
+        return main
 
 
 def _left(end: float) -> float:

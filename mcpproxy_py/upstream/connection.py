@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcpproxy_py.core.talk import Talk
-from mcpproxy_py.upstream.pending import Hear
+from mcpproxy_py.upstream.pending import Hear, Pending
 
 OnNotification = Callable[[str, Mapping[str, Any]], None]
 
@@ -52,6 +52,10 @@ class Connection:
         """Until `unhost`, what the server asks is for this client, also while no call of it is under way yet."""
 
     def unhost(self) -> None: ...
+
+    def away(self) -> Iterable[Pending]:
+        """The calls whose clients went away with a question, and may or may not come back."""
+        return ()
 
     @property
     def calls(self) -> int:

@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 class Extra:
-    """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any."""
+    """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any, where there is a limit."""
 
-    def __init__(self, key: str, idle: float) -> None:
+    def __init__(self, key: str, idle: float | None) -> None:
         self.key = key
         self.busy = 0
         self._idle = idle
@@ -34,6 +34,8 @@ class Extra:
                 if session.closed.is_set():
                     raise _not_opened(session.connection.why)
                 self._ready.set_result(session)
+                if not self.busy:  # whoever it was opened for did not wait
+                    session.connection.unhost()
                 await self._over.wait()
         except Exception as error:
             self._fail(error)
@@ -88,7 +90,8 @@ class Extra:
         self.busy -= 1
         if not self.busy:
             self.since = self._loop.time()
-            self._timer = self._loop.call_later(self._idle, self.end)
+            if self._idle is not None:
+                self._timer = self._loop.call_later(self._idle, self.end)
             if self.ever_open:
                 self.now.connection.unhost()
 

@@ -65,12 +65,12 @@ class Greeter:
         return await self._session(connection, spec, handshake)
 
     async def greet_again(
-        self, connection: Connection, spec: UpstreamSpec, known: Handshake, capabilities: Mapping[str, Any] | None
+        self, connection: Connection, spec: UpstreamSpec, modern: bool, capabilities: Mapping[str, Any] | None
     ) -> Session:
-        """Another session with the same server. Raises `UpstreamFailure`."""
+        """Another session with the same server. `modern` as known of it, or as wanted. Raises `UpstreamFailure`."""
         self._attach(connection)
         offered = CAPABILITIES if capabilities is None else capabilities
-        handshake = await negotiate(connection, probe=known.stamp.era == "modern", capabilities=offered)
+        handshake = await negotiate(connection, probe=modern, capabilities=offered)
         return await self._session(connection, spec, handshake)
 
     def _attach(self, connection: Connection) -> None:

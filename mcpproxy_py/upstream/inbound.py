@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -203,8 +203,16 @@ class Inbound(Connection):
         pending = self._pending.get(request_id)
         return pending is not None and pending.fail(failure)
 
+    def away(self) -> Iterable[Pending]:
+        return [each for each in self._pending.values() if each.questions and not each.over and _leaves(each)]
+
     def counts(self) -> dict[str, int]:
         return asdict(self._counters)
+
+
+def _leaves(pending: Pending) -> bool:
+    """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
+    return bool(pending.method) and pending.talk is not None and not pending.talk.live
 
 
 def _params(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mcpproxy_py.errors import Code
@@ -15,10 +15,16 @@ class Lane:
     """At most `width` in flight and `room` waiting (as many, if not told), first come first served; the next is refused
     at once."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, on_wait: Callable[[], None] = lambda: None) -> None:
+        """`on_wait` is called for each that has to wait."""
         self.in_flight = 0
         self._width = self._room = max(1, width)
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._on_wait = on_wait
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
 
     def resize(self, width: int, room: int | None = None) -> None:
         self._width = max(1, width)
@@ -43,6 +49,7 @@ class Lane:
             raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        self._on_wait()
         try:
             async with asyncio.timeout(patience):
                 await turn

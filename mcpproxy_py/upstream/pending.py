@@ -18,7 +18,9 @@ class Pending:
     """`talk` is the client that asked for it; None where the gateway itself did. `hear` gets the notifications that
     belong to it. Its time stands still while its client is being asked something, since a person may take minutes."""
 
-    __slots__ = ("_flow", "_hear", "_loop", "_timeout", "_timer", "future", "method", "questions", "sent", "talk")
+    __slots__ = (
+        "_flow", "_hear", "_loop", "_timeout", "_timer", "asked_at", "future", "method", "questions", "sent", "talk",
+    )  # fmt: skip
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, method: str, timeout: float | None, talk: Talk | None, hear: Hear | None
@@ -27,6 +29,7 @@ class Pending:
         self.sent = False
         self.talk = talk
         self.questions = 0
+        self.asked_at = 0.0
         self._loop = loop
         self.method = method
         self._timeout = timeout
@@ -41,6 +44,7 @@ class Pending:
 
     def hold(self) -> None:
         """A question is out."""
+        self.asked_at = self.asked_at if self.questions else self._loop.time()
         self.questions += 1
         self._stop()
 

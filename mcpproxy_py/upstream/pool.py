@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from itertools import count
 from typing import Final
 
 import anyio.abc
@@ -25,16 +24,17 @@ CLIENT_IDLE: Final = 600.0
 RETRY_PAUSE: Final = 1.0
 """A server that opens no further session is not asked for one with every call."""
 
-Open = Callable[[int, Talk, bool], AbstractAsyncContextManager[Session]]
-"""(number, who it is opened for, whether for that client alone)"""
+Open = Callable[[int, Talk | None, bool], AbstractAsyncContextManager[Session]]
+"""(number, whose call it is opened for if it is to be one call at a time, whether for that client alone)"""
 
 
 class Pool:
-    def __init__(self, open_session: Open) -> None:
+    def __init__(self, open_session: Open, numbers: Iterator[int]) -> None:
+        """`numbers` tells all sessions with one server apart, those of other pools too."""
         self._open_session = open_session
         self._tasks: anyio.abc.TaskGroup | None = None
         self._extras: list[Extra] = []
-        self._numbers = count(2)
+        self._numbers = numbers
         self._not_before = 0.0
 
     @asynccontextmanager
@@ -54,9 +54,16 @@ class Pool:
         return [extra.now for extra in self._extras if extra.open]
 
     @asynccontextmanager
-    async def alone(self, main: Session, talk: Talk, patience: float) -> AsyncIterator[Session]:
+    async def shared(self, patience: float) -> AsyncIterator[Session]:
+        """One session for all, which stays. Raises `UpstreamFailure`."""
+        known = next((extra for extra in self._extras if not extra.key and not extra.over), None)
+        async with _seat(known or self._opened("", None, None, MAX_EXTRA), patience) as session:
+            yield session
+
+    @asynccontextmanager
+    async def alone(self, main: Session | None, talk: Talk, patience: float) -> AsyncIterator[Session]:
         """A session without any other call on it. Raises `UpstreamFailure`."""
-        if not main.connection.calls:
+        if main is not None and not main.connection.calls:
             yield main
             return
         free = [extra for extra in self._extras if extra.open and not extra.busy and not extra.key]
@@ -77,7 +84,7 @@ class Pool:
             if extra.key == key:
                 extra.end()
 
-    def _opened(self, key: str, talk: Talk, idle: float, most: int) -> Extra:
+    def _opened(self, key: str, talk: Talk | None, idle: float | None, most: int) -> Extra:
         self._make_room(most)
         if self._tasks is None or asyncio.get_running_loop().time() < self._not_before:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, "no further session with it could be opened", sent=False)
@@ -96,7 +103,7 @@ class Pool:
         if full:
             min(idle, key=lambda extra: extra.since).end()
 
-    async def _live(self, extra: Extra, talk: Talk) -> None:
+    async def _live(self, extra: Extra, talk: Talk | None) -> None:
         try:
             await extra.live(self._open_session(next(self._numbers), talk, bool(extra.key)))
         finally:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from mcpproxy_py.core.mirrors import Mirror, mirrors
+from mcpproxy_py.core.mirrors import Mirror, declared
 from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.errors import Code
@@ -36,12 +36,23 @@ class Session:
     def modern(self) -> bool:
         return self.handshake.stamp.era == "modern"
 
-    def learn(self, listed: Iterable[Mapping[str, Any]]) -> None:
-        """Note which tools want arguments repeated as headers."""
-        if self.modern:
-            found = ((tool.get("name"), mirrors(tool.get("inputSchema"))) for tool in listed)
-            self._mirrored.clear()
-            self._mirrored.update({name: mirrored for name, mirrored in found if isinstance(name, str) and mirrored})
+    def learn(self, listed: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Note which tools want arguments repeated as headers. Gives the tools that can be called, and of those that a
+        client has to leave out, because they want it wrongly, what is wrong."""
+        if not self.modern:
+            return listed, {}
+        self._mirrored.clear()
+        kept: list[dict[str, Any]] = []
+        wrong: dict[str, str] = {}
+        for tool in listed:
+            name, wanted = tool.get("name"), declared(tool.get("inputSchema"))
+            if isinstance(wanted, str) and self.connection.wants_headers:
+                wrong[str(name)] = wanted
+                continue
+            kept.append(tool)
+            if wanted and isinstance(wanted, tuple) and isinstance(name, str):
+                self._mirrored[name] = wanted
+        return kept, wrong
 
     async def request(
         self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,

@@ -20,6 +20,7 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream
+from mcpproxy_py.upstream.pressure import HURRY
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.web import AuthFor, Web
@@ -35,11 +36,12 @@ class Supervisor:
         self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
-        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time,
+        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time, hurry: float = HURRY,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
-        belongs to no one call and was refused. All on the event loop, and none may block."""
+        belongs to no one call and was refused. All on the event loop, and none may block. `hurry` is how many seconds
+        a client may be away with a question while other calls wait for its place."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
@@ -47,6 +49,7 @@ class Supervisor:
         self._ears = Ears(on_notification, on_unattributed)
         self._web = Web(auth_for)
         self._clock = clock
+        self._hurry = hurry
         self._board = Board(on_change)
         self._workers: dict[str, Worker] = {}
         self._applying = anyio.Lock()
@@ -111,7 +114,7 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = Worker(
             spec, board=self._board, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, ears=self._ears,
+            clock=self._clock, ears=self._ears, hurry=self._hurry,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 
@@ -146,18 +149,18 @@ class Supervisor:
         return await self._worker(server).listed(method)
 
     async def subscribe(self, server: str, uri: str) -> dict[str, Any]:
-        """Call it once for each subscriber of a resource: the server hears of the first and is told again after a
-        reconnect. Raises `UpstreamFailure`, and then there is no subscription."""
-        return await self._worker(server).subscribe(uri)
+        """Once for each subscriber of a resource: the server hears of the first, and is told again after a reconnect.
+        Raises `UpstreamFailure`, and then there is no subscription."""
+        return await self.request(server, "resources/subscribe", {"uri": uri})
 
     async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]:
         """Once for each that goes. Raises `UpstreamFailure`; the subscription is gone all the same."""
-        return await self._worker(server).unsubscribe(uri)
+        return await self.request(server, "resources/unsubscribe", {"uri": uri})
 
     def forget(self, key: str) -> None:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():
-            worker.pool.forget(key)
+            worker.forget(key)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""
@@ -193,11 +196,12 @@ def _described(worker: Worker) -> dict[str, Any]:
         "lazy": spec.lazy,
         "error": worker.error,
         "tool_count": len(worker.toolset.tools),
+        "left_out": dict(worker.toolset.left_out),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,
         "sessions": worker.calls.sessions,
-        "extra_sessions": len(worker.pool),
+        "extra_sessions": len(worker.pool) + len(worker.elder.pool),
         "in_flight": worker.calls.lane.in_flight,
         "restarts": worker.restarts,
         "ignored": worker.counts(),

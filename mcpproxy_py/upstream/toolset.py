@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import anyio
@@ -24,6 +25,7 @@ COALESCE: Final = 0.1
 REST: Final = 9.0
 """A server that never stops changing may keep us busy for a tenth of the time at most."""
 LIST_TIMEOUT: Final = 60.0
+MAX_TOLD: Final = 20
 
 
 class Toolset:
@@ -38,6 +40,8 @@ class Toolset:
     ) -> None:
         self.extras: Mapping[str, Any] = {}
         """What the server said in its list beside the tools."""
+        self.left_out: Mapping[str, str] = {}
+        """Tools that no client may call as they are declared, and why."""
         self._spec = spec
         self._shelf = Shelf(known)
         self._news = news
@@ -83,13 +87,22 @@ class Toolset:
 
     async def _adopt(self, session: Session, listed: Listed) -> bool:
         """Whether the list is another one than before."""
-        session.learn(listed.entries)
+        usable, left_out = session.learn(listed.entries)
+        self._tell_of(left_out)
         self.extras = listed.extras
-        if listed.entries == self._shelf.listed:
+        if usable == self._shelf.listed:
             self._show(None)
             return False
-        await self.derive(listed.entries)
+        await self.derive(usable)
         return True
+
+    def _tell_of(self, left_out: Mapping[str, str]) -> None:
+        """In one line, and once: a server must not be able to fill the log with its list."""
+        told = dict(islice(left_out.items(), MAX_TOLD))
+        if told and told != self.left_out:
+            named = "; ".join(f"{name[:80]!r}: {why}" for name, why in told.items())
+            logger.warning("%s: %d tools are left out, as the protocol wants: %s", self._name, len(left_out), named)
+        self.left_out = told
 
     async def derive(self, listed: Listing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -19,7 +20,8 @@ from mcpproxy_py.upstream.board import Board
 from mcpproxy_py.upstream.calls import Calls
 from mcpproxy_py.upstream.dial import Dialer
 from mcpproxy_py.upstream.ears import Ears
-from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.elder import Elder
+from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.greet import Greeter, attempt, set_level
 from mcpproxy_py.upstream.life import Life
 from mcpproxy_py.upstream.logfile import CappedLog
@@ -30,13 +32,16 @@ from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.toolset import Toolset
 
+WATCHING: Final = frozenset(("resources/subscribe", "resources/unsubscribe"))
+"""Counted here: the server hears of the first that looks at a resource, and of the last that goes."""
+
 
 class Worker:
     """Everything that changes about one server is born and changed in here."""
 
     def __init__(
         self, spec: UpstreamSpec, *, board: Board, dialer: Dialer, log_path: Path, known: KnownListings | None,
-        clock: Callable[[], float], ears: Ears,
+        clock: Callable[[], float], ears: Ears, hurry: float,
     ) -> None:  # fmt: skip
         self.spec = spec
         self.session: Session | None = None
@@ -45,12 +50,15 @@ class Worker:
         self.restarts = 0
         self.since = clock()
         self.done = anyio.Event()
-        self.pool = Pool(self._open_another)
-        self.calls = Calls(spec, self.main_session, self.pool)
+        numbers = count(2)
+        self.pool = Pool(self._open_another, numbers)
+        self.elder = Elder(spec.name, self._open_elder, numbers)
+        self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
         self._news = News(spec.name, ears)
         self._board = board
         self._dialer = dialer
         self._greeter = Greeter(self._news.hear, self.calls.asked_outside, self._news.unattributed)
+        self._elder_greeter = Greeter(self._news.hear, self.elder.asked_outside, self._news.unattributed)
         self._log = CappedLog(log_path)
         self._clock = clock
         self.toolset = Toolset(
@@ -109,6 +117,9 @@ class Worker:
     async def request(
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
+        if method in WATCHING:
+            watching = self._news.subscribe if method == "resources/subscribe" else self._news.unsubscribe
+            return await watching(self.main_session(), str(params.get("uri")), self.spec.timeout)
         if method == "logging/setLevel" and self.calls.sessions != "per_client":
             return await self._set_level(params)
         return await self.calls.request(method, params, talk, meta)
@@ -124,11 +135,10 @@ class Worker:
     async def listed(self, method: str) -> list[dict[str, Any]]:
         return await self._news.listed(self.main_session(), method)
 
-    async def subscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.subscribe(self.main_session(), uri, self.spec.timeout)
-
-    async def unsubscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.unsubscribe(self.main_session(), uri, self.spec.timeout)
+    def forget(self, key: str) -> None:
+        """This client is gone, and with it the sessions that were its own."""
+        self.pool.forget(key)
+        self.elder.pool.forget(key)
 
     def main_session(self) -> Session:
         """The session everybody shares, if they share one. Raises `UpstreamFailure`."""
@@ -159,7 +169,8 @@ class Worker:
             await anyio.sleep_forever()
         if spec.lazy:
             await self._wake.wait()
-        async with self.pool.living():
+        self.elder.start_over()
+        async with self.pool.living(), self.elder.pool.living():
             await Life(spec, self, self._dialer, self._greeter, self._log).run()
 
     async def prepare(self, session: Session) -> None:
@@ -188,16 +199,35 @@ class Worker:
             tasks.start_soon(self._news.follow, session)
 
     @asynccontextmanager
-    async def _open_another(self, number: int, talk: Talk, for_it_alone: bool) -> AsyncIterator[Session]:
+    async def _open_another(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:
+        modern = self.main_session().modern
+        async with self._beside(self._greeter, number, talk, for_it_alone, modern) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _open_elder(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:
+        try:
+            async with self._beside(self._elder_greeter, number, talk, for_it_alone, False) as session:
+                if session.modern:
+                    raise bad_answer("it speaks no revision of the handshake era")
+                yield session
+        except UpstreamFailure as failure:
+            self.elder.none = self.elder.none or failure.code is Code.UPSTREAM_ERROR
+            raise
+
+    @asynccontextmanager
+    async def _beside(
+        self, greeter: Greeter, number: int, talk: Talk | None, for_it_alone: bool, modern: bool
+    ) -> AsyncIterator[Session]:
         """A session beside the main one. Its client can be asked from the first moment on."""
-        spec, known = self.spec, self.main_session().handshake
-        log = self._log.beside()
+        spec, log = self.spec, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
-            connection.host(talk)
-            capabilities = talk.capabilities if for_it_alone else None
+            if talk is not None:
+                connection.host(talk)
+            capabilities = talk.capabilities if talk is not None and for_it_alone else None
             with attempt(connection, spec, log):
-                session = await self._greeter.greet_again(connection, spec, known, capabilities)
+                session = await greeter.greet_again(connection, spec, modern, capabilities)
             yield session
 
     def show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:

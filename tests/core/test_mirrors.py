@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 
 from mcpproxy_py.core.headers import encode_header_value
-from mcpproxy_py.core.mirrors import Mirror, disagreement, mirrors, param_headers
+from mcpproxy_py.core.mirrors import Mirror, declared, disagreement, mirrors, param_headers
 from mcpproxy_py.core.revisions import HEADER_MISMATCH
 
 # A busy machine is no failure.
@@ -170,6 +170,7 @@ def test_a_schema_that_asks_wrongly_anywhere_gets_no_headers_at_all(schema: dict
     right = {"properties": {"z": {"type": "string", "x-mcp-header": "Z"}}}
     both = {**schema, "properties": {**schema.get("properties", {}), **right["properties"]}}
     assert mirrors(right) and not mirrors(both)
+    assert isinstance(declared(both), str), "and the reason is told"
 
 
 def test_a_schema_ten_thousand_levels_deep_is_walked_like_any_other() -> None:

@@ -123,6 +123,26 @@ async def test_the_rounds_of_one_call_are_one_row_of_the_record(running: Running
     assert [row["status"] for row in rows] == ["success"]
 
 
+@pytest.mark.proves("PROV-4")
+@pytest.mark.parametrize("cell", [cell for cell in HARD if cell.door == "gate"], ids=str)
+async def test_what_is_forbidden_between_two_rounds_ends_the_call_in_its_own_row(
+    running: Running, world: World, cell: Cell
+) -> None:
+    who = f"frozen-{cell.door}"
+    params = cell.params("ask", {"who": who})
+    async with cell.peer(world) as peer:
+        first = await asked(peer, params)
+        try:
+            assert running.post("/freeze").status_code == 200
+            assert "frozen" in await refusal(peer, answered(params, first, "blue"))
+        finally:
+            assert running.post("/unfreeze").status_code == 200
+        assert "no longer waits" in await refusal(peer, answered(params, first, "blue"))
+    rows = [row for row in running.activities(tool="ask") if who in str(row["arguments"])]
+    assert [(row["status"], row["error"]["code"]) for row in rows] == [("blocked", "FROZEN")]
+    assert f"asked {who} accept" not in world.notes_of(UPSTREAM)
+
+
 @in_the_hard_cell
 async def test_when_the_server_dies_between_rounds_the_retry_hears_it_and_nothing_is_recorded_twice(
     running: Running, world: World, cell: Cell

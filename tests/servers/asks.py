@@ -1,7 +1,8 @@
 """A server that asks back: questions, subscriptions, logs and floods, over stdio or streamable HTTP, in either era.
 
-    python asks.py [--http PORT] [--modern] [--pid-file FILE] [--roots] [--log FILE] [--slow-to-tell]
+    python asks.py [--http PORT] [--modern | --both] [--pid-file FILE] [--roots] [--log FILE] [--slow-to-tell]
 
+`--both`, over stdio only: it speaks the era it is spoken to in, and asks in the handshake era only.
 Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
 as a client says that it is initialized. `--log`: a JSON line for each message received. `--slow-to-tell`: opens the
 stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that.
@@ -41,6 +42,7 @@ class Session:
 
     def __init__(self, args: argparse.Namespace, aside: Send) -> None:
         self.args = args
+        self.modern = args.modern or args.both
         self.aside = aside
         self.number = uuid.uuid4().hex[:8]
         self.capabilities: dict[str, Any] = {}
@@ -69,7 +71,7 @@ class Session:
         elif method == "tools/call":
             self.calls[request_id] = asyncio.current_task() or asyncio.Task(asyncio.sleep(0))
             await self.call(request_id, params, own)
-        elif method == "subscriptions/listen" and self.args.modern:
+        elif method == "subscriptions/listen" and self.modern:
             await self.listen(request_id, params, own)
         else:
             own(self.answer(request_id, method, params))
@@ -92,9 +94,10 @@ class Session:
         self.asked[method] = self.asked.get(method, 0) + 1
         capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True},
                         "resources": {"subscribe": True, "listChanged": True}, "logging": {}}  # fmt: skip
-        if method == "server/discover" and self.args.modern:
+        if method == "server/discover" and self.modern:
             return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
-        if method == "initialize" and not self.args.modern:
+        if method == "initialize" and (self.args.both or not self.modern):
+            self.modern = False
             self.capabilities = params["capabilities"]
             info = {"name": "asks", "version": "1"}
             return result(request_id, {"protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -135,7 +138,7 @@ class Session:
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
         """A change, to whoever wants to hear of it, in the era's way."""
-        if not self.args.modern:
+        if not self.modern:
             self.aside(notification(method, params))
         for request_id, (own, honored) in self.listeners.items():
             if method != "notifications/resources/updated" or params["uri"] in honored.get("resourceSubscriptions", ()):
@@ -161,8 +164,8 @@ class Session:
             own(result(request_id, said if raw else text(json.dumps(said))))
 
     async def do_ask(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
-        if self.args.modern:
-            return self.in_rounds(args, params)
+        if self.modern:
+            return "there is nobody to ask" if self.args.both else self.in_rounds(args, params)
         send = self.aside if args.get("outside") else own
         return await self.put(args["method"], args.get("params") or {}, send)
 
@@ -230,7 +233,7 @@ class Session:
         return self.answers
 
     async def do_touch(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
-        if self.args.modern or args["uri"] in self.subscribed:
+        if self.modern or args["uri"] in self.subscribed:
             self.tell("notifications/resources/updated", {"uri": args["uri"]})
         return sorted(self.subscribed)
 
@@ -360,6 +363,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--http", type=int)
     parser.add_argument("--modern", action="store_true")
+    parser.add_argument("--both", action="store_true")
     parser.add_argument("--roots", action="store_true")
     parser.add_argument("--slow-to-tell", action="store_true")
     parser.add_argument("--pid-file")

@@ -59,7 +59,7 @@ def packages(project: Path) -> Path:
     lock_file = project / "package-lock.json"
     target = CACHE / hashlib.sha256(lock_file.read_bytes() + (project / "package.json").read_bytes()).hexdigest()[:16]
     done = target / "installed"
-    with _alone(target):
+    with alone(target):
         if not done.exists():
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(project / name, target / name)
@@ -78,7 +78,7 @@ def script(project: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(target: Path) -> Iterator[None]:
+def alone(target: Path) -> Iterator[None]:
     """One worker installs, the others wait for it; a killed one leaves no lock behind."""
     target.mkdir(parents=True, exist_ok=True)
     with (target / "lock").open("w") as file:

@@ -23,10 +23,13 @@ LONG = 20.0
 class Chat:
     """A client under test: remembers what it was told and asked, and answers with `answer`."""
 
-    def __init__(self, answer: Answer | None = None, *, key: str = "", capabilities: Mapping[str, Any] | None = None):
+    def __init__(
+        self, answer: Answer | None = None, *, key: str = "", capabilities: Mapping[str, Any] | None = None,
+        live: bool = True,
+    ):  # fmt: skip
         self.capabilities = capabilities or {}
         self.wants_progress = True
-        self.live = True
+        self.live = live
         self.key = key
         self.notes: list[tuple[str, Mapping[str, Any]]] = []
         self.asked: list[tuple[str, Mapping[str, Any]]] = []

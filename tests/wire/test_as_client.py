@@ -24,6 +24,7 @@ SCENARIOS = [
     ("2026-07-28", "tools_call"),
     ("2026-07-28", "request-metadata"),
     ("2026-07-28", "http-standard-headers"),
+    ("2026-07-28", "http-invalid-tool-headers"),
     ("2026-07-28", "json-schema-ref-no-deref"),
     ("2026-07-28", "json-schema-2020-12-preservation"),
 ]

@@ -84,6 +84,8 @@ class Answer:
         self._timer.cancel()
         if self._left is not None:
             self._left.cancel()
+        if self._stream is not None and not self._resumable:
+            self._stream.release()
 
     def _slow(self) -> None:
         self._watch()

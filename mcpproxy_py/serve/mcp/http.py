@@ -22,9 +22,11 @@ from mcpproxy_py.serve.mcp import messages, streams
 from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope, peer_by_handshake
 from mcpproxy_py.serve.mcp.hub import Hub
+from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.mcp.listening import listen
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session, Sessions
+from mcpproxy_py.serve.mcp.streams import Stream
 from mcpproxy_py.serve.surfaces.surface import Surface
 
 SESSION_ID: Final = "mcp-session-id"
@@ -44,13 +46,14 @@ class Refused(Exception):
 
 
 class Endpoint:
-    def __init__(self, surface: Surface, hub: Hub, max_sessions: int, on_left: Callable[[str], None]) -> None:
+    def __init__(
+        self, surface: Surface, hub: Hub, kept: Kept, max_sessions: int, on_left: Callable[[str], None]
+    ) -> None:
         self.surface = surface
+        self.kept = kept
         self.sessions = Sessions(max_sessions)
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
-        self._most_listeners = max_sessions
-        self._listeners = 0
         self._hub = hub
         self._on_left = on_left
 
@@ -94,20 +97,9 @@ class Endpoint:
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
         exchange, answer = self._modern_exchange(scope, lines, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
-            await self._listen(exchange, answer)
+            await listen(self.surface, self._hub, exchange, answer, self.closed)
             return
         await self._answer(exchange, answer)
-
-    async def _listen(self, exchange: Exchange, answer: Answer) -> None:
-        """As many as there may be sessions: they are what the modern era has in their place."""
-        if self._listeners >= self._most_listeners:
-            error = RpcError(revisions.INTERNAL_ERROR, "Too many subscriptions are open")
-            return await answer.finish(messages.refusal(error, exchange.id), 503)
-        self._listeners += 1
-        try:
-            await listen(self.surface, self._hub, exchange, answer, self.closed)
-        finally:
-            self._listeners -= 1
 
     async def _modern_notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
         """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
@@ -130,7 +122,7 @@ class Endpoint:
         self._check_mirrors(message["method"], params, lines, request_id)
         task = asyncio.current_task()
         assert task is not None
-        answer = Answer(receive, send, on_left=task.cancel)
+        answer = Answer(receive, send, on_left=task.cancel, stream=lambda: Stream(scale=self.kept))
         exchange = Exchange(
             request_id, message["method"], params, peer_by_envelope(said, scope["state"]["principal"]), answer.put,
             lambda result: answer.leave(messages.answer(request_id, {"result": self._dressed(exchange, result)})),
@@ -201,7 +193,7 @@ class Endpoint:
             raise Refused(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = self.sessions.new_id()
         session = Session(
-            self.surface.topic, peer_by_handshake(params, scope["state"]["principal"], version, session_id)
+            self.surface.topic, peer_by_handshake(params, scope["state"]["principal"], version, session_id), self.kept
         )
         if not self.sessions.add(session):
             raise Refused(503, RpcError(revisions.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])

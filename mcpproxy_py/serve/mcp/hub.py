@@ -7,8 +7,12 @@ says goes to the surfaces it concerns; which listener wants it, each knows itsel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
+
+from mcpproxy_py.core.revisions import INTERNAL_ERROR
+from mcpproxy_py.errors import RpcError
 
 COALESCE: Final = 0.05
 """Seconds: ten servers that connect at once change the list of all tools once."""
@@ -29,7 +33,10 @@ class Listener(Protocol):
 
 
 class Hub:
-    def __init__(self) -> None:
+    def __init__(self, max_streams: int) -> None:
+        """`max_streams`: of the modern era, at all doors together. Sessions are bounded where they are kept."""
+        self._max_streams = max_streams
+        self._streams = 0
         self._listeners: dict[str, dict[Listener, None]] = {}
         self._due: set[tuple[str, str]] = set()
 
@@ -38,6 +45,19 @@ class Hub:
         there = self._listeners.setdefault(listener.topic, {})
         there[listener] = None
         return lambda: self._remove(listener)
+
+    @contextmanager
+    def listening(self, stream: Listener) -> Iterator[None]:
+        """For as long as a stream of the modern era lasts. Raises `RpcError` where there are too many."""
+        if self._streams >= self._max_streams:
+            raise RpcError(INTERNAL_ERROR, "Too many subscriptions are open")
+        self._streams += 1
+        leave = self.add(stream)
+        try:
+            yield
+        finally:
+            leave()
+            self._streams -= 1
 
     def _remove(self, listener: Listener) -> None:
         there = self._listeners.get(listener.topic, {})
@@ -58,6 +78,3 @@ class Hub:
     def _tell_due(self, topic: str, method: str) -> None:
         self._due.discard((topic, method))
         self.tell(topic, method, {})
-
-    def __len__(self) -> int:
-        return sum(len(there) for there in self._listeners.values())

@@ -142,7 +142,7 @@ class Conversation:
         if self._session is not None:
             self._session.close()
         session = self._session = Session(
-            self._surface.topic, peer_by_handshake(params, PRINCIPAL, version, self._session_id)
+            self._surface.topic, peer_by_handshake(params, PRINCIPAL, version, self._session_id), self._endpoint.kept
         )
         session.tell = self._writer.note
         self._endpoint.attend(session)

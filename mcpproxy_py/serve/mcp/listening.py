@@ -21,8 +21,6 @@ from mcpproxy_py.serve.surfaces.surface import Surface
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 MAX_URIS: Final = 1000
-MAX_LISTENERS: Final = 20_000
-"""Sessions of the handshake era count too: each listens."""
 
 
 class Listener:
@@ -54,15 +52,10 @@ class Listener:
 async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer, closed: asyncio.Event) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
     try:
-        listener = Listener(surface.topic, exchange, wanted(exchange), closed)
-    except RpcError as error:
-        await answer.finish(messages.refusal(error, exchange.id), 400)
-        return
-    try:
-        await heard(surface, hub, exchange, listener)
+        await heard(surface, hub, exchange, Listener(surface.topic, exchange, wanted(exchange), closed))
         await answer.end()
     except RpcError as error:
-        await answer.finish(messages.refusal(error, exchange.id), 400)
+        await answer.finish(messages.refusal(error, exchange.id), 503 if error.code == INTERNAL_ERROR else 400)
     except asyncio.CancelledError:
         answer.abandon()
         if not answer.client_left:
@@ -72,21 +65,18 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer,
 
 
 async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
-    """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched."""
-    if len(hub) >= MAX_LISTENERS:
-        raise RpcError(INTERNAL_ERROR, "Too many clients listen already")
+    """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched, or one too many."""
     watched: list[str] = []
-    leave = hub.add(listener)
-    try:
-        for uri in listener.uris:
-            await surface.watch(exchange.peer, uri)
-            watched.append(uri)
-        listener.acknowledge()
-        await listener.closed.wait()
-    finally:
-        leave()
-        for uri in watched:
-            await _unwatched(surface, exchange, uri)
+    with hub.listening(listener):
+        try:
+            for uri in listener.uris:
+                await surface.watch(exchange, uri)
+                watched.append(uri)
+            listener.acknowledge()
+            await listener.closed.wait()
+        finally:
+            for uri in watched:
+                await _unwatched(surface, exchange, uri)
 
 
 async def _unwatched(surface: Surface, exchange: Exchange, uri: str) -> None:

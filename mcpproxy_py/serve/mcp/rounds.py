@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue, rounds
 from mcpproxy_py.core.rounds import Sealed
+from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.gateway import EXPIRED, Reply
 
 MAX_HELD: Final = 1000
@@ -72,8 +73,8 @@ class Rounds:
 
     # Calls that are held.
 
-    def hold(self, ask_id: str, bound: Bound, cancel: Callable[[str], object]) -> Held | None:
-        """None when too many are held already. `cancel` ends the call, with the reason."""
+    def hold(self, ask_id: str, bound: Bound, cancel: Callable[[object], object]) -> Held | None:
+        """None when too many are held already. `cancel` ends the call, with the reason: words, or a refusal."""
         if len(self._held) >= MAX_HELD:
             return None
         held = self._held[ask_id] = Held(
@@ -125,7 +126,11 @@ class Held:
     """
 
     def __init__(
-        self, seal: Callable[[int], str], cancel: Callable[[str], object], on_end: Callable[[], object], patience: float
+        self,
+        seal: Callable[[int], str],
+        cancel: Callable[[object], object],
+        on_end: Callable[[], object],
+        patience: float,
     ) -> None:
         self._seal = seal
         self._cancel = cancel
@@ -169,6 +174,10 @@ class Held:
                 self._open[key][1].set_result(said)
         if any(not answer.done() for _, answer in self._open.values()):
             self._loop.call_soon(self._turn)  # what was left out is asked again
+
+    def refuse(self, refusal: Refusal) -> None:
+        """What was decided is no longer so: the call ends, and its reply says why."""
+        self._cancel(refusal)
 
     @property
     def over(self) -> bool:

@@ -16,6 +16,7 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.exchange import Peer, loud_enough
 from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED
+from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.mcp.streams import Stream
 
 MAX_STREAMS: Final = 64
@@ -33,7 +34,7 @@ IDLE: Final = 3600.0
 class Session:
     """Listens to the hub, answers questions, remembers the streams it may be resumed on."""
 
-    def __init__(self, topic: str, peer: Peer) -> None:
+    def __init__(self, topic: str, peer: Peer, kept: Kept) -> None:
         self.topic = topic
         self.peer = peer
         self.log_level: str | None = None
@@ -42,7 +43,8 @@ class Session:
         """How to cancel each request under way."""
         self.busy = 0
         self.last_used = time.monotonic()
-        self.aside = Stream("s", events=ASIDE_EVENTS, size=ASIDE_BYTES)
+        self._kept = kept
+        self.aside = Stream("s", events=ASIDE_EVENTS, size=ASIDE_BYTES, scale=kept)
         self.tell: Callable[[bytes], None] = self.aside.put
         """How what nobody asked for reaches the client."""
         self.streams: OrderedDict[str, Stream] = OrderedDict()
@@ -62,14 +64,20 @@ class Session:
     def new_stream(self) -> Stream:
         """For one request's answer. Only where the client can resume it, its events are kept."""
         if not self.resumable:
-            return Stream()
-        stream = Stream(f"r{next(self._names)}")
-        self.streams[stream.name or ""] = stream
-        while len(self.streams) > MAX_STREAMS or (len(self.streams) > 1 and self._kept() > MAX_KEPT_BYTES):
-            self.streams.popitem(last=False)
+            return Stream(scale=self._kept)
+        name = f"r{next(self._names)}"
+        stream = self.streams[name] = Stream(name, scale=self._kept)
+        stream.on_done = lambda: self._kept.answered(stream, lambda: self._let_go(name))
+        while len(self.streams) > MAX_STREAMS or (len(self.streams) > 1 and self._own_share() > MAX_KEPT_BYTES):
+            self._let_go(next(iter(self.streams)))
         return stream
 
-    def _kept(self) -> int:
+    def _let_go(self, name: str) -> None:
+        if (stream := self.streams.pop(name, None)) is not None:
+            self._kept.forget(stream)
+            stream.release()
+
+    def _own_share(self) -> int:
         return sum(stream.size for stream in self.streams.values())
 
     def stream(self, name: str) -> Stream | None:
@@ -124,6 +132,9 @@ class Session:
             self.cancel(request_id)
         for stream in (self.aside, *self.streams.values()):
             stream.end()
+        for name in list(self.streams):
+            self._let_go(name)
+        self.aside.release()
         for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(RpcError(INTERNAL_ERROR, "The client ended its session"))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from starlette.types import Send
 
@@ -20,6 +21,8 @@ RETRY_MS: Final = 500
 BACKLOG: Final = 512
 """Events kept for a client that does not read or has to resume; beyond that the oldest are dropped."""
 BACKLOG_BYTES: Final = 4 << 20
+OWN_WEIGHT: Final = 2048
+"""Of a stream without any events, as measured."""
 END: Final = {"type": "http.response.body", "body": b"", "more_body": False}
 HEAD: Final = [
     (b"content-type", b"text/event-stream"),
@@ -28,24 +31,39 @@ HEAD: Final = [
 ]
 
 
-class Stream:
-    """`name` makes its events resumable: they then carry ids, and are kept after they were sent."""
+class Scale(Protocol):
+    """Weighs what all streams keep together."""
 
-    def __init__(self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES) -> None:
+    @property
+    def full(self) -> bool: ...
+    def weigh(self, more: int) -> None: ...
+
+
+class Stream:
+    """`name` makes its events resumable: they then carry ids, and are kept after they were sent. `scale` is told what
+    they weigh, until `release`."""
+
+    def __init__(
+        self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES, scale: Scale | None = None
+    ) -> None:
         self.name = name
         self._limits = events, size
+        self._scale = scale
+        self.on_done: Callable[[], None] = _nothing
         self.done = False
         self.news = asyncio.Event()
         self._events: deque[tuple[int, bytes]] = deque()
         self._size = 0
         self._numbers = itertools.count(1)
         self._readers = 0
+        self._weigh(OWN_WEIGHT)
 
     def put(self, message: bytes, *, last: bool = False) -> None:
         """One more event. Of a client that does not keep up the oldest go, never the newest: that is the answer."""
         number = next(self._numbers)
         self._keep(number, self._framed(number, message))
-        self.done = self.done or last
+        if last:
+            self.end()
         self.news.set()
 
     @property
@@ -53,8 +71,20 @@ class Stream:
         return self._size
 
     def end(self) -> None:
-        self.done = True
+        if not self.done:
+            self.done = True
+            self.on_done()
         self.news.set()
+
+    def release(self) -> None:
+        """Nobody will come back to it. Who reads it still reads on."""
+        self._weigh(-OWN_WEIGHT - self._size)
+        self._scale = None
+        self.on_done = _nothing
+
+    def _weigh(self, more: int) -> None:
+        if self._scale is not None:
+            self._scale.weigh(more)
 
     def prime(self) -> None:
         """An event without content, whose id a client can come back with before anything was said."""
@@ -69,9 +99,18 @@ class Stream:
     def _keep(self, number: int, frame: bytes) -> None:
         self._events.append((number, frame))
         self._size += len(frame)
+        self._weigh(len(frame))
         most, largest = self._limits
-        while len(self._events) > most or (self._size > largest and len(self._events) > 1):
-            self._size -= len(self._events.popleft()[1])
+        while len(self._events) > most or (len(self._events) > 1 and self._too_heavy(largest)):
+            self._drop_first()
+
+    def _too_heavy(self, largest: int) -> bool:
+        return self._size > largest or (self._scale is not None and self._scale.full)
+
+    def _drop_first(self) -> None:
+        weight = len(self._events.popleft()[1])
+        self._size -= weight
+        self._weigh(-weight)
 
     async def pour(self, send: Send, left: asyncio.Future[Any], after: int = 0) -> None:
         """Send what comes after event number `after`, until the end or until the client `left`. Of several readers
@@ -101,7 +140,7 @@ class Stream:
 
     def _forget(self, upto: int) -> None:
         while self._events and self._events[0][0] <= upto:
-            self._size -= len(self._events.popleft()[1])
+            self._drop_first()
 
     async def _wait(self, send: Send) -> None:
         try:
@@ -109,6 +148,10 @@ class Stream:
                 await self.news.wait()
         except TimeoutError:
             await send({"type": "http.response.body", "body": PING, "more_body": True})
+
+
+def _nothing() -> None:
+    return
 
 
 def begin(extra: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:

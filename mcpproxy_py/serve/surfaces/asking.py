@@ -28,10 +28,12 @@ class Asking:
         self.rounds = Rounds(keys, patience, lambda ask_id: gateway.close(ask_id, "timeout", EXPIRED))
 
     async def call(
-        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None
-    ) -> Reply | dict[str, Any]:
-        """The reply, or, for a modern client, the questions that have to be answered first. Raises `RpcError`."""
-        ask = self._ask(exchange, surface, tool, params, server)
+        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None,
+        method: str | None = None,
+    ) -> Reply | dict[str, Any]:  # fmt: skip
+        """The reply, or, for a modern client, the questions that have to be answered first. `method` where it is not
+        the exchange's own. Raises `RpcError`."""
+        ask = self._ask(exchange, surface, tool, params, server, method or exchange.method)
         if not exchange.peer.modern:
             exchange.note_round = lambda kind, method: self.gateway.note_round(ask.id, kind, [method])
             return await self.gateway.call(ask, exchange)
@@ -49,12 +51,14 @@ class Asking:
         again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
 
-    def _ask(self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None) -> Ask:
+    def _ask(
+        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None, method: str
+    ) -> Ask:
         peer = exchange.peer
         return self.gateway.new_ask(
             tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=exchange.method, meta=exchange.meta, carried=_carried(exchange, None),
+            method=method, meta=exchange.meta, carried=_carried(exchange, None),
         )  # fmt: skip
 
     async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
@@ -71,9 +75,9 @@ class Asking:
         held = self.rounds.held(state)
         allowed = self.gateway.decides(replace(ask, id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
-            held.give_up("refused")
-            return self.gateway.turn_down(ask, allowed)
-        held.answer(state.held, exchange.params.get("inputResponses"))
+            held.refuse(allowed)
+        else:
+            held.answer(state.held, exchange.params.get("inputResponses"))
         coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
         held.at_line(lambda what: None if coming.done() else coming.set_result(what))
         try:
@@ -124,7 +128,7 @@ class _Turn:
         if not isinstance(what, Reply):
             self._exchange.answer_early(what)
 
-    def _cancel(self, why: str) -> None:
+    def _cancel(self, why: object) -> None:
         if self._task is not None:
             self._task.cancel(why)
 

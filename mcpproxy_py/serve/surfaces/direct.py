@@ -20,7 +20,7 @@ from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.gate import call_linking, read_linked
 from mcpproxy_py.serve.surfaces.links import Links
-from mcpproxy_py.serve.surfaces.replies import relayed, undeclared
+from mcpproxy_py.serve.surfaces.replies import called_directly, relayed
 from mcpproxy_py.serve.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,
@@ -90,7 +90,7 @@ class Direct(OwnSurface):
     # Tools.
 
     async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
-        return undeclared(await call_linking(self._asking, self._links, exchange, "direct"))
+        return called_directly(await call_linking(self._asking, self._links, exchange, "direct"))
 
     async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
         return one_page(exchange, "tools", self._tools())

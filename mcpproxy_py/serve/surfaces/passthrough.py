@@ -7,7 +7,7 @@ server knows.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.mirrors import Mirror
@@ -19,7 +19,7 @@ from mcpproxy_py.gateway import Reply
 from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
-from mcpproxy_py.serve.surfaces.replies import relayed, undeclared, upstreams_own
+from mcpproxy_py.serve.surfaces.replies import passed_through, relayed, upstreams_own
 from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
@@ -29,6 +29,8 @@ UNRECORDED: Final = frozenset({"prompts/list", "resources/list", "resources/temp
 SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
 RESOURCE_NOT_FOUND: Final = -32002
 """Handshake era; the modern one says INVALID_PARAMS and names the URI."""
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
 SETTLE: Final = 2
 
 
@@ -43,7 +45,6 @@ class Upstreams(Protocol):
         self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]: ...  # fmt: skip
-    async def subscribe(self, server: str, uri: str) -> dict[str, Any]: ...
     async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]: ...
 
 
@@ -54,12 +55,11 @@ class Passthrough:
         self._asking = asking
         self._upstreams = upstreams
         self._mirrored = Mirrored()
-        self._watched: dict[str, int] = {}
         self._handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
-            "resources/subscribe": self._subscribe,
-            "resources/unsubscribe": self._unsubscribe,
+            SUBSCRIBE: self._subscribe,
+            UNSUBSCRIBE: self._unsubscribe,
             "logging/setLevel": self._set_level,
         }
 
@@ -102,7 +102,7 @@ class Passthrough:
         reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
         if isinstance(reply, Reply) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
             raise own
-        return undeclared(reply)
+        return passed_through(reply)
 
     async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
@@ -148,48 +148,34 @@ class Passthrough:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        if uri not in exchange.back.subscribed:
-            await self.watch(exchange.peer, uri)
-            exchange.back.subscribed.add(uri)
-        return {}
+        if uri in exchange.back.subscribed:
+            return {}
+        result = await self._ask_about(exchange, SUBSCRIBE, uri)
+        exchange.back.subscribed.add(uri)
+        return result
 
     async def _unsubscribe(self, exchange: Exchange) -> Mapping[str, Any]:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        if uri in exchange.back.subscribed:
-            exchange.back.subscribed.discard(uri)
-            await self.unwatch(exchange.peer, uri)
-        return {}
+        if uri not in exchange.back.subscribed:
+            return {}
+        exchange.back.subscribed.discard(uri)
+        return await self._ask_about(exchange, UNSUBSCRIBE, uri)
 
-    async def watch(self, peer: Peer, uri: str) -> None:
-        """The server is told when the first one looks, and again when the last one has left."""
-        self._watched[uri] = self._watched.get(uri, 0) + 1
-        if self._watched[uri] > 1:
-            return
-        try:
-            await self._connected()
-            await self._told(self._upstreams.subscribe, uri)
-        except BaseException:
-            self._forget(uri)
-            raise
+    async def watch(self, exchange: Exchange, uri: str) -> None:
+        await self._ask_about(exchange, SUBSCRIBE, uri)
 
     async def unwatch(self, peer: Peer, uri: str) -> None:
-        if self._forget(uri):
-            await self._told(self._upstreams.unsubscribe, uri)
-
-    def _forget(self, uri: str) -> bool:
-        """Whether that was the last one."""
-        left = self._watched.pop(uri, 1) - 1
-        if left > 0:
-            self._watched[uri] = left
-        return left <= 0
-
-    async def _told(self, tell: Callable[[str, str], Awaitable[Any]], uri: str) -> None:
+        """Nobody asked for this: its client is gone. The server is told when the last one has left."""
         try:
-            await tell(self.server, uri)
+            await self._upstreams.unsubscribe(self.server, uri)
         except UpstreamFailure as failure:
             raise _error_of(failure) from None
+
+    async def _ask_about(self, exchange: Exchange, method: str, uri: str) -> Mapping[str, Any]:
+        """The server hears of the first one that looks at a resource; every one is on record."""
+        return relayed(await self._asking.call(exchange, "passthrough", uri, {"uri": uri}, self.server, method))
 
     # Its server.
 

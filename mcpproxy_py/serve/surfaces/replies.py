@@ -21,16 +21,22 @@ def gated(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
     return reply.result
 
 
-def undeclared(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
-    """Direct and passthrough: the details of a refusal go into `_meta`, because the tool may declare an
-    `outputSchema`, and some clients hold errors to it too."""
+def called_directly(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+    """Direct: as `passed_through`, but that a tool which does not exist is an error of the protocol."""
+    if isinstance(reply, Reply) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
+        refusal = reply.refusal
+        raise RpcError(INVALID_PARAMS, refusal.message, {"nearest": refusal.details.get("nearest", [])})
+    return passed_through(reply)
+
+
+def passed_through(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+    """A refusal is a result, one of an unknown tool too: most servers answer so, and a model only sees results. Its
+    details go into `_meta`, because the tool may declare an `outputSchema`, and some clients hold errors to it too."""
     if isinstance(reply, dict):
         return reply
     refusal = reply.refusal
     if refusal is None:
         return reply.result
-    if refusal.code is Code.TOOL_NOT_FOUND:
-        raise RpcError(INVALID_PARAMS, refusal.message, {"nearest": refusal.details.get("nearest", [])})
     return {
         "content": reply.result["content"],
         "isError": True,

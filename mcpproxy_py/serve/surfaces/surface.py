@@ -73,7 +73,7 @@ class Surface(Protocol):
         """Which arguments of a tool its calls repeat as headers."""
         ...
 
-    async def watch(self, peer: Peer, uri: str) -> None:
+    async def watch(self, exchange: Exchange, uri: str) -> None:
         """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
         ...
 
@@ -91,7 +91,7 @@ class OwnSurface:
             raise unknown_method(exchange)
         return await handler(exchange)
 
-    async def watch(self, peer: Peer, uri: str) -> None:
+    async def watch(self, exchange: Exchange, uri: str) -> None:
         raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
 
     async def unwatch(self, peer: Peer, uri: str) -> None:

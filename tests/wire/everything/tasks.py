@@ -23,6 +23,7 @@ from .registry import schema, tool
 EXTENSION = "io.modelcontextprotocol/tasks"
 ENDED = ("completed", "failed", "cancelled")
 TTL_MS, POLL_MS = 600_000, 50
+LONGEST_CALL = 2.0
 TASKS: dict[str, Task] = {}
 
 
@@ -140,11 +141,14 @@ async def greet(call: Call) -> dict[str, Any]:
 
 @tool("Takes its time", schema(seconds="number", label="string"))
 async def slow_compute(call: Call) -> dict[str, Any]:
+    """As a task for as long as it is told to. Nobody waits that long for a call."""
+    is_task, seconds = call.modern and _declared(call.ctx), float(call.arguments.get("seconds", 0))
+
     async def work(task: Task | None = None) -> dict[str, Any]:
-        await asyncio.sleep(float(call.arguments.get("seconds", 0)))
+        await asyncio.sleep(seconds if is_task else min(seconds, LONGEST_CALL))
         return text(f"computed {call.arguments.get('label')}")
 
-    return begun(work) if call.modern and _declared(call.ctx) else await work()
+    return begun(work) if is_task else await work()
 
 
 @tool("Fails, as a task and no other way")

@@ -1,0 +1,79 @@
+"""Handshake sessions with a server that speaks both eras, for the clients it can ask over nothing else (SURF-6).
+
+Such a server is spoken to in the modern era, where it cannot ask in mid-call; one whose tools were written for the
+handshake era then says that it has nobody to ask. A client of that era gets what it would have without us: a session of
+its own era, opened when the first call of one that can be asked comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Final
+
+from mcpproxy_py.core.talk import NEEDS, Talk
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.lane import Lane
+from mcpproxy_py.upstream.pool import MAX_EXTRA, Open, Pool
+from mcpproxy_py.upstream.session import Session
+from mcpproxy_py.upstream.spec import Sessions
+
+logger = logging.getLogger(__name__)
+
+OPEN_PATIENCE: Final = 10.0
+RETRY_PAUSE: Final = 30.0
+"""A call can go without, so it must not wait for a session that does not open, nor the next call again."""
+ASKABLE: Final = frozenset(NEEDS.values())
+
+
+class Elder:
+    """Whoever opens the sessions says when the server `asked_outside`, and when it turned out to have none."""
+
+    def __init__(self, server: str, open_session: Open, numbers: Iterator[int]) -> None:
+        self.pool = Pool(open_session, numbers)
+        self.none = False
+        """The server speaks the modern era only."""
+        self._server = server
+        self._lane = Lane(MAX_EXTRA)
+        self._asks_outside = False
+        self._not_before = 0.0
+
+    def start_over(self) -> None:
+        """What answers next may be another server."""
+        self.none = self._asks_outside = False
+        self._not_before = 0.0
+
+    def asked_outside(self) -> None:
+        """Sharing would mix up whose questions are whose, as with any other session."""
+        self._asks_outside = True
+
+    def fits(self, main: Session, talk: Talk, kind: Sessions) -> bool:
+        """Whether a call had better go this way. `shared` may mean that the server must exist once."""
+        if self.none or kind == "shared" or not (talk.live and main.modern):
+            return False
+        return not ASKABLE.isdisjoint(talk.capabilities) and asyncio.get_running_loop().time() >= self._not_before
+
+    async def enter(self, stack: AsyncExitStack, talk: Talk, kind: Sessions, patience: float) -> Session | None:
+        """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
+        Raises `UpstreamFailure` where there are too many already."""
+        alone = kind == "exclusive" or (kind == "auto" and self._asks_outside)
+        if alone:
+            await stack.enter_async_context(self._lane.place(patience))
+        try:
+            return await stack.enter_async_context(self._seat(talk, kind, alone, min(patience / 2, OPEN_PATIENCE)))
+        except UpstreamFailure as failure:
+            if failure.code is Code.OVERLOADED:
+                raise
+            logger.info("%s: clients of the handshake era share its modern session: %s", self._server, failure.message)
+            self._not_before = asyncio.get_running_loop().time() + RETRY_PAUSE
+            return None
+
+    def _seat(
+        self, talk: Talk, kind: Sessions, alone: bool, patience: float
+    ) -> AbstractAsyncContextManager[Session]:  # fmt: skip
+        if kind == "per_client" and talk.key:
+            return self.pool.own(talk, patience)
+        return self.pool.alone(None, talk, patience) if alone else self.pool.shared(patience)

@@ -1,0 +1,80 @@
+"""What is kept for clients that may come back: bounded for all sessions together (SEC-5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from mcpproxy_py.core.values import Client
+from mcpproxy_py.serve.mcp import streams
+from mcpproxy_py.serve.mcp.exchange import Peer
+from mcpproxy_py.serve.mcp.kept import Kept
+from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.streams import OWN_WEIGHT, Stream
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
+
+
+def session(kept: Kept, number: int = 1, version: str = "2025-11-25") -> Session:
+    return Session("gate", Peer(Client(), "local", version, False, {}, f"id{number}"), kept)
+
+
+def answered(of: Session, size: int) -> Stream:
+    stream = of.new_stream()
+    stream.prime()
+    stream.put(b"x" * size, last=True)
+    return stream
+
+
+async def read(stream: Stream) -> bytes:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await asyncio.wait_for(stream.pour(send, asyncio.get_running_loop().create_future()), 5)
+    return b"".join(message["body"] for message in sent)
+
+
+async def test_an_answer_can_be_fetched_again_until_all_sessions_together_keep_too_much() -> None:
+    kept = Kept(most=100_000)
+    sessions = [session(kept, number) for number in range(20)]
+    streams = [answered(each, 10_000) for each in sessions]
+    assert kept.size <= 100_000
+    there = [each.stream(stream.name or "") is not None for each, stream in zip(sessions, streams, strict=True)]
+    assert there == sorted(there), "the oldest went first"
+    assert there.count(True) >= 3
+    assert b"x" * 10_000 in await read(streams[0]), "whoever reads one that was let go of reads on"
+
+
+async def test_an_answer_is_let_go_of_after_a_while() -> None:
+    kept = Kept(seconds=0.0)
+    one = session(kept)
+    first, second = answered(one, 10), answered(one, 10)
+    third = one.new_stream()
+    assert [one.stream(stream.name or "") for stream in (first, second, third)] == [None, None, third]
+
+
+async def test_what_is_under_way_is_never_let_go_of_but_keeps_only_its_latest_event_when_all_is_full() -> None:
+    kept = Kept(most=50_000)
+    sessions = [session(kept, number) for number in range(10)]
+    under_way = [each.new_stream() for each in sessions]
+    for _ in range(10):
+        for stream in under_way:
+            stream.put(b"x" * 10_000)
+    assert all(each.stream(stream.name or "") is stream for each, stream in zip(sessions, under_way, strict=True))
+    assert kept.size <= 10 * (10_100 + 2 * OWN_WEIGHT)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18"])
+async def test_a_session_that_ends_takes_all_its_weight_along(version: str) -> None:
+    kept = Kept()
+    one = session(kept, version=version)
+    for _ in range(streams.BACKLOG // 4):
+        answered(one, 100).release() if version < "2025-11-25" else answered(one, 100)
+    one.tell(b"aside")
+    one.new_stream().release() if version < "2025-11-25" else one.new_stream()
+    one.close()
+    assert kept.size == 0

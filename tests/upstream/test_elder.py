@@ -1,0 +1,91 @@
+"""A server of both eras, and the clients it can only ask in the older one (SURF-6)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.supervisor import Supervisor
+from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6", "UP-5")]
+
+
+def both(**more: Any) -> UpstreamSpec:
+    return stdio("s", "asks.py", "--both", timeout=20, **more)
+
+
+def person(number: int = 1, **more: Any) -> Chat:
+    async def answer(method: str, params: Any) -> dict[str, Any]:
+        return {"number": number}
+
+    return Chat(answer, capabilities={"elicitation": {}}, **more)
+
+
+async def call(supervisor: Supervisor, tool: str, chat: Chat | None = None, **args: Any) -> Any:
+    return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
+
+
+async def asked(supervisor: Supervisor, chat: Chat) -> Any:
+    said = await call(supervisor, "ask", chat, method="elicitation/create")
+    return said["result"] if isinstance(said, dict) else said
+
+
+async def test_a_client_that_can_be_asked_in_mid_call_is_asked(tmp_path: Path) -> None:
+    async with running(tmp_path, both()) as supervisor:
+        await connected(supervisor, "s")
+        assert supervisor.describe()[0]["protocol_version"] == "2026-07-28"
+        assert await asked(supervisor, person(5)) == {"number": 5}
+        assert supervisor.describe()[0]["extra_sessions"] == 1
+
+
+async def test_everybody_else_keeps_to_the_modern_session(tmp_path: Path) -> None:
+    async with running(tmp_path, both()) as supervisor:
+        await connected(supervisor, "s")
+        for chat in (Chat(), Chat(capabilities={"x": {}}), person(live=False), None):
+            assert await asked(supervisor, chat) == "there is nobody to ask"  # type: ignore[arg-type]
+        assert supervisor.describe()[0]["extra_sessions"] == 0
+
+
+async def test_a_server_that_is_shared_whatever_happens_is_not_started_twice(tmp_path: Path) -> None:
+    async with running(tmp_path, both(sessions="shared")) as supervisor:
+        await connected(supervisor, "s")
+        assert await asked(supervisor, person()) == "there is nobody to ask"
+        assert supervisor.describe()[0]["extra_sessions"] == 0
+
+
+async def test_clients_share_that_session_until_the_server_asks_outside_a_call(tmp_path: Path) -> None:
+    """On a pipe every question is outside the stream of a call: the first one shows that."""
+    async with running(tmp_path, both()) as supervisor:
+        await connected(supervisor, "s")
+        seen = {(await call(supervisor, "whoami", person()))["session"] for _ in range(3)}
+        assert len(seen) == 1
+        assert await asked(supervisor, person(2)) == {"number": 2}
+        assert supervisor.describe()[0]["sessions"] == "auto"  # the modern one is as it was
+
+
+async def test_each_client_has_its_own_where_that_is_configured(tmp_path: Path) -> None:
+    async with running(tmp_path, both(sessions="per_client")) as supervisor:
+        await connected(supervisor, "s")
+        ann, bob = person(1, key="ann"), person(2, key="bob")
+        sessions = [(await call(supervisor, "whoami", chat))["session"] for chat in (ann, bob, ann)]
+        assert sessions[0] == sessions[2] != sessions[1]
+        assert (await asked(supervisor, ann), await asked(supervisor, bob)) == ({"number": 1}, {"number": 2})
+        supervisor.forget("ann")
+        await until(lambda: supervisor.describe()[0]["extra_sessions"] == 1)
+
+
+async def test_a_server_of_the_modern_era_only_is_tried_once_and_costs_no_call(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    spec = replace(both(), args=(*both().args[:1], "--modern", "--log", str(log)))
+    async with running(tmp_path, spec) as supervisor:
+        await connected(supervisor, "s")
+        for _ in range(3):
+            assert (await call(supervisor, "whoami", person()))["capabilities"] == {}
+        await until(lambda: supervisor.describe()[0]["extra_sessions"] == 0)
+    assert sum(json.loads(line).get("method") == "initialize" for line in log.read_text().splitlines()) == 1
