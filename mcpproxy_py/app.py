@@ -61,7 +61,7 @@ from mcpproxy_py.settings import (
     shown,
 )
 from mcpproxy_py.settings.patterns import Patterns
-from mcpproxy_py.sharing import follow_freeze
+from mcpproxy_py.sharing import Neighbours, follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -106,7 +106,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         hub = Hub()
-        tidings = Tidings(hub)
+        tidings, neighbours = Tidings(hub), Neighbours(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store),
@@ -114,6 +114,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            on_list_changed=neighbours.tell_list_changed,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(
@@ -138,7 +139,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             masker=masker,
         )
         approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for, masker)
-        asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
+        links = Links()
+        asking = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up)
         doors = Doors(
             hub,
             settings.limits.max_sessions,
@@ -162,6 +164,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         web = Web(Guard(pulse, _guard_rules(settings)))
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        neighbours.listen(upstreams, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)

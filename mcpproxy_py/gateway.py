@@ -319,10 +319,10 @@ class Gateway:
         """The server asked back, or was answered: on record between the ask and its end."""
         self._append(ask_id, [record.round_trip(ask_id, time.time(), kind, methods)])
 
-    def close(self, ask_id: str, status: Status, message: str) -> None:
-        """End an ask whose next round never came."""
-        outcome = Outcome(status, error=record.failure(Code.TIMEOUT, message))
-        self._append(ask_id, [self._finished(ask_id, outcome, 0.0)])
+    def give_up(self, ask_id: str) -> None:
+        """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
+        outcome = Outcome("timeout", error=record.failure(Code.TIMEOUT, EXPIRED))
+        self._append(ask_id, [self._finished(ask_id, outcome, None)])
 
     def _asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
         return record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes, self._masker)
@@ -336,7 +336,7 @@ class Gateway:
             self.outcomes[_counted(call.ask), call.outcome.status] += 1
         self._append(call.ask.id, events)
 
-    def _finished(self, ask_id: str, outcome: Outcome, duration: float) -> dict[str, Any]:
+    def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
         return record.finished(ask_id, time.time(), outcome, duration, self._limits.payload_bytes, self._masker)
 
     def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:

@@ -161,6 +161,7 @@ class Store:
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
         self.announce: Callable[..., None] = self._bell.announce
+        self.tell_others: Callable[..., None] = self._bell.tell_others
         self.on_event = self._bell.on_event
         if options.ack == "local":
             self.synced = journal.synced

@@ -47,14 +47,14 @@ class Worker:
         self.done = anyio.Event()
         self.pool = Pool(self._open_another)
         self.calls = Calls(spec, self.main_session, self.pool)
-        self._news = News(spec.name, ears)
+        self.news = News(spec.name, ears)
         self._board = board
         self._dialer = dialer
-        self._greeter = Greeter(self._news.hear, self.calls.asked_outside, self._news.unattributed)
+        self._greeter = Greeter(self.news.hear, self.calls.asked_outside, self.news.unattributed)
         self._log = CappedLog(log_path)
         self._clock = clock
         self.toolset = Toolset(
-            lambda: self.spec, known, self._news, lambda part: self.show(self.state, self.error, part)
+            lambda: self.spec, known, self.news, lambda part: self.show(self.state, self.error, part)
         )
         self._life = anyio.CancelScope()
         self._stopped = False
@@ -122,13 +122,13 @@ class Worker:
         return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
-        return await self._news.listed(self.main_session(), method)
+        return await self.news.listed(self.main_session(), method)
 
     async def subscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.subscribe(self.main_session(), uri, self.spec.timeout)
+        return await self.news.subscribe(self.main_session(), uri, self.spec.timeout)
 
     async def unsubscribe(self, uri: str) -> dict[str, Any]:
-        return await self._news.unsubscribe(self.main_session(), uri, self.spec.timeout)
+        return await self.news.unsubscribe(self.main_session(), uri, self.spec.timeout)
 
     def main_session(self) -> Session:
         """The session everybody shares, if they share one. Raises `UpstreamFailure`."""
@@ -163,7 +163,7 @@ class Worker:
             await Life(spec, self, self._dialer, self._greeter, self._log).run()
 
     async def prepare(self, session: Session) -> None:
-        session.connection.on_gap = self._news.gap
+        session.connection.on_gap = self.news.gap
         await self.toolset.read(session)
 
     def enter(self, session: Session) -> None:
@@ -185,7 +185,7 @@ class Worker:
     async def attend(self, session: Session) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.toolset.follow, session)
-            tasks.start_soon(self._news.follow, session)
+            tasks.start_soon(self.news.follow, session)
 
     @asynccontextmanager
     async def _open_another(self, number: int, talk: Talk, for_it_alone: bool) -> AsyncIterator[Session]:

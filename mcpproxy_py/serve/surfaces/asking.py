@@ -6,7 +6,7 @@ Here the rounds of a modern request become one ask again, whichever way it is co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Ask, Refusal, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.gateway import EXPIRED, Gateway, Reply
+from mcpproxy_py.gateway import Gateway, Reply
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
 from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 
@@ -23,9 +23,12 @@ from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 class Asking:
     """Shared by all surfaces of one gateway."""
 
-    def __init__(self, gateway: Gateway, keys: tuple[bytes, ...], patience: float) -> None:
+    def __init__(
+        self, gateway: Gateway, keys: tuple[bytes, ...], patience: float,
+        on_taken_up: Callable[[str], None] = lambda ask_id: None,
+    ) -> None:  # fmt: skip
         self.gateway = gateway
-        self.rounds = Rounds(keys, patience, lambda ask_id: gateway.close(ask_id, "timeout", EXPIRED))
+        self.rounds = Rounds(keys, patience, gateway.give_up, on_taken_up)
 
     async def call(
         self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None
@@ -44,7 +47,7 @@ class Asking:
                 return await self._rejoined(ask, state, exchange)
         except BadState as bad:
             raise self._turned_down(ask, bad) from None
-        self.rounds.forget(state.ask_id)
+        self.rounds.take_up(state)
         self.gateway.note_round(state.ask_id, "answered", [])
         again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
