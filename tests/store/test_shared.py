@@ -357,3 +357,35 @@ async def test_while_the_database_is_away_nothing_above_read_begins_and_answers_
 def test_ids_of_processes_are_checked_where_they_run() -> None:
     assert peers._lives(os.getpid())
     assert not peers._lives(2**22 + 1)
+
+
+@on_postgres
+@pytest.mark.proves("ACT-8")
+async def test_an_ask_that_ends_at_another_gateway_than_it_began_at_is_one_row_and_verifies(
+    opened: Open, tmp_path: Path, asked: Make, finished: Make
+) -> None:
+    """Its rounds went to different gateways, and the one that saw its end was first to reach the database."""
+    one = opened(tmp_path / "one")
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "one" / "chain.key", tmp_path / "other")
+    other = opened(tmp_path / "other")
+    given_up = {"status": "timeout", "duration_ms": None, "response": None, "response_size": 0, "metadata": {}}
+    for begins, ends, row in ((one, other, "a"), (other, one, "b")):
+        ends.append(finished(row, metadata={}))
+        assert await ends.caught_up(30)
+        begins.append(asked(row), finished(row, at=1_700_000_301.5, **given_up))
+        assert await begins.caught_up(30)
+        assert await status_of(one, row) == "success"
+    for store in (one, other):
+        report = await store.verify()
+        assert (report["findings"], report["rows"]) == ([], 2)
+        assert (await store.summary(Filters()))["by_status"] == {"success": 2}
+
+
+async def test_others_are_told_without_telling_oneself() -> None:
+    bell, heard = Bell(), []
+    bell.on_event(lambda kind, said: heard.append((kind, said)))
+    bell.tell_others("list_changed", ["github", "x"])
+    assert heard == []
+    with pytest.raises(ValueError, match="hint"):
+        bell.tell_others("list_changed", "x" * 8000)
