@@ -164,7 +164,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         web = Web(Guard(pulse, _guard_rules(settings)))
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
-        neighbours.listen(upstreams, asking.rounds.taken_up_elsewhere)
+        neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)

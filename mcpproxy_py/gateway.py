@@ -176,8 +176,13 @@ class Gateway:
         """What would become of this ask now; nothing is done."""
         return decide.decide(ask, self.snapshot)
 
-    def turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
+    async def turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
         """Refuse an ask for a reason outside the decision, on record like any other."""
+        reply = self._turn_down(ask, refusal)
+        await self._journal.acknowledged()
+        return reply
+
+    def _turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
         call = _Call(ask, refusal, time.perf_counter())
         reply = call.refuse(refusal)
         self._finish(call)
@@ -191,7 +196,7 @@ class Gateway:
         )  # fmt: skip
         message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
         hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."
-        self.turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
+        self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
 
     def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is waited for, sent or recorded."""

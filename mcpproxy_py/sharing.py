@@ -68,7 +68,7 @@ class Line(Protocol):
 class Servers(Protocol):
     """What this needs of the upstream room."""
 
-    def list_changed_elsewhere(self, server: str, method: str) -> None: ...
+    def list_changed_elsewhere(self, server: str, method: str) -> bool: ...
     def look_again(self) -> None: ...
 
 
@@ -85,14 +85,17 @@ class Neighbours:
     def tell_taken_up(self, ask_id: str) -> None:
         self._line.tell_others(TAKEN_UP, ask_id)
 
-    def listen(self, servers: Servers, taken_up_elsewhere: Callable[[str], None]) -> Callable[[], None]:
+    def listen(
+        self, servers: Servers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
+    ) -> Callable[[], None]:
         """From now on; gives what ends it. All is done on the loop of the caller."""
         loop = asyncio.get_running_loop()
 
         def act(kind: str, payload: Any) -> None:
             match payload:
                 case [str(server), str(method)] if kind == LIST_CHANGED:
-                    servers.list_changed_elsewhere(server, method)
+                    if servers.list_changed_elsewhere(server, method):
+                        said_elsewhere(method)
                 case str(ask_id) if kind == TAKEN_UP:
                     taken_up_elsewhere(ask_id)
                 case _ if kind == RESYNC:

@@ -162,10 +162,12 @@ class Supervisor:
         for worker in self._workers.values():
             worker.pool.forget(key)
 
-    def list_changed_elsewhere(self, server: str, method: str) -> None:
-        """This server said to another gateway that one of its lists changed."""
-        if method in LISTS and (worker := self._workers.get(server)) is not None:
+    def list_changed_elsewhere(self, server: str, method: str) -> bool:
+        """This server said to another gateway that one of its lists changed. Whether that means anything here."""
+        worker = self._workers.get(server) if method in LISTS else None
+        if worker is not None:
             worker.news.hear_elsewhere(method)
+        return worker is not None
 
     def look_again(self) -> None:
         """For a while nobody would have told us what servers say elsewhere."""

@@ -121,7 +121,9 @@ class Rounds:
         """The state that a client brought back. Raises `BadState`."""
         state = rounds.unseal(token, self._keys)
         if state is None:
-            raise BadState("This requestState was not made by this gateway, or was changed on the way")
+            raise BadState(
+                "This requestState was changed on the way, or made by a gateway that does not share its sealing_keys"
+            )
         if state.principal != bound.principal:
             raise BadState("This requestState was made for somebody else")
         if state.digest != bound.digest:

@@ -13,7 +13,7 @@ from typing import Any
 from mcpproxy_py.core import rounds
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
-from mcpproxy_py.core.values import Ask, Refusal, Surface
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
 from mcpproxy_py.gateway import Gateway, Reply
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
@@ -46,7 +46,7 @@ class Asking:
             if state.held:
                 return await self._rejoined(ask, state, exchange)
         except BadState as bad:
-            raise self._turned_down(ask, bad) from None
+            raise await self._turned_down(ask, bad) from None
         self.rounds.take_up(state)
         self.gateway.note_round(state.ask_id, "answered", [])
         again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
@@ -75,7 +75,7 @@ class Asking:
         allowed = self.gateway.decides(replace(ask, id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
             held.give_up("refused")
-            return self.gateway.turn_down(ask, allowed)
+            return await self.gateway.turn_down(ask, allowed)
         held.answer(state.held, exchange.params.get("inputResponses"))
         coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
         held.at_line(lambda what: None if coming.done() else coming.set_result(what))
@@ -85,12 +85,12 @@ class Asking:
             held.give_up("the client left")
             raise
 
-    def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
+    async def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
         details = {"continues": bad.ask_id} if bad.ask_id else {}
-        hint = FACTS[Code.INVALID_ARGUMENTS].hint
-        self.gateway.turn_down(
-            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, details=details)
+        name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
+        await self.gateway.turn_down(
+            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
         )
         return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
 
@@ -130,6 +130,13 @@ class _Turn:
     def _cancel(self, why: str) -> None:
         if self._task is not None:
             self._task.cancel(why)
+
+
+def _target(decision: Decision) -> str | None:
+    """What it would have gone to, so that its record is found there."""
+    if isinstance(decision, Route | Relay):
+        return decision.full_name
+    return decision.name if isinstance(decision, Refusal) else None
 
 
 def _bound(ask: Ask, exchange: Exchange) -> Bound:
