@@ -11,7 +11,9 @@ from typing import Any
 
 from tests.support.gateway import Running, gateway
 
-EXAMPLE = Path(__file__).parents[2] / "config" / "replicas.json"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "config" / "replicas.json"
+HOWTO = ROOT / "docs" / "howto" / "several-replicas.md"
 TOKEN = "a-token-for-agents"
 SEALING_KEYS = ("a-key-that-both-have",)
 
@@ -36,6 +38,7 @@ def replicas(
         "MCPPROXY_MCP_TOKEN": TOKEN,
         "MCPPROXY_API_KEY": "a-key-for-people",
     }
+    assert all(f"export {name}=" in HOWTO.read_text(encoding="utf-8") for name in (*shared, "MCPPROXY_SEALING_KEYS"))
     with contextlib.ExitStack() as stack:
         running: list[Running] = []
         for number, keys in enumerate(sealing_keys):
