@@ -138,7 +138,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
-        approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for, masker)
+        approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         links = Links()
         asking = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up)
         doors = Doors(

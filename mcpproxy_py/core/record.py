@@ -83,6 +83,12 @@ def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dic
     return {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
 
 
+def approval_step(request_id: str, at: float, status: str) -> dict[str, Any]:
+    """A request for a capability was filed, decided or ran out. The records of who did that stand beside it; this is
+    for those who follow what happens."""
+    return {"kind": "approval", "id": request_id, "at": at, "status": status}
+
+
 def administrative(
     event_id: str,
     at: float,

@@ -6,6 +6,7 @@ Two gateways as documented, one PostgreSQL, and a load balancer that never gives
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -227,7 +228,13 @@ async def test_what_a_person_decides_at_one_gateway_the_agent_hears_at_the_other
     def ask(wire: Wire) -> Mapping[str, Any]:
         return wire.via("write", "catalog:mcp_request_capability", wish)["structuredContent"]["approval"]
 
-    filed = ask(one)
-    assert (ask(other)["approval_id"], ask(other)["status"]) == (filed["approval_id"], "pending")
-    assert pair.gateways[1].post(f"/approvals/{filed['approval_id']}/approve", {}).status_code == 200
-    assert ask(one)["status"] == "approved"
+    with pair.gateways[1].client.stream("GET", "/api/v1/events") as response:
+        lines = response.iter_lines()
+        next(line for line in lines if line.startswith("event: hello"))
+        filed = ask(one)
+        assert (ask(other)["approval_id"], ask(other)["status"]) == (filed["approval_id"], "pending")
+        assert pair.gateways[0].post(f"/approvals/{filed['approval_id']}/approve", {}).status_code == 200
+        assert ask(other)["status"] == "approved"
+        for _ in ("filed", "decided"):
+            next(line for line in lines if line == "event: approval")
+            assert json.loads(next(lines).removeprefix("data: "))["approval_id"] == filed["approval_id"]
