@@ -38,7 +38,9 @@ async def events(x: Exchange) -> StreamingResponse:
         raise GatewayError(Code.OVERLOADED, f"{MOST} listeners are connected already")
     if after is None:
         await x.parts.store.caught_up()  # what was answered before is not news
-    return StreamingResponse(_told(x.parts.store.events(after)), headers=dict(NO_STORE), media_type=MEDIA)
+    now = await x.parts.store.position()  # a database that cannot be read is told before the answer has begun
+    source = x.parts.store.events(now if after is None else after)
+    return StreamingResponse(_told(source), headers=dict(NO_STORE), media_type=MEDIA)
 
 
 def _position(x: Exchange) -> Position | None:

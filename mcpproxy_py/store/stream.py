@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import anyio.to_thread
 from sqlalchemy import Connection, func, select
 
 from mcpproxy_py.store.activity import as_json, shown
@@ -18,6 +17,7 @@ from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.entry import Entry, entry_of
 from mcpproxy_py.store.scalars import name
 from mcpproxy_py.store.tables import activity, approvals, events, gateways
+from mcpproxy_py.store.threads import Threads
 
 AT_ONCE: Final = 100
 QUIET: Final = 15.0
@@ -62,7 +62,7 @@ APPROVAL: Final = "approval"
 class Stream:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._threads: anyio.CapacityLimiter | None = None
+        self._in_thread = Threads(READERS, database.label).run
 
     async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
@@ -75,7 +75,7 @@ class Stream:
 
         end = bell.on_event(heard)
         try:
-            position = await self._in_thread(self._now) if after is None else after
+            position = await self.now() if after is None else after
             yield Told(position, "hello", None)
             while True:
                 news.clear()
@@ -91,9 +91,9 @@ class Stream:
         finally:
             end()
 
-    async def _in_thread(self, work: Any) -> Any:
-        self._threads = self._threads or anyio.CapacityLimiter(READERS)
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+    async def now(self) -> Position:
+        """Where somebody begins who wants nothing from before."""
+        return await self._in_thread(self._now)
 
     def _now(self) -> Position:
         with self._database.reading() as connection:

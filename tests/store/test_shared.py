@@ -389,3 +389,25 @@ async def test_others_are_told_without_telling_oneself() -> None:
     assert heard == []
     with pytest.raises(ValueError, match="hint"):
         bell.tell_others("list_changed", "x" * 8000)
+
+
+@pytest.mark.proves("ACT-5")
+async def test_a_database_that_does_not_even_answer_is_waited_for_only_so_long(
+    server: Server, tmp_path: Path, asked: Make, finished: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in its tracks, as behind a network that swallows everything: no error comes, and no end."""
+    monkeypatch.setattr("mcpproxy_py.store.threads.PATIENCE", 1.0)
+    store = open_store(tmp_path, options=Options(database_url=server.database()))
+    try:
+        store.append(asked("before"), finished("before"))
+        assert await store.caught_up(60)
+        with server.silent():
+            store.append(asked("during"), finished("during"))
+            await store.synced()
+            for read in (store.activities(Filters()), store.position(), store.switch("frozen"), anext(store.events())):
+                with pytest.raises(StoreUnavailable, match="did not answer"):
+                    await read
+        assert await store.caught_up(60)
+        assert {row["id"] for row in (await store.activities(Filters())).activities} == {"during", "before"}
+    finally:
+        store.close()
