@@ -61,7 +61,7 @@ from mcpproxy_py.settings import (
     shown,
 )
 from mcpproxy_py.settings.patterns import Patterns
-from mcpproxy_py.sharing import follow_freeze
+from mcpproxy_py.sharing import Neighbours, follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -108,7 +108,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         hub = Hub(settings.limits.max_sessions)
-        tidings = Tidings(hub)
+        tidings, neighbours = Tidings(hub), Neighbours(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store),
@@ -116,6 +116,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            on_list_changed=neighbours.tell_list_changed,
             hurry=settings.limits.input_timeout * HURRIED,
         )
         catalog = ServedCatalog(
@@ -140,8 +141,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
-        approvals = Approvals(store.approvals, admin.on_record, new_id, catalog.command_for, masker)
-        asking, links = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout), Links()
+        approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
+        links = Links()
+        asking = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up)
         doors = Doors(
             hub,
             settings.limits.max_sessions,
@@ -165,6 +167,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         web = Web(Guard(pulse, _guard_rules(settings)))
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)

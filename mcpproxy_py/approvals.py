@@ -6,12 +6,14 @@ write; a person's decision and the running out of time are recorded here.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from mcpproxy_py import __version__
+from mcpproxy_py.core import record
 from mcpproxy_py.core.approvals import NotNow, Request, Review, Status, Submitted
 from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.core.redaction import Masker
@@ -19,7 +21,9 @@ from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.core.wishes import Wish
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.scan import MASKER
+from mcpproxy_py.store.failure import StoreUnavailable
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Step = Literal["approve", "deny"]
 
@@ -65,14 +69,17 @@ class Approvals:
         self,
         book: Book,
         on_record: OnRecord,
+        append: Callable[[Mapping[str, Any]], None],
         new_id: Callable[[float], str],
         advice: Callable[[Wish], str | None],
         masker: Masker = MASKER,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`advice` is the command with which a person would grant a wish, where there is one."""
+        """`append` puts an event on record, for those who follow them. `advice` is the command with which a person
+        would grant a wish, where there is one."""
         self._book = book
         self._on_record = on_record
+        self._append = append
         self._new_id = new_id
         self._advice = advice
         self._masker = masker
@@ -81,7 +88,10 @@ class Approvals:
     async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow:
         await self._let_expire()
         at = self._now()
-        return await self._book.submit(self._masked(wish), principal, new_id=self._new_id(at), now_ms=_millis(at))
+        filed = await self._book.submit(self._masked(wish), principal, new_id=self._new_id(at), now_ms=_millis(at))
+        if isinstance(filed, Submitted) and filed.fresh:
+            self._tell(filed.request.id, filed.request.status)
+        return filed
 
     async def page(self, status: Status | None, before: str | None, limit: int) -> list[dict[str, Any]]:
         """The newest first."""
@@ -102,6 +112,7 @@ class Approvals:
             after = await self._book.decide(request_id, verdict.step, review)
             if isinstance(after, NotNow):
                 raise GatewayError(Code.CONFLICT, after.message, details={"remedy": FINAL})
+            self._tell(after.id, after.status)
             return after
 
         details = {"approval_id": request_id, **asdict(verdict)}
@@ -125,20 +136,19 @@ class Approvals:
 
             async def act(request_id: str = late.id) -> None:
                 await self._book.expire(request_id, now)
+                self._tell(request_id, "expired")
 
             await self._on_record("expire_request", None, CLOCK, {"approval_id": late.id}, act)
 
+    def _tell(self, request_id: str, status: Status) -> None:
+        """What is done is done, also where nobody can be told of it."""
+        try:
+            self._append(record.approval_step(request_id, self._now(), status))
+        except StoreUnavailable as error:
+            log.error("nobody who follows the events hears that %s is %s: %s", request_id, status, error.message)
+
     def _shown(self, request: Request) -> dict[str, Any]:
-        """The approval object, and what only a person is told."""
-        review = request.review
-        return {
-            **request.as_json(),
-            "principal": request.principal,
-            "created_at_ms": request.created_at_ms,
-            "reviewed_from": review.source if review else None,
-            "reviewed_on_terminal": review.terminal if review else None,
-            "connect_command": self._advice(request.wish),
-        }
+        return {**request.in_full(), "connect_command": self._advice(request.wish)}
 
 
 def _reviewer(by: Caller, verdict: Verdict) -> str:

@@ -178,8 +178,13 @@ class Gateway:
         """What would become of this ask now; nothing is done."""
         return decide.decide(ask, self.snapshot)
 
-    def turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
+    async def turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
         """Refuse an ask for a reason outside the decision, on record like any other."""
+        reply = self._turn_down(ask, refusal)
+        await self._journal.acknowledged()
+        return reply
+
+    def _turn_down(self, ask: Ask, refusal: Refusal) -> Reply:
         call = _Call(ask, refusal, time.perf_counter())
         reply = call.refuse(refusal)
         self._finish(call)
@@ -193,7 +198,7 @@ class Gateway:
         )  # fmt: skip
         message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
         hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."
-        self.turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
+        self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
 
     def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is waited for, sent or recorded."""
@@ -321,10 +326,10 @@ class Gateway:
         """The server asked back, or was answered: on record between the ask and its end."""
         self._append(ask_id, [record.round_trip(ask_id, time.time(), kind, methods)])
 
-    def close(self, ask_id: str, status: Status, message: str) -> None:
-        """End an ask whose next round never came."""
-        outcome = Outcome(status, error=record.failure(Code.TIMEOUT, message))
-        self._append(ask_id, [self._finished(ask_id, outcome, 0.0)])
+    def give_up(self, ask_id: str) -> None:
+        """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
+        outcome = Outcome("timeout", error=record.failure(Code.TIMEOUT, EXPIRED))
+        self._append(ask_id, [self._finished(ask_id, outcome, None)])
 
     def _asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
         return record.asked(ask, decision, self.snapshot.policy, self._limits.payload_bytes, self._masker)
@@ -338,7 +343,7 @@ class Gateway:
             self.outcomes[_counted(call.ask), call.outcome.status] += 1
         self._append(call.ask.id, events)
 
-    def _finished(self, ask_id: str, outcome: Outcome, duration: float) -> dict[str, Any]:
+    def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
         return record.finished(ask_id, time.time(), outcome, duration, self._limits.payload_bytes, self._masker)
 
     def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What this gateway does when another one that shares its database throws a switch (ACT-6)."""
+"""What gateways that share a database tell each other, and what each does when it hears of it (ACT-6)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from mcpproxy_py.store.failure import StoreUnavailable
 log = logging.getLogger(__name__)
 
 AGAIN: Final = 1.0
+LIST_CHANGED: Final = "list_changed"
+TAKEN_UP: Final = "taken_up"
 
 
 class Shared(Protocol):
@@ -54,3 +56,55 @@ async def follow_freeze(store: Shared, apply: Callable[[bool], None]) -> None:
                 apply(frozen)
     finally:
         end()
+
+
+class Line(Protocol):
+    """What this needs of the store room to talk with other gateways."""
+
+    def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
+    def tell_others(self, kind: str, payload: Any = None) -> None: ...
+
+
+class Servers(Protocol):
+    """What this needs of the upstream room."""
+
+    def list_changed_elsewhere(self, server: str, method: str) -> bool: ...
+    def look_again(self) -> None: ...
+
+
+class Neighbours:
+    """A client may be answered by any gateway of a database, so what one of them learns in between requests the others
+    have to know: that a server says its lists changed (UP-4), that a call goes on elsewhere (SURF-6)."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def tell_list_changed(self, server: str, method: str) -> None:
+        self._line.tell_others(LIST_CHANGED, [server, method])
+
+    def tell_taken_up(self, ask_id: str) -> None:
+        self._line.tell_others(TAKEN_UP, ask_id)
+
+    def listen(
+        self, servers: Servers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
+    ) -> Callable[[], None]:
+        """From now on; gives what ends it. All is done on the loop of the caller."""
+        loop = asyncio.get_running_loop()
+
+        def act(kind: str, payload: Any) -> None:
+            match payload:
+                case [str(server), str(method)] if kind == LIST_CHANGED:
+                    if servers.list_changed_elsewhere(server, method):
+                        said_elsewhere(method)
+                case str(ask_id) if kind == TAKEN_UP:
+                    taken_up_elsewhere(ask_id)
+                case _ if kind == RESYNC:
+                    servers.look_again()
+                case _:
+                    log.warning("another gateway, of another version perhaps, told what makes no sense here: %s", kind)
+
+        def hear(kind: str, payload: Any) -> None:
+            if kind in (LIST_CHANGED, TAKEN_UP, RESYNC):
+                loop.call_soon_threadsafe(act, kind, payload)
+
+        return self._line.on_event(hear)

@@ -98,7 +98,7 @@ def watch(
     with suppress(KeyboardInterrupt):
         for kind, record in records(session.client):
             if wanted(record):
-                say("  ".join(cell(value) for value in (kind, *_row(record))) if session.human else json.dumps(record))
+                say("  ".join(map(cell, (kind, *_watched(kind, record)))) if session.human else json.dumps(record))
                 sys.stdout.flush()
 
 
@@ -168,6 +168,13 @@ def _row(record: Mapping[str, Any]) -> list[Any]:
     why = _dict(record.get("error")).get("message") or intent.get("reason")
     return [record.get("timestamp"), record.get("status"), intent.get("operation_type"), name,
             record.get("duration_ms"), _dict(record.get("client")).get("name"), record.get("id"), why]  # fmt: skip
+
+
+def _watched(kind: str, record: Mapping[str, Any]) -> list[Any]:
+    if kind != "approval":
+        return _row(record)
+    return [record.get("status"), _dict(record.get("context")).get("mcp_name"), record.get("approval_id"),
+            record.get("rationale")]  # fmt: skip
 
 
 def _dict(value: Any) -> Mapping[str, Any]:

@@ -86,6 +86,16 @@ class Request:
             "review_notes": self.review.notes if self.review else None,
         }
 
+    def in_full(self) -> dict[str, Any]:
+        """The same, with what only a person is shown."""
+        return {
+            **self.as_json(),
+            "principal": self.principal,
+            "created_at_ms": self.created_at_ms,
+            "reviewed_from": self.review.source if self.review else None,
+            "reviewed_on_terminal": self.review.terminal if self.review else None,
+        }
+
     def _context(self) -> dict[str, Any]:
         said = {"mcp_name": self.wish.mcp_name, "catalog_slug": self.wish.catalog_slug,
                 "requested_tools": list(self.wish.requested_tools), "details": dict(self.wish.context)}  # fmt: skip

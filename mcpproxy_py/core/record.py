@@ -64,14 +64,16 @@ def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Mask
 
 
 def finished(
-    ask_id: str, at: float, outcome: Outcome, duration_ms: float, limit: int, masker: Masker = PLAIN
+    ask_id: str, at: float, outcome: Outcome, duration_ms: float | None, limit: int, masker: Masker = PLAIN
 ) -> dict[str, Any]:
-    """The event that closes an ask, whatever became of it. Its `response`, where there is one, is a `JsonText`."""
+    """The event that closes an ask, whatever became of it. Its `response`, where there is one, is a `JsonText`. Without
+    a duration it is only what we take to have become of it, and whoever knows better has the last word."""
     response, size = masker.payload(outcome.result, limit) if outcome.result is not None else (None, 0)
     return {
         "kind": "finished", "id": ask_id, "at": at, "status": outcome.status,
         "error": outcome.error and masker.mask(outcome.error),
-        "response": response, "response_size": size, "duration_ms": round(duration_ms, 3),
+        "response": response, "response_size": size,
+        "duration_ms": None if duration_ms is None else round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
 
@@ -79,6 +81,12 @@ def finished(
 def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dict[str, Any]:
     """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`)."""
     return {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
+
+
+def approval_step(request_id: str, at: float, status: str) -> dict[str, Any]:
+    """A request for a capability was filed, decided or ran out. The records of who did that stand beside it; this is
+    for those who follow what happens."""
+    return {"kind": "approval", "id": request_id, "at": at, "status": status}
 
 
 def administrative(

@@ -66,6 +66,8 @@ class Endpoint:
     refusals: tuple[Code, ...] = ()
     media: tuple[str, ...] = ("application/json",)
     guarded: Guarded = "admin"
+    more: str = ""
+    """What the summary has no room for."""
 
     @property
     def shown_path(self) -> str:

@@ -64,6 +64,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "parameters": [*_path_parameters(endpoint), *query_parameters(endpoint.query)],
         "responses": {str(endpoint.status): _success(endpoint), **_failures(endpoint.all_refusals)},
     }
+    if endpoint.more:
+        described["description"] = endpoint.more
     if endpoint.body:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ref(endpoint.body)}}}
     return described

@@ -53,6 +53,8 @@ def _group(endpoint: Endpoint) -> str:
 
 def _section(endpoint: Endpoint) -> str:
     parts = [f"### `{endpoint.method} {endpoint.shown_path}`", endpoint.summary + "."]
+    if endpoint.more:
+        parts.append(endpoint.more)
     if parameters := query_parameters(endpoint.query):
         parts.append(_table(("parameter", "value", "meaning"), map(_parameter_row, parameters)))
     if endpoint.body:

@@ -18,6 +18,12 @@ MEDIA: Final = "text/event-stream"
 MOST: Final = 64
 """Listeners at once. Each reads for itself, so many of them would be felt."""
 RETRY: Final = b"retry: 2000\n\n"
+MORE: Final = (
+    "What `event` says: `hello`, where the stream begins; `asked`, `finished` and `erased`, with the record as it is "
+    "then; `approval`, when a request for a capability was filed, decided or ran out, with the request as it is then; "
+    "`other`, with nothing, for what changes none of these. With several gateways on one database each tells of what "
+    "happens at all of them. `id` is what `Last-Event-ID` takes up again."
+)
 
 
 class _Seats:
@@ -32,7 +38,9 @@ async def events(x: Exchange) -> StreamingResponse:
         raise GatewayError(Code.OVERLOADED, f"{MOST} listeners are connected already")
     if after is None:
         await x.parts.store.caught_up()  # what was answered before is not news
-    return StreamingResponse(_told(x.parts.store.events(after)), headers=dict(NO_STORE), media_type=MEDIA)
+    now = await x.parts.store.position()  # a database that cannot be read is told before the answer has begun
+    source = x.parts.store.events(now if after is None else after)
+    return StreamingResponse(_told(source), headers=dict(NO_STORE), media_type=MEDIA)
 
 
 def _position(x: Exchange) -> Position | None:
@@ -64,5 +72,5 @@ def _message(told: Told) -> bytes:
 ENDPOINTS: Final = (
     Endpoint("GET", "/api/v1/events", "Activity", "What happens, as it happens, as server-sent events", events, None,
              query=questions.EventStream, media=(MEDIA,),
-             refusals=(Code.OVERLOADED, Code.STORE_UNAVAILABLE)),
+             refusals=(Code.OVERLOADED, Code.STORE_UNAVAILABLE), more=MORE),
 )  # fmt: skip

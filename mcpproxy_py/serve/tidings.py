@@ -30,6 +30,11 @@ class Tidings:
         if method in ALSO_DIRECT:
             self._hub.tell_changed("direct", method)
 
+    def said_elsewhere(self, method: str) -> None:
+        """A server said to another gateway that a list changed. Nothing may change here, but whoever lists everything
+        next may be answered there."""
+        self._hub.tell_changed("direct", method)
+
     def snapshot_changed(self, snapshot: Snapshot) -> None:
         before, self._last = self._last, snapshot
         if before is None:

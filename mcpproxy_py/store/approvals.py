@@ -62,7 +62,7 @@ class Approvals:
         mine = approvals.c.principal == principal
         matters = or_(approvals.c.status == "pending", approvals.c.subject == wish.subject)
         with self._changing() as connection:
-            known = _requests(connection, mine, matters)
+            known = requests(connection, mine, matters)
             found = rules.submit(wish, principal, known, new_id=new_id, now_ms=now_ms)
             if isinstance(found, Submitted) and found.fresh:
                 connection.execute(insert(approvals), [_row(found.request)])
@@ -70,7 +70,7 @@ class Approvals:
 
     def _decide(self, request_id: str, step: Literal["approve", "deny"], review: Review) -> Request | NotNow:
         with self._changing() as connection:
-            found = _requests(connection, approvals.c.id == request_id)
+            found = requests(connection, approvals.c.id == request_id)
             if not found:
                 raise KeyError(request_id)
             after = rules.decide(found[0], step, review)
@@ -80,12 +80,12 @@ class Approvals:
 
     def _expire(self, request_id: str, now_ms: int) -> None:
         with self._changing() as connection:
-            for found in _requests(connection, approvals.c.id == request_id):
+            for found in requests(connection, approvals.c.id == request_id):
                 _put(connection, rules.expired(found, now_ms))
 
     def _read(self, *where: ColumnElement[bool], limit: int) -> list[Request]:
         with self._database.reading() as connection:
-            return _requests(connection, *where, limit=limit)
+            return requests(connection, *where, limit=limit)
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
@@ -98,7 +98,7 @@ class Approvals:
             raise StoreUnavailable(f"cannot keep requests in the database: {plain(error)}.") from error
 
 
-def _requests(connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[Request]:
+def requests(connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[Request]:
     query = select(approvals).where(*where).order_by(approvals.c.id.desc()).limit(limit)
     return [_request(row) for row in connection.execute(query)]
 

@@ -51,10 +51,14 @@ class Bell:
 
     def announce(self, kind: str, payload: Any = None) -> None:
         """Raises `ValueError` for a payload that is too long for a hint."""
+        self.tell_others(kind, payload)
+        self.ring(kind, payload)
+
+    def tell_others(self, kind: str, payload: Any = None) -> None:
+        """The other gateways only, where who listens here knows already. Raises `ValueError` likewise."""
         text = json.dumps([kind, payload])
         if len(text) > LONGEST:
             raise ValueError(f"an announcement is a hint; {len(text)} bytes are too many for one")
-        self.ring(kind, payload)
         self.pass_on(text)
 
     def ring(self, kind: str, payload: Any = None) -> None:

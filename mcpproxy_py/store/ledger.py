@@ -40,6 +40,7 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     ids = dict.fromkeys(entry.key for entry in entries if entry.key is not None)
     asked = set() if careful else {entry.key for entry in entries if entry.kind == "asked"}
     changed = drafts(entries, _known(connection, [key for key in ids if key not in asked]))
+    _take_home(changed, chain)
     tally = Tally()
     fresh = {key: draft for key, draft in changed.items() if not draft.known}
     free = numbers(connection, {key: draft.at for key, draft in fresh.items()}, careful=careful)
@@ -56,6 +57,13 @@ def _known(connection: Connection, ids: list[str]) -> dict[str, Known]:
         query = select(*_KNOWN).where(activity.c.id.in_(ids[start : start + AT_ONCE])).with_for_update()
         found |= {row_id: Known(*columns) for row_id, *columns in connection.execute(query)}
     return found
+
+
+def _take_home(changed: dict[str, Draft], chain: int) -> None:
+    """A row belongs to the gateway that was asked, also where another one's word of its end was here first."""
+    for draft in changed.values():
+        if draft.known is not None and draft.known.gateway != chain and "type" in draft.columns:
+            draft.columns["gateway"] = chain
 
 
 def _insert(database: Database, connection: Connection, chain: int, fresh: dict[str, Draft], free: dict[str, int],

@@ -36,6 +36,10 @@ SETTINGS: Final = "-c application_name=mcpproxy -c timezone=UTC -c idle_in_trans
 """A connection whose other end is silently gone must not hold its locks for ever."""
 
 
+READING: Final = "-c statement_timeout=30s -c lock_timeout=5s -c default_transaction_read_only=on"
+"""Reading waits for no lock but that of somebody who works on the tables, and then the answer is that it is so."""
+
+
 class Postgres(Database):
     shared = True
 
@@ -44,8 +48,7 @@ class Postgres(Database):
         super().__init__(
             _label(self.url),
             _engine(self.url, 1, "-c statement_timeout=60s", isolation_level="READ COMMITTED"),
-            _engine(self.url, READERS, "-c statement_timeout=30s -c default_transaction_read_only=on",
-                    isolation_level="REPEATABLE READ"),
+            _engine(self.url, READERS, READING, isolation_level="REPEATABLE READ"),
         )  # fmt: skip
 
     def insert_many(self, connection: Connection, table: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:

@@ -14,7 +14,10 @@ from mcpproxy_py.store.tables import activity, events
 from mcpproxy_py.store.words import words_of, words_of_json
 
 Row = dict[str, Any]
+Word = tuple[int, int]
 INTERRUPTED: Final = "interrupted"
+_GUESS, _KNOWLEDGE = 1, 2
+_SILENCE: Final[Word] = (0, 0)
 
 
 def asked_columns(event: Mapping[str, Any], payload: bytes) -> Row:
@@ -93,6 +96,7 @@ class Known(NamedTuple):
     tool: str
     intent_type: str | None
     status: str
+    finished_at: int | None
     duration_ms: float | None
     metadata: str
 
@@ -113,12 +117,13 @@ class Draft:
 
     def fold(self, entry: Entry) -> None:
         event, kind = entry.event, entry.kind
-        if kind == "finished" and event.get("status") == INTERRUPTED and not self._pending():
-            return  # somebody else took it for dead, and it was not
-        self.columns.update(COLUMNS[kind](event, entry.payload))
-        told = event.get("metadata")
+        changes, told = COLUMNS[kind](event, entry.payload), event.get("metadata")
+        outdone = kind == "finished" and _word(changes) < self._last_word()
         if told and isinstance(told, dict):
-            self._merge(kind, told)
+            self._merge("asked" if outdone else kind, told)
+        if outdone:
+            return
+        self.columns.update(changes)
         if kind == "erased":
             self.words, self.erased = set(), True
         else:
@@ -127,15 +132,16 @@ class Draft:
     def _merge(self, kind: str, told: Mapping[str, Any]) -> None:
         if not self._metadata:
             self._metadata = told
-        elif kind == "asked":  # one that is read again must not take back what was known at the end
+        elif kind == "asked":  # one that is read again, or later, must not take back what was known at the end
             self._metadata = {**told, **self._metadata}
         else:
             self._metadata = {**self._metadata, **told}
         self._told = True
 
-    def _pending(self) -> bool:
-        before = self.known.status if self.known else "pending"
-        return self.columns.get("status", before) == "pending"
+    def _last_word(self) -> Word:
+        if "status" in self.columns:
+            return _word(self.columns)
+        return _word(self.known._asdict()) if self.known is not None else _SILENCE
 
     def row(self) -> Row:
         """All columns of a new row but its number; of an old one those that changed, because every index of the
@@ -152,6 +158,15 @@ class Draft:
             "tool_variant": name(self._metadata.get("tool_variant")),
             "intent_type": name(part(self._metadata.get("intent"), "operation_type")),
         }
+
+
+def _word(row: Mapping[str, Any]) -> Word:
+    """How far somebody's word on how an ask ended is to be believed, where several gateways have one: who saw it end
+    knows how long it took and counts for more than who only took it for dead, or for given up; then the later one. So
+    the order in which they come makes no difference."""
+    if row["status"] == "pending":
+        return _SILENCE
+    return (_GUESS if row["duration_ms"] is None else _KNOWLEDGE), row["finished_at"] or 0
 
 
 def _add_words(words: set[str], entry: Entry) -> None:

@@ -9,9 +9,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.store import peers, segments
@@ -35,13 +34,13 @@ from mcpproxy_py.store.remote import Remote, run_apart
 from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.shelf import Shelf
 from mcpproxy_py.store.stream import Position, Stream, Told
+from mcpproxy_py.store.threads import Threads
 from mcpproxy_py.store.watchman import Watchman
 from mcpproxy_py.store.writer import Writer
 
 __all__ = ["DATABASE", "JOURNAL", "LOCK", "Options", "Store", "open_store"]
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 LOCK = "store.lock"
 CLOSE_TIMEOUT = 5.0
@@ -150,7 +149,7 @@ class Store:
         self._stream = Stream(database)
         self._patience = Patience(writer)
         writer.on_move = self._moved
-        self._threads = anyio.CapacityLimiter(READERS)
+        self._in_thread = Threads(READERS, database.label).run
         self.approvals = Approvals(database, self._in_thread)
         self.gaps = Gaps(database, self._in_thread)
         self._closed = False
@@ -161,6 +160,7 @@ class Store:
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
         self.announce: Callable[..., None] = self._bell.announce
+        self.tell_others: Callable[..., None] = self._bell.tell_others
         self.on_event = self._bell.on_event
         if options.ack == "local":
             self.synced = journal.synced
@@ -206,6 +206,10 @@ class Store:
             raise StoreUnavailable("the database is behind the journal; verify when it has caught up.")
         told = f"{self._options.as_line()}\n{published}\n"
         return json.loads(await run_apart("mcpproxy_py.store.verify", self._journal.folder.parent, told))
+
+    async def position(self) -> Position:
+        """How far the events are now."""
+        return await self._stream.now()
 
     def events(self, after: Position | None = None) -> AsyncGenerator[Told | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
@@ -287,6 +291,3 @@ class Store:
         _leave(self._database, self._me)
         self._database.close()
         self._lock.release()
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)

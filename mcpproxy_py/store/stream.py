@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import anyio.to_thread
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from mcpproxy_py.store.activity import as_json, shown
+from mcpproxy_py.store.approvals import requests
 from mcpproxy_py.store.bell import RECORDED, RESYNC, Bell
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import entry_of
-from mcpproxy_py.store.tables import activity, events, gateways
+from mcpproxy_py.store.entry import Entry, entry_of
+from mcpproxy_py.store.scalars import name
+from mcpproxy_py.store.tables import activity, approvals, events, gateways
+from mcpproxy_py.store.threads import Threads
 
 AT_ONCE: Final = 100
 QUIET: Final = 15.0
@@ -46,17 +48,21 @@ class Position(NamedTuple):
 
 
 class Told(NamedTuple):
-    """One event: what a client gives back to go on after it, its kind, and the record as it is now."""
+    """One event: what a client gives back to go on after it, its kind, and the record, or request for a capability,
+    as it is now."""
 
     position: Position
     kind: str
     record: dict[str, Any] | None
 
 
+APPROVAL: Final = "approval"
+
+
 class Stream:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._threads: anyio.CapacityLimiter | None = None
+        self._in_thread = Threads(READERS, database.label).run
 
     async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
@@ -69,7 +75,7 @@ class Stream:
 
         end = bell.on_event(heard)
         try:
-            position = await self._in_thread(self._now) if after is None else after
+            position = await self.now() if after is None else after
             yield Told(position, "hello", None)
             while True:
                 news.clear()
@@ -85,9 +91,9 @@ class Stream:
         finally:
             end()
 
-    async def _in_thread(self, work: Any) -> Any:
-        self._threads = self._threads or anyio.CapacityLimiter(READERS)
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+    async def now(self) -> Position:
+        """Where somebody begins who wants nothing from before."""
+        return await self._in_thread(self._now)
 
     def _now(self) -> Position:
         with self._database.reading() as connection:
@@ -103,13 +109,28 @@ class Stream:
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
                 query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
                 told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
-                ids = {entry.key for entry in told if entry.key is not None}
-                records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
+                subjects = _Subjects(connection, told)
                 for entry in told:
                     position = Position({**position.seqs, chain: entry.seq})
-                    kind = "other" if entry.key is None else entry.kind
-                    found.append(Told(position, kind, records.get(entry.key or "")))
+                    found.append(Told(position, *subjects.of(entry)))
         return found
+
+
+class _Subjects:
+    """What some events are about, as it is now."""
+
+    def __init__(self, connection: Connection, told: Sequence[Entry]) -> None:
+        ids = {entry.key for entry in told if entry.key is not None}
+        wishes = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
+        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
+        known = requests(connection, approvals.c.id.in_(wishes)) if wishes else []
+        self._wishes = {request.id: request.in_full() for request in known}
+
+    def of(self, entry: Entry) -> tuple[str, dict[str, Any] | None]:
+        if entry.key is not None:
+            return entry.kind, self._records.get(entry.key)
+        wish = self._wishes.get(name(entry.event.get("id")) or "") if entry.kind == APPROVAL else None
+        return ("other", None) if wish is None else (APPROVAL, wish)
 
 
 def _event(head: str) -> Mapping[str, Any]:

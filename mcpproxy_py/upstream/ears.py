@@ -8,6 +8,7 @@ from typing import Any
 
 OnNotification = Callable[[str, str, Mapping[str, Any]], None]
 OnUnattributed = Callable[[str, str], None]
+OnListChanged = Callable[[str, str], None]
 
 
 def deaf(*_: Any) -> None:
@@ -22,3 +23,5 @@ class Ears:
     """(server, method, params): a notification that belongs to no call."""
     on_unattributed: OnUnattributed = deaf
     """(server, method): a question that belongs to no one call, and was refused."""
+    on_list_changed: OnListChanged = deaf
+    """(server, method): it says itself that one of its lists changed, whether or not we see a difference."""

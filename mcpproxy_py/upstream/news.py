@@ -16,6 +16,7 @@ from mcpproxy_py.upstream.subscriptions import Subscriptions
 from mcpproxy_py.upstream.watch import Watch, watch
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+LISTS: Final = frozenset((TOOLS_CHANGED, "notifications/prompts/list_changed", "notifications/resources/list_changed"))
 
 
 class News:
@@ -29,10 +30,23 @@ class News:
         self._catalog = Catalog()
         self._subscriptions = Subscriptions()
         self._changes = Changes(self._tell)
+        self._abroad = Changes(lambda method, _: ears.on_list_changed(server, method))
         self._rest = Flow(asyncio.get_running_loop(), self._tell)
         self._watch: Watch | None = None
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if method in LISTS:
+            self._abroad.put(method, {})
+        self._take(method, params)
+
+    def hear_elsewhere(self, method: str) -> None:
+        """The server said so to another gateway. Ours may be another process of it, but who lists next may be answered
+        by either, so our clients are told as well."""
+        self._take(method, {})
+        if method == TOOLS_CHANGED and self._watch is None:
+            self.tools_changed()  # nobody reads them just now
+
+    def _take(self, method: str, params: Mapping[str, Any]) -> None:
         if method == TOOLS_CHANGED:
             self._said = True
             self._stale.set()  # told when the snapshot has them

@@ -15,11 +15,12 @@ from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
 from mcpproxy_py.upstream.dial import Dialer
-from mcpproxy_py.upstream.ears import Ears, OnNotification, OnUnattributed, deaf
+from mcpproxy_py.upstream.ears import Ears, OnListChanged, OnNotification, OnUnattributed, deaf
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream
+from mcpproxy_py.upstream.news import LISTS
 from mcpproxy_py.upstream.pressure import HURRY
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -36,17 +37,19 @@ class Supervisor:
         self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
-        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time, hurry: float = HURRY,
+        on_list_changed: OnListChanged = deaf, auth_for: AuthFor | None = None,
+        clock: Callable[[], float] = time.time, hurry: float = HURRY,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
-        belongs to no one call and was refused. All on the event loop, and none may block. `hurry` is how many seconds
-        a client may be away with a question while other calls wait for its place."""
+        belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
+        lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
+        a question while other calls wait for its place."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
-        self._ears = Ears(on_notification, on_unattributed)
+        self._ears = Ears(on_notification, on_unattributed, on_list_changed)
         self._web = Web(auth_for)
         self._clock = clock
         self._hurry = hurry
@@ -161,6 +164,18 @@ class Supervisor:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():
             worker.forget(key)
+
+    def list_changed_elsewhere(self, server: str, method: str) -> bool:
+        """This server said to another gateway that one of its lists changed. Whether that means anything here."""
+        worker = self._workers.get(server) if method in LISTS else None
+        if worker is not None:
+            worker.news.hear_elsewhere(method)
+        return worker is not None
+
+    def look_again(self) -> None:
+        """For a while nobody would have told us what servers say elsewhere."""
+        for worker in self._workers.values():
+            worker.news.gap()
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""

@@ -54,15 +54,15 @@ class Worker:
         self.pool = Pool(self._open_another, numbers)
         self.elder = Elder(spec.name, self._open_elder, numbers)
         self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
-        self._news = News(spec.name, ears)
+        self.news = News(spec.name, ears)
         self._board = board
         self._dialer = dialer
-        self._greeter = Greeter(self._news.hear, self.calls.asked_outside, self._news.unattributed)
-        self._elder_greeter = Greeter(self._news.hear, self.elder.asked_outside, self._news.unattributed)
+        self._greeter = Greeter(self.news.hear, self.calls.asked_outside, self.news.unattributed)
+        self._elder_greeter = Greeter(self.news.hear, self.elder.asked_outside, self.news.unattributed)
         self._log = CappedLog(log_path)
         self._clock = clock
         self.toolset = Toolset(
-            lambda: self.spec, known, self._news, lambda part: self.show(self.state, self.error, part)
+            lambda: self.spec, known, self.news, lambda part: self.show(self.state, self.error, part)
         )
         self._life = anyio.CancelScope()
         self._stopped = False
@@ -118,7 +118,7 @@ class Worker:
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         if method in WATCHING:
-            watching = self._news.subscribe if method == "resources/subscribe" else self._news.unsubscribe
+            watching = self.news.subscribe if method == "resources/subscribe" else self.news.unsubscribe
             return await watching(self.main_session(), str(params.get("uri")), self.spec.timeout)
         if method == "logging/setLevel" and self.calls.sessions != "per_client":
             return await self._set_level(params)
@@ -133,7 +133,7 @@ class Worker:
         return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
-        return await self._news.listed(self.main_session(), method)
+        return await self.news.listed(self.main_session(), method)
 
     def forget(self, key: str) -> None:
         """This client is gone, and with it the sessions that were its own."""
@@ -174,7 +174,7 @@ class Worker:
             await Life(spec, self, self._dialer, self._greeter, self._log).run()
 
     async def prepare(self, session: Session) -> None:
-        session.connection.on_gap = self._news.gap
+        session.connection.on_gap = self.news.gap
         await self.toolset.read(session)
 
     def enter(self, session: Session) -> None:
@@ -196,7 +196,7 @@ class Worker:
     async def attend(self, session: Session) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.toolset.follow, session)
-            tasks.start_soon(self._news.follow, session)
+            tasks.start_soon(self.news.follow, session)
 
     @asynccontextmanager
     async def _open_another(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:

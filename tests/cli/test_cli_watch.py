@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.cli.activity import _watched
 from mcpproxy_py.cli.watch import parsed
 from tests.support.gateway import clean_environment, python_server
 from tests.support.gateway import gateway as real_gateway
@@ -91,3 +92,10 @@ def _ask_until_seen(url: str, watching: subprocess.Popen[str]) -> None:
             assert (record["status"], record["arguments"]) == ("success", {"marker": "seen"})
             return
     raise AssertionError("nothing was printed")
+
+
+@pytest.mark.proves("CAT-7")
+def test_a_request_is_watched_by_what_it_is_about_and_not_as_a_call() -> None:
+    request = {"approval_id": "apr_1", "status": "pending", "context": {"mcp_name": "notion"}, "rationale": "notes"}
+    assert _watched("approval", request) == ["pending", "notion", "apr_1", "notes"]
+    assert _watched("asked", {"server": "s", "tool": "t"})[3] == "s:t"

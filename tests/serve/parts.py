@@ -180,7 +180,12 @@ class House:
         self.recording: Exception | None = None
         """What goes wrong with recording, if anything."""
         self.approvals = Approvals(
-            store.approvals, self._on_record, new_id, lambda wish: catalog.command_for(wish), now=lambda: self.now()
+            store.approvals,
+            self._on_record,
+            store.append,
+            new_id,
+            lambda wish: catalog.command_for(wish),
+            now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
         self.app = Guard(rest_app(self.gateway, store, self.desk, self.approvals), rules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from mcpproxy_py.serve import routes_events
 from tests.serve.parts import KEY, House
 from tests.serve.test_rest import call, error_of
+from tests.serve.test_rest_approvals import filed
 from tests.serve.test_rest_wire import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
@@ -119,3 +121,38 @@ async def test_an_export_that_is_hung_up_leaves_no_reading_open(client: httpx.As
         while house.store._database.readers.pool.checkedout():  # type: ignore[attr-defined]  # noqa: ASYNC110
             await anyio.sleep(0.02)
     assert len((await client.get("/api/v1/activity/export")).text.splitlines()) == 300
+
+
+@pytest.mark.proves("CAT-7")
+async def test_who_listens_hears_of_requests_filed_decided_and_run_out(client: httpx.AsyncClient, house: House) -> None:
+    async with listening(client) as source:
+        await some(source, 1)
+        yes, late = await filed(client, "yes"), await filed(client, "late")
+        await client.post(f"/api/v1/approvals/{yes}/approve", json={})
+        house.now = lambda: time.time() + 4 * 86_400
+        await client.get("/api/v1/approvals")
+        with anyio.fail_after(PATIENCE):
+            heard = [told async for told in about_requests(source, 4)]
+    assert [told["data"]["approval_id"] for told in heard] == [yes, late, yes, late]
+    assert (heard[2]["data"]["status"], heard[3]["data"]["status"]) == ("approved", "expired")
+    shown = (await client.get(f"/api/v1/approvals/{yes}")).json()
+    assert {**heard[2]["data"], "connect_command": shown["connect_command"]} == shown
+
+
+@pytest.mark.proves("CAT-7")
+async def test_asking_again_for_what_waits_already_is_no_news(client: httpx.AsyncClient) -> None:
+    await filed(client, "once")
+    async with listening(client) as source:
+        await some(source, 1)
+        await filed(client, "once")
+        await filed(client, "twice")
+        with anyio.fail_after(PATIENCE):
+            (heard,) = [told async for told in about_requests(source, 1)]
+    assert heard["data"]["context"]["mcp_name"] == "twice"
+
+
+async def about_requests(source: AsyncIterator[dict[str, Any]], many: int) -> AsyncIterator[dict[str, Any]]:
+    while many:
+        if (told := await anext(source))["event"] == "approval":
+            many -= 1
+            yield told

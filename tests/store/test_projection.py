@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -161,3 +162,29 @@ def test_NUL_survives_in_payloads_and_is_shown_in_names(database: Database, appl
     assert row["arguments"] == {"k\0": "v\0w"}
     assert row["tool"] == "a␀b"
     assert Reader(database).list(Filters(tool="a\0b", q="V w")).activities == [row]
+
+
+@pytest.mark.proves("ACT-6", "ACT-8")
+@pytest.mark.parametrize("order", [*permutations(range(4))])
+def test_of_several_words_on_how_an_ask_ended_the_better_one_counts_in_whatever_order_they_come(
+    apply: Apply, asked: Make, finished: Make, order: tuple[int, ...]
+) -> None:
+    """Each gateway brings its own when it can, so the order is anybody's: who saw the end counts for more than who
+    gave up waiting, or took another for dead, and of two who saw one the later."""
+    nobody_knows = {"duration_ms": None, "response": None, "response_size": 0, "metadata": {}}
+    words = [
+        finished(at=1_700_000_002.0, metadata={"refused_by": "frozen"}, status="blocked"),
+        finished(at=1_700_000_003.0, metadata={}),
+        finished(at=1_700_000_009.0, status="timeout", **nobody_knows),
+        finished(at=1_700_000_008.0, status="interrupted", **nobody_knows),
+    ]
+    (row,) = apply([asked()], *([words[number]] for number in order))
+    assert (row["status"], row["duration_ms"], row["response"]) == ("success", 1250.5, {"content": []})
+    assert row["metadata"]["refused_by"] == "frozen"
+
+
+def test_of_two_who_gave_an_ask_up_the_later_counts(apply: Apply, asked: Make, finished: Make) -> None:
+    early, late = (finished(at=1_700_000_002.0 + n, duration_ms=None, status=f"s{n}") for n in range(2))
+    for row_id, order in (("a", [early, late]), ("b", [late, early])):
+        rows = apply([asked(row_id)], *([{**word, "id": row_id}] for word in order))
+        assert {row["status"] for row in rows if row["id"] == row_id} == {"s1"}

@@ -357,3 +357,57 @@ async def test_while_the_database_is_away_nothing_above_read_begins_and_answers_
 def test_ids_of_processes_are_checked_where_they_run() -> None:
     assert peers._lives(os.getpid())
     assert not peers._lives(2**22 + 1)
+
+
+@on_postgres
+@pytest.mark.proves("ACT-8")
+async def test_an_ask_that_ends_at_another_gateway_than_it_began_at_is_one_row_and_verifies(
+    opened: Open, tmp_path: Path, asked: Make, finished: Make
+) -> None:
+    """Its rounds went to different gateways, and the one that saw its end was first to reach the database."""
+    one = opened(tmp_path / "one")
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "one" / "chain.key", tmp_path / "other")
+    other = opened(tmp_path / "other")
+    given_up = {"status": "timeout", "duration_ms": None, "response": None, "response_size": 0, "metadata": {}}
+    for begins, ends, row in ((one, other, "a"), (other, one, "b")):
+        ends.append(finished(row, metadata={}))
+        assert await ends.caught_up(30)
+        begins.append(asked(row), finished(row, at=1_700_000_301.5, **given_up))
+        assert await begins.caught_up(30)
+        assert await status_of(one, row) == "success"
+    for store in (one, other):
+        report = await store.verify()
+        assert (report["findings"], report["rows"]) == ([], 2)
+        assert (await store.summary(Filters()))["by_status"] == {"success": 2}
+
+
+async def test_others_are_told_without_telling_oneself() -> None:
+    bell, heard = Bell(), []
+    bell.on_event(lambda kind, said: heard.append((kind, said)))
+    bell.tell_others("list_changed", ["github", "x"])
+    assert heard == []
+    with pytest.raises(ValueError, match="hint"):
+        bell.tell_others("list_changed", "x" * 8000)
+
+
+@pytest.mark.proves("ACT-5")
+async def test_a_database_that_does_not_even_answer_is_waited_for_only_so_long(
+    server: Server, tmp_path: Path, asked: Make, finished: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in its tracks, as behind a network that swallows everything: no error comes, and no end."""
+    monkeypatch.setattr("mcpproxy_py.store.threads.PATIENCE", 1.0)
+    store = open_store(tmp_path, options=Options(database_url=server.database()))
+    try:
+        store.append(asked("before"), finished("before"))
+        assert await store.caught_up(60)
+        with server.silent():
+            store.append(asked("during"), finished("during"))
+            await store.synced()
+            for read in (store.activities(Filters()), store.position(), store.switch("frozen"), anext(store.events())):
+                with pytest.raises(StoreUnavailable, match="did not answer"):
+                    await read
+        assert await store.caught_up(60)
+        assert {row["id"] for row in (await store.activities(Filters())).activities} == {"during", "before"}
+    finally:
+        store.close()

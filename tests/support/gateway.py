@@ -127,7 +127,8 @@ def start(
         process.kill()
         process.wait()
         raise
-    running = Running(process, data_dir, found["url"], log, (data_dir / "admin.key").read_text().strip())
+    key = (env or {}).get("MCPPROXY_API_KEY") or (data_dir / "admin.key").read_text().strip()
+    running = Running(process, data_dir, found["url"], log, key)
     try:
         if wait and config is not None:
             lively = [name for name, entry in config.get("mcpServers", {}).items() if entry.get("enabled", True)]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mcpproxy_py.store.migrate import migrate
@@ -82,6 +83,19 @@ class Server:
         pid = self.pid
         os.kill(pid, signal.SIGQUIT)
         until(lambda: not _runs(pid), what="the end of the server")
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """Its processes stand still: connections stay, and nothing comes over them."""
+        postmaster = psutil.Process(self.pid)
+        processes = [postmaster, *postmaster.children(recursive=True)]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     def start(self) -> None:
         """After a `kill` it first reads its log again; on a busy machine that takes longer than the wheel waits."""

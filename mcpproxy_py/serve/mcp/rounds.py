@@ -42,12 +42,16 @@ class BadState(Exception):
 
 class Rounds:
     """`patience` is how many seconds a client has for its next round; `on_expired(ask_id)` is told of an ask whose
-    next round never came, and that nobody holds."""
+    next round never came, and that nobody holds; `on_taken_up(ask_id)` of one that began at another gateway."""
 
-    def __init__(self, keys: Sequence[bytes], patience: float, on_expired: Callable[[str], None]) -> None:
+    def __init__(
+        self, keys: Sequence[bytes], patience: float, on_expired: Callable[[str], None],
+        on_taken_up: Callable[[str], None] = lambda ask_id: None,
+    ) -> None:  # fmt: skip
         self._keys = keys
         self._patience = patience
         self._on_expired = on_expired
+        self._on_taken_up = on_taken_up
         self._gateway = secrets.token_hex(8)
         self._held: dict[str, Held] = {}
         self._open: dict[str, asyncio.TimerHandle] = {}
@@ -59,11 +63,27 @@ class Rounds:
 
     def wrap(self, ask_id: str, result: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
         """The upstream's questions with our state around its own."""
-        self.forget(ask_id)
-        self._open[ask_id] = asyncio.get_running_loop().call_later(self._patience, self._expire, ask_id)
+        self._forget(ask_id)
+        self._await_next(ask_id)
         return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
 
-    def forget(self, ask_id: str) -> None:
+    def take_up(self, state: Sealed) -> None:
+        """Its next round is here."""
+        self._forget(state.ask_id)
+        if state.gateway != self._gateway:
+            self._on_taken_up(state.ask_id)
+
+    def taken_up_elsewhere(self, ask_id: str) -> None:
+        """Another gateway has the next round, so the client has its time once more. Ours still runs: that gateway
+        may die, and then nobody else would close the record."""
+        if ask_id in self._open:
+            self._forget(ask_id)
+            self._await_next(ask_id)
+
+    def _await_next(self, ask_id: str) -> None:
+        self._open[ask_id] = asyncio.get_running_loop().call_later(self._patience, self._expire, ask_id)
+
+    def _forget(self, ask_id: str) -> None:
         if (timer := self._open.pop(ask_id, None)) is not None:
             timer.cancel()
 
@@ -102,7 +122,9 @@ class Rounds:
         """The state that a client brought back. Raises `BadState`."""
         state = rounds.unseal(token, self._keys)
         if state is None:
-            raise BadState("This requestState was not made by this gateway, or was changed on the way")
+            raise BadState(
+                "This requestState was changed on the way, or made by a gateway that does not share its sealing_keys"
+            )
         if state.principal != bound.principal:
             raise BadState("This requestState was made for somebody else")
         if state.digest != bound.digest:

@@ -6,16 +6,16 @@ Here the rounds of a modern request become one ask again, whichever way it is co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mcpproxy_py.core import rounds
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
-from mcpproxy_py.core.values import Ask, Refusal, Surface
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.gateway import EXPIRED, Gateway, Reply
+from mcpproxy_py.gateway import Gateway, Reply
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
 from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 
@@ -23,9 +23,12 @@ from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 class Asking:
     """Shared by all surfaces of one gateway."""
 
-    def __init__(self, gateway: Gateway, keys: tuple[bytes, ...], patience: float) -> None:
+    def __init__(
+        self, gateway: Gateway, keys: tuple[bytes, ...], patience: float,
+        on_taken_up: Callable[[str], None] = lambda ask_id: None,
+    ) -> None:  # fmt: skip
         self.gateway = gateway
-        self.rounds = Rounds(keys, patience, lambda ask_id: gateway.close(ask_id, "timeout", EXPIRED))
+        self.rounds = Rounds(keys, patience, gateway.give_up, on_taken_up)
 
     async def call(
         self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None,
@@ -45,8 +48,8 @@ class Asking:
             if state.held:
                 return await self._rejoined(ask, state, exchange)
         except BadState as bad:
-            raise self._turned_down(ask, bad) from None
-        self.rounds.forget(state.ask_id)
+            raise await self._turned_down(ask, bad) from None
+        self.rounds.take_up(state)
         self.gateway.note_round(state.ask_id, "answered", [])
         again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
@@ -86,12 +89,12 @@ class Asking:
             held.give_up("the client left")
             raise
 
-    def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
+    async def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
         details = {"continues": bad.ask_id} if bad.ask_id else {}
-        hint = FACTS[Code.INVALID_ARGUMENTS].hint
-        self.gateway.turn_down(
-            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, details=details)
+        name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
+        await self.gateway.turn_down(
+            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
         )
         return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
 
@@ -131,6 +134,13 @@ class _Turn:
     def _cancel(self, why: object) -> None:
         if self._task is not None:
             self._task.cancel(why)
+
+
+def _target(decision: Decision) -> str | None:
+    """What it would have gone to, so that its record is found there."""
+    if isinstance(decision, Route | Relay):
+        return decision.full_name
+    return decision.name if isinstance(decision, Refusal) else None
 
 
 def _bound(ask: Ask, exchange: Exchange) -> Bound:

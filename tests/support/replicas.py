@@ -1,0 +1,53 @@
+"""Several gateways as `docs/howto/several-replicas.md` sets them up: that configuration, variables and copied key."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.support.gateway import Running, gateway
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "config" / "replicas.json"
+HOWTO = ROOT / "docs" / "howto" / "several-replicas.md"
+TOKEN = "a-token-for-agents"
+SEALING_KEYS = ("a-key-that-both-have",)
+
+
+def documented(**changes: Any) -> dict[str, Any]:
+    """The example, but for what is only there to be replaced: the servers, and whatever else a test is about."""
+    return {**json.loads(EXAMPLE.read_text(encoding="utf-8")), **changes}
+
+
+@contextlib.contextmanager
+def replicas(
+    folder: Path,
+    database_url: str,
+    config: Mapping[str, Any],
+    *,
+    sealing_keys: Sequence[Sequence[str]] = (SEALING_KEYS,) * 2,
+    files: Mapping[str, str] | None = None,
+) -> Iterator[list[Running]]:
+    """As many gateways as there are `sealing_keys`; `files` lie beside the configuration of each."""
+    shared = {
+        "MCPPROXY_ACTIVITY__DATABASE_URL": database_url,
+        "MCPPROXY_MCP_TOKEN": TOKEN,
+        "MCPPROXY_API_KEY": "a-key-for-people",
+    }
+    assert all(f"export {name}=" in HOWTO.read_text(encoding="utf-8") for name in (*shared, "MCPPROXY_SEALING_KEYS"))
+    with contextlib.ExitStack() as stack:
+        running: list[Running] = []
+        for number, keys in enumerate(sealing_keys):
+            data = folder / f"gateway{number}"
+            data.mkdir(mode=0o700)
+            for name, text in (files or {}).items():
+                (data / name).write_text(text)
+            if running:
+                shutil.copy(running[0].data_dir / "chain.key", data)
+            env = {**shared, "MCPPROXY_SEALING_KEYS": json.dumps(keys)}
+            running.append(stack.enter_context(gateway(data, config, env=env)))
+        yield running
