@@ -1,8 +1,8 @@
 """How fast it starts and how much it holds: `python -m tests.bench.start` (PERF-6).
 
-Starting is timed from the outside, beside a Python that does nothing, in turns: until `/healthz` and a `tools/list` were
-answered, by the clock, and what the gateway had used of a processor by then, which is what is left when other programs
-keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for itself, with
+Starting is timed from the outside, beside a Python that does nothing, in turns: until `/healthz` and a `tools/list`
+were answered, by the clock, and what the gateway had used of a processor by then, which is what is left when other
+programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for itself, with
 idle clients that hold a session and its stream, in front of servers that run in another process.
 """
 
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, closing, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 

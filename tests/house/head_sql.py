@@ -1,7 +1,7 @@
 """Writes `migrations/head.sql` from a database that the migrations made: `python -m tests.house.head_sql`.
 
-An empty SQLite file is filled by it, as Alembic would take longer than the rest of a first start. The migrations stay the
-only place where tables are changed; `test_head_sql.py` compares the two.
+An empty SQLite file is filled by it, as Alembic would be a quarter of a first start. The migrations stay the only
+place where tables are changed; `test_head_sql.py` compares the two.
 """
 
 from __future__ import annotations
