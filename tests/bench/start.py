@@ -2,8 +2,8 @@
 
 Starting is timed from the outside, beside a Python that does nothing, in turns: until `/healthz` and a `tools/list`
 were answered, by the clock, and what the gateway had used of a processor by then, which is what is left when other
-programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for itself, with
-idle clients that hold a session and its stream, in front of servers that run in another process.
+programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for
+itself, with idle clients that hold a session and its stream, in front of servers that run in another process.
 """
 
 from __future__ import annotations
