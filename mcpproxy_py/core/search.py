@@ -120,11 +120,14 @@ class Index:
         total = running.bit_count()
         if not total or limit < 1:
             return Ranking((), total, matched)
+        scores = self._best(asked, bounds, running, limit)
+        return Ranking(self._hits(asked, scores, limit), total, matched)
+
+    def _hits(self, asked: list[Part], scores: Scores, limit: int) -> tuple[Hit, ...]:
         best = PEAK * sum(part.worth for part in asked)
-        levels = lanes.levels(bounds, most := sum(part.most for part in asked), running, len(self._tools))
-        rows = [(score, self._tools[number]) for number, score in self._best(asked, levels, most, limit).items()]
+        rows = [(score, self._tools[number]) for number, score in scores.items()]
         rows.sort(key=lambda row: (-row[0], row[1].full_name))
-        return Ranking(tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit]), total, matched)
+        return tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit])
 
     def _asked(self, query: str) -> list[Part]:
         """The parts of the query, those included that no tool has: they are part of what was asked, and a query
@@ -184,13 +187,15 @@ class Index:
     def _rarity(self, frequency: int) -> float:
         return log(1 + (max(len(self._tools) - frequency, 0) + 0.5) / (frequency + 0.5))
 
-    def _best(self, asked: list[Part], levels: bytes, most: int, limit: int) -> Scores:
-        """The scores of the best `limit` tools, and of all that tie with the last of them.
+    def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
+        """The scores of the best `limit` tools in the running, and of all that tie with the last of them.
 
         First of those with the highest bounds. The last of these that makes the cut says how low a bound may be that
         is still worth a look.
         """
         gets = [part.impacts.get for part in asked]
+        most = sum(part.most for part in asked)
+        levels = lanes.levels(bounds, most, running, len(self._tools))
         level = lanes.reached_by(levels, limit)
         scores = {number: _score(gets, number) for number in lanes.at_least(levels, level)}
         if level > 1:

@@ -25,7 +25,7 @@ class Dialer:
     def __init__(
         self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int, auth_for: AuthFor | None = None
     ) -> None:
-        self._keeper = keeper
+        self.keeper = keeper
         self._local = local
         self._max_result_bytes = max_result_bytes
         self._auth_for = auth_for
@@ -37,7 +37,7 @@ class Dialer:
             case "stdio":
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"
                 limit = self._max_result_bytes
-                return open_stdio(spec, keeper=self._keeper, log=log, max_result_bytes=limit, mark=mark)
+                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=limit, mark=mark)
             case "http" | "sse":
                 return self._over_http.open(spec)
             case "local":

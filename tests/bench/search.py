@@ -29,6 +29,7 @@ from mcpproxy_py.core.search import Index, Segment, segment  # noqa: E402
 from mcpproxy_py.core.values import Server, ServerState, Snapshot, Tool  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
+TRIES = 5
 NO_FILTER = {"server": None, "read_only_only": False, "exclude_destructive": False}
 SIZES = {"1,000": (10, 100), "10,000": (100, 100)}
 TARGET_MS = {"1,000": 0.2, "10,000": 2.0}
@@ -115,11 +116,13 @@ def spoken(chance: random.Random, count: int) -> list[str]:
 
 
 class Timing(NamedTuple):
-    """Milliseconds by the clock, and of processor time: what is left when other programs take the processor away."""
+    """Milliseconds by the clock, of processor time, and by the clock where each query has its best of some tries: what
+    is left when other programs take the processor away, or half of it."""
 
     p50: float
     p99: float
     cpu_p99: float
+    least_p99: float
 
 
 def milliseconds(act: Callable[[], object]) -> float:
@@ -165,8 +168,10 @@ def speed(rounds: int) -> dict[str, Any]:
             "rank_p50_ms": spread([found.p50 for found in ranked[size]]),
             "rank_p99_ms": spread([found.p99 for found in ranked[size]]),
             "rank_p99_cpu_ms": spread([found.cpu_p99 for found in ranked[size]]),
+            "rank_p99_least_ms": spread([found.least_p99 for found in ranked[size]]),
             "filtered_p99_ms": spread([found.p99 for found in filtered[size]]),
             "filtered_p99_cpu_ms": spread([found.cpu_p99 for found in filtered[size]]),
+            "filtered_p99_least_ms": spread([found.least_p99 for found in filtered[size]]),
             "first_query_after_refresh_ms": spread(first[size]),
             "build_ms": spread(built[size]),
             "refresh_one_server_ms": spread(refreshed[size]),
@@ -198,8 +203,10 @@ def _servers(listings: list[list[Tool]]) -> dict[str, Server]:
 
 
 def _sampled(index: Index, queries: list[str], snapshot: Snapshot | None) -> Timing:
-    wall, cpu = zip(*(_timed(index, query, snapshot) for query in queries), strict=True)
-    return Timing(*percentiles(wall), percentiles(cpu)[1])
+    tries = [[_timed(index, query, snapshot) for _ in range(TRIES)] for query in queries]
+    wall, cpu = zip(*(timed for those in tries for timed in those), strict=True)
+    least = [min(took for took, _ in those) for those in tries]
+    return Timing(*percentiles(wall), percentiles(cpu)[1], percentiles(least)[1])
 
 
 def _timed(index: Index, query: str, snapshot: Snapshot | None) -> tuple[float, float]:
