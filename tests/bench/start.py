@@ -3,14 +3,17 @@
 Starting is timed from the outside, beside a Python that does nothing, in turns: until `/healthz` and a `tools/list`
 were answered, by the clock, and what the gateway had used of a processor by then, which is what is left when other
 programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for
-itself, with idle clients that hold a session and its stream, in front of servers that run in another process.
+itself, with idle clients that hold a session and its stream, in front of servers that run in another process and list
+tools of about a kilobyte, after searches with several hundred words.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -27,11 +30,13 @@ import psutil
 from tests.bench.clients import MODERN, Http, checked
 from tests.bench.measure import figures, report, spread
 from tests.bench.rig import Rig, Upstream
+from tests.bench.search import PHRASES, generated, spoken
 from tests.servers.plain import TOOLS
 from tests.support.gateway import Running, clean_environment, start
 
 OURS = [sys.executable, "-m", "mcpproxy_py"]
 ANSWERS_WITHIN = 60.0
+SEARCHES = 200
 KINDS = ("ms", "cpu_ms")
 TARGETS = {"help_over_python_ms": 100, "serve_first_answers_ms": 1000, "serve_answers_ms": 1000, "memory_mb": 600}
 
@@ -107,7 +112,9 @@ async def holding(servers: int, tools: int, sessions: int) -> dict[str, Any]:
     """Megabytes, empty and full."""
     async with AsyncExitStack() as stack:
         rig = Rig(Upstream("many", "plain_http.py", "http"), 1, ["gate"], stack)
-        port = await rig.port_of(*rig.upstream.command, "--http", "0", "--extra", str(tools - len(TOOLS)))
+        listing = rig.folder / "tools.json"
+        listing.write_text(json.dumps(wordy_tools(tools - len(TOOLS))))
+        port = await rig.port_of(*rig.upstream.command, "--http", "0", "--tools", str(listing))
         entry = {"url": f"http://127.0.0.1:{port}/mcp"}
         empty = await _weighed(rig.folder / "empty", {}, 0)
         full = await _weighed(rig.folder / "full", {f"s{n}": entry for n in range(servers)}, sessions)
@@ -115,6 +122,16 @@ async def holding(servers: int, tools: int, sessions: int) -> dict[str, Any]:
     print(f"{'memory empty':<24} {_sum(empty):.0f} MB {empty}")
     print(f"{'memory full':<24} {_sum(full):.0f} MB {full}   at most {TARGETS['memory_mb']}", flush=True)
     return shown
+
+
+def wordy_tools(count: int) -> list[dict[str, Any]]:
+    """As real ones are, with a description of each parameter."""
+    chance = random.Random(count)
+    wires = [json.loads(json.dumps(tool.wire)) for tool in generated(0, count, chance)]
+    for wire in wires:
+        for shape in wire["inputSchema"]["properties"].values():
+            shape["description"] = ", ".join(chance.sample(PHRASES, 4))
+    return wires
 
 
 def _sum(parts: dict[str, float]) -> float:
@@ -126,6 +143,8 @@ async def _weighed(data_dir: Path, servers: dict[str, Any], sessions: int) -> di
     gateway = await asyncio.to_thread(start, data_dir, config)
     try:
         streams = [await _idle_session(gateway) for _ in range(sessions)]
+        for query in spoken(random.Random(1), SEARCHES):
+            await asyncio.to_thread(gateway.get, "/tools/search", query=query)
         found = _megabytes(gateway.process.pid)
         for writer in streams:
             writer.close()
