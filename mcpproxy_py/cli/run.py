@@ -23,10 +23,10 @@ def serve(
     Without any configuration it makes a data directory, serves the gate with no servers behind it yet, and prints
     where to connect.
     """
-    # Before the import of the server: a mistake in the configuration is told at once.
-    loaded = session.where.loaded()
     # Nothing that an import makes is garbage, and looking for some takes a twentieth of the start.
     gc.disable()
+    # Before the import of the server: a mistake in the configuration is told at once.
+    loaded = session.where.loaded()
     from mcpproxy_py import app as gateway
 
     gc.freeze()

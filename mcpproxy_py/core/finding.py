@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, Final
 
 from mcpproxy_py.core.classes import call_with, class_of
 from mcpproxy_py.core.gatetools import USAGE
-from mcpproxy_py.core.search import Hit
+from mcpproxy_py.core.search import Hit, Index, Ranking, Rule
 from mcpproxy_py.core.signature import signature
 from mcpproxy_py.core.values import Server, Snapshot, Tool
 
 COMPACT_DESCRIPTION: Final = 160
+EXCLUDED: Final = "excluded_by_operator"
 CALLABLE: Final = ("connected", "sleeping")
 WHY_NOT: Final[Mapping[str, str]] = {
     "disabled": "server_disabled",
@@ -24,39 +25,56 @@ WHY_NOT: Final[Mapping[str, str]] = {
 def unavailable_reason(server: Server, tool: Tool) -> str | None:
     """Why this tool cannot be called now, from a closed set, or `None`."""
     if not server.offers(tool.name):
-        return "excluded_by_operator"
+        return EXCLUDED
     return None if server.state in CALLABLE else WHY_NOT[server.state]
 
 
 def retrieve_tools(snapshot: Snapshot, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools that fit a query. Filters apply before the cut; what cannot be called is counted, not shown."""
-    skipped: Counter[str] = Counter()
-
-    def accept(tool: Tool) -> bool:
-        if not _wanted(tool, params):
-            return False
-        reason = unavailable_reason(snapshot.servers[tool.server], tool)
-        if reason:
-            skipped[reason] += 1
-        return reason is None
-
-    ranking = snapshot.index.rank(params["query"], params["limit"], accept)
+    """The tools that fit a query, as an answer."""
+    ranking, unavailable = found(snapshot, params)
     show = _compact if params["detail"] == "compact" else _full
     return {
         "tools": [show(hit, snapshot) for hit in ranking.hits],
         "usage_instructions": USAGE,
         "total": ranking.total,
-        "unavailable": dict(sorted(skipped.items())),
+        "unavailable": unavailable,
     }
 
 
-def _wanted(tool: Tool, params: Mapping[str, Any]) -> bool:
-    if params["server"] is not None and tool.server != params["server"]:
+def found(snapshot: Snapshot, params: Mapping[str, Any]) -> tuple[Ranking, dict[str, int]]:
+    """Filters apply before the cut; what cannot be called is not among the hits but counted, by reason."""
+    index: Index = snapshot.index
+    wanted, barred = _wanted(index, params), _unavailable(snapshot)
+    among = reduce(lambda left, mask: left & ~mask, barred.values(), wanted)
+    ranking = index.rank(params["query"], params["limit"], among)
+    missed = ranking.matched & wanted
+    counts = {reason: (missed & mask).bit_count() for reason, mask in sorted(barred.items())}
+    return ranking, {reason: many for reason, many in counts.items() if many}
+
+
+def _unavailable(snapshot: Snapshot) -> dict[str, int]:
+    """Of every reason, the mask of the tools it keeps from being called: `unavailable_reason`, for all at once."""
+    servers = snapshot.servers
+    index: Index = snapshot.index
+    excluded = index.mask(lambda name: _excluded(servers[name]))
+    states = {servers[name].state for name in index.segments}.difference(CALLABLE)
+    away = {WHY_NOT[state]: index.mask(lambda name, state=state: servers[name].state == state) for state in states}
+    return {EXCLUDED: excluded, **{reason: mask & ~excluded for reason, mask in away.items()}}
+
+
+def _excluded(server: Server) -> Rule | bool:
+    if not server.deny_tools and server.allow_tools is None:
         return False
-    if not (params["read_only_only"] or params["exclude_destructive"]):
-        return True
-    highest, _ = class_of(tool, None)
-    return highest == "read" if params["read_only_only"] else highest != "destructive"
+    return Rule((server.allow_tools, server.deny_tools), lambda tool: not server.offers(tool.name))
+
+
+def _wanted(index: Index, params: Mapping[str, Any]) -> int:
+    rule = READ_ONLY if params["read_only_only"] else HARMLESS if params["exclude_destructive"] else True
+    return index.mask(lambda name: rule if params["server"] in (None, name) else False)
+
+
+READ_ONLY: Final = Rule("read only", lambda tool: class_of(tool, None)[0] == "read")
+HARMLESS: Final = Rule("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
 
 
 def _full(hit: Hit, snapshot: Snapshot) -> dict[str, Any]:

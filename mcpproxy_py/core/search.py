@@ -1,29 +1,28 @@
 """Which tools fit a query: BM25 over the segments of all servers (FIND-3).
 
-Ranking visits as few tools as it can (Turtle and Flood's MaxScore): the words that weigh most come first, and
-once the rest together could not lift a tool that has none of the first into the cut, the rest is only looked
-up for the tools that are still in the running. The result is the same as that of adding everything up.
+What a tool gets for a word is kept twice: exactly, and rounded up to whole steps in a lane of its own (`lanes`). The
+lanes of a query's words, added up, say for all tools at once how much each can have at most, so that only the few that
+can make the cut are scored. The result is the same as that of scoring every tool.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice, pairwise
-from math import log
+from math import ceil, fsum, log
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mcpproxy_py.core.segments import PEAK, Segment, count, counted, joined, owners, segment
+from mcpproxy_py.core import lanes
+from mcpproxy_py.core.segments import PEAK, Rule, Segment, count, counted, joined, segment
 from mcpproxy_py.core.synonyms import implied, senses, spelled_out, topics
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.core.words import lookalikes, tokens
 
-__all__ = ["Accept", "Hit", "Index", "Ranking", "Segment", "segment"]
+__all__ = ["Hit", "Index", "Ranking", "Rule", "Segment", "segment"]
 
-Accept = Callable[[Tool], bool]
 Scores = dict[int, float]  # by the tool's number in the index
 
 # What counts for a word that is meant, hinted at or misspelled, as a share of what it would count if it were there.
@@ -36,11 +35,9 @@ QUERY_CHARS: Final = 1_000
 QUERY_TERMS: Final = 48
 # How many words an index remembers the tools of: a bound for what strangers' queries can make it hold.
 PARTS: Final = 512
-# Where the tools of a word are parted, as shares of the most that any gets for it.
-LAYERS: Final = (0.3, 0.6)
-# How far what is still to come must have sunk before looking for the cut, and again.
-DUE: Final = 0.5
-# Sums of the same floats in another order differ by less than this; a bound has to clear it to be believed.
+# More parts than a query can have: its words, its pairs of words, and what its shape implies.
+MOST_PARTS: Final = 2 * QUERY_TERMS + 16
+# A bound has to clear the error of floats to be believed.
 SLACK: Final = 1e-9
 
 
@@ -54,27 +51,22 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """`total` counts every accepted tool that matched, `hits` are the best of them."""
+    """`total` counts every tool that matched and was let through, `hits` are the best of them. `matched` is the mask
+    of all that matched, let through or not."""
 
     hits: tuple[Hit, ...] = ()
     total: int = 0
-
-
-class Layer(NamedTuple):
-    """Tools that get about the same: the most any gets, how much less the next layer has, and what each gets."""
-
-    most: float
-    drop: float
-    impacts: dict[int, float]
+    matched: int = field(default=0, compare=False, repr=False)
 
 
 class Part(NamedTuple):
-    """A word of a query: what it is worth, what tools get for it, best first, and who gets any, a byte for each."""
+    """A word of a query: what it is worth, what tools get for it, and, in steps, the most any gets and what each gets
+    at most."""
 
-    name: str
     worth: float
-    layers: tuple[Layer, ...]
-    owners: int
+    impacts: Mapping[int, float]
+    most: int
+    bounds: int
 
 
 class Index:
@@ -84,7 +76,7 @@ class Index:
     next query somewhat slower, and no index is ever built for words that nobody uses.
     """
 
-    __slots__ = ("_frequencies", "_parts", "_segments", "_tools", "_vocabulary")
+    __slots__ = ("_every", "_frequencies", "_parts", "_segments", "_steps", "_tools", "_vocabulary")
 
     def __init__(self, segments: Mapping[str, Segment], *, frequencies: Mapping[str, int] | None = None) -> None:
         """`frequencies` is for `with_segment`, which knows how many tools contain each term already."""
@@ -93,6 +85,9 @@ class Index:
         self._frequencies = counted(self._segments.values()) if frequencies is None else frequencies
         self._parts: dict[tuple[str, ...], Part] = {}
         self._vocabulary: list[str] = []
+        self._every = lanes.every(len(self._tools))
+        # As many steps to a unit as there can be without any sum of bounds outgrowing its lane.
+        self._steps = (lanes.TOP / MOST_PARTS - 1) // (PEAK * self._rarity(1))
 
     @property
     def segments(self) -> Mapping[str, Segment]:
@@ -109,20 +104,30 @@ class Index:
             count(frequencies, segment, 1)
         return Index(others, frequencies=frequencies)
 
-    def rank(self, query: str, limit: int, accept: Accept | None = None) -> Ranking:
-        """The best `limit` of the tools that `accept` lets through, best first, ties by name.
+    def mask(self, lets_through: Callable[[str], Rule | bool]) -> int:
+        """A filter for `rank`: for each server whether all of its tools are let through, none, or those of a rule."""
+        return lanes.mask(b"".join([part.marks(lets_through(name)) for name, part in self._segments.items()]))
+
+    def rank(self, query: str, limit: int, among: int | None = None) -> Ranking:
+        """The best `limit` of the tools in the mask `among`, or of all, best first, ties by name.
 
         Filtering comes before the cut, so a filter never leaves fewer hits than there are matches (FIND-2).
         """
         asked = self._asked(query)
-        accepted = None if accept is None else self._accepted(asked, accept)
-        total = _matches(asked) if accepted is None else len(accepted)
+        bounds = sum(part.bounds for part in asked)
+        matched = lanes.held(bounds, self._every)
+        running = matched if among is None else matched & among
+        total = running.bit_count()
         if not total or limit < 1:
-            return Ranking((), total)
+            return Ranking((), total, matched)
+        scores = self._best(asked, bounds, running, limit)
+        return Ranking(self._hits(asked, scores, limit), total, matched)
+
+    def _hits(self, asked: list[Part], scores: Scores, limit: int) -> tuple[Hit, ...]:
         best = PEAK * sum(part.worth for part in asked)
-        rows = [(score, self._tools[number]) for number, score in _best(_layers(asked), limit, accepted).items()]
+        rows = [(score, self._tools[number]) for number, score in scores.items()]
         rows.sort(key=lambda row: (-row[0], row[1].full_name))
-        return Ranking(tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit]), total)
+        return tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit])
 
     def _asked(self, query: str) -> list[Part]:
         """The parts of the query, those included that no tool has: they are part of what was asked, and a query
@@ -132,7 +137,7 @@ class Index:
         asked.extend(
             self._part(pair) for pair in pairwise(words) if senses(*pair) or "".join(pair) in self._frequencies
         )
-        if any(part.layers for part in asked):  # a shape alone finds nothing
+        if any(part.impacts for part in asked):  # a shape alone finds nothing
             asked.extend(self._part((sense,)) for sense in implied(query[:QUERY_CHARS]))
         return asked
 
@@ -153,7 +158,8 @@ class Index:
             most = max(most, worth)
             for number, impact in joined(term, self._segments.values()):
                 impacts[number] = max(impacts.get(number, 0.0), worth * impact)
-        return Part("_".join(words), most, _layered(impacts), owners(impacts, len(self._tools)))
+        bounds = {number: ceil(impact * self._steps) for number, impact in impacts.items()}
+        return Part(most, impacts, max(bounds.values(), default=0), lanes.packed(bounds.items(), len(self._tools)))
 
     def _meanings(self, words: tuple[str, ...]) -> list[tuple[str, float]]:
         """The terms that some tool has and that say what these words say, and how much of it. What is only about
@@ -176,74 +182,30 @@ class Index:
         return lookalikes(word, self._frequencies, self._vocabulary)
 
     def _idf(self, term: str) -> float:
-        frequency = self._frequencies.get(term, 0)
-        return log(1 + (len(self._tools) - frequency + 0.5) / (frequency + 0.5))
+        return self._rarity(self._frequencies.get(term, 0))
 
-    def _accepted(self, parts: list[Part], accept: Accept) -> Scores:
-        """The matching tools that the filter lets through, none of them scored yet."""
-        matched = set[int]().union(*(layer.impacts for part in parts for layer in part.layers))
-        return {number: 0.0 for number in matched if accept(self._tools[number])}
+    def _rarity(self, frequency: int) -> float:
+        return log(1 + (max(len(self._tools) - frequency, 0) + 0.5) / (frequency + 0.5))
 
+    def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
+        """The scores of the best `limit` tools in the running, and of all that tie with the last of them.
 
-def _layered(impacts: Mapping[int, float]) -> tuple[Layer, ...]:
-    """Cut where what tools get falls below a share of the most, so that the many that get little can be left out."""
-    most = max(impacts.values(), default=0.0)
-    parts: list[dict[int, float]] = [{} for _ in range(len(LAYERS) + 1)]
-    bounds = [most * share for share in LAYERS]
-    for number, impact in impacts.items():
-        parts[bisect_left(bounds, impact)][number] = impact
-    filled = [part for part in reversed(parts) if part]
-    tops = [max(part.values()) for part in filled] + [0.0]
-    return tuple(Layer(top, top - below, part) for part, (top, below) in zip(filled, pairwise(tops), strict=True))
-
-
-def _layers(parts: Iterable[Part]) -> list[Layer]:
-    """Those that can add most first; the order depends on nothing but the tools and the query."""
-    rows = [(-layer.most, part.name, layer) for part in parts for layer in part.layers]
-    return [row[2] for row in sorted(rows, key=lambda row: row[:2])]
+        First of those with the highest bounds. The last of these that makes the cut says how low a bound may be that
+        is still worth a look.
+        """
+        gets = [part.impacts.get for part in asked]
+        most = sum(part.most for part in asked)
+        levels = lanes.levels(bounds, most, running, len(self._tools))
+        level = lanes.reached_by(levels, limit)
+        scores = {number: _score(gets, number) for number in lanes.at_least(levels, level)}
+        if level > 1:
+            least = nlargest(limit, scores.values())[-1]
+            level = lanes.level_of(int((least - SLACK) * self._steps), most)
+            more = (number for number in lanes.at_least(levels, level) if number not in scores)
+            scores |= {number: _score(gets, number) for number in more}
+        return scores
 
 
-def _matches(parts: Iterable[Part]) -> int:
-    """How many tools have any of the parts."""
-    matched = 0
-    for part in parts:
-        matched |= part.owners
-    return matched.bit_count()
-
-
-def _best(layers: list[Layer], limit: int, accepted: Scores | None) -> Scores:
-    """The scores of the best `limit` tools, and of all that tie with the last of them.
-
-    `ahead` is the most that layers still to come can add. When the cut takes more already, no tool without any of
-    the layers so far can make it any more, and of the others only those that it can lift.
-    """
-    scores: Scores = {}
-    running = accepted
-    ahead = sum(layer.drop for layer in layers)
-    due = ahead * DUE
-    for layer in layers:
-        _visit(layer.impacts, scores, running)
-        ahead -= layer.drop
-        if ahead < due:
-            due = ahead * DUE
-            if (least := _cut(scores, limit)) > ahead + SLACK:
-                lowest = least - ahead - SLACK
-                running = scores = {number: score for number, score in scores.items() if score >= lowest}
-    return scores
-
-
-def _visit(impacts: Mapping[int, float], scores: Scores, running: Scores | None) -> None:
-    """Add what each tool gets to its score if it is in the running. The hot loop."""
-    if running is not None:
-        impacts = {number: impacts[number] for number in impacts.keys() & running.keys()}
-    elif not scores:
-        return scores.update(impacts)
-    get = scores.get
-    for number, impact in impacts.items():
-        scores[number] = get(number, 0.0) + impact
-
-
-def _cut(scores: Scores, limit: int) -> float:
-    """The score of the last tool that makes the cut so far; zero while there is room."""
-    best = nlargest(limit, scores.values())
-    return best[-1] if len(best) == limit else 0.0
+def _score(gets: list[Callable[[int, float], float]], number: int) -> float:
+    """Exactly rounded, so that tools which get the same, in whatever order, tie."""
+    return fsum([get(number, 0.0) for get in gets])

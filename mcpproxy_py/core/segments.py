@@ -10,11 +10,12 @@ document frequencies are merged when another server changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
+from mcpproxy_py.core import lanes
 from mcpproxy_py.core.synonyms import senses, spelled_out, topics
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.core.words import tokens
@@ -40,6 +41,17 @@ PEAK: Final = K1 + 1
 NAME_CHARS: Final = 256
 DESCRIPTION_CHARS: Final = 2_000
 PARAMETER_NAMES: Final = 64
+# The filters whose answers a segment remembers. There are a handful, and each reload may bring one more.
+RULES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A filter that looks at tools. `key` names it, with all that it depends on: what a segment has said once for a
+    key, it says again without asking."""
+
+    key: Hashable
+    lets_through: Callable[[Tool], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,18 @@ class Segment:
 
     tools: tuple[Tool, ...]
     impacts: Mapping[str, Mapping[int, float]]
+    _marked: dict[Hashable, bytes] = field(default_factory=dict[Hashable, bytes], init=False, repr=False, compare=False)
+
+    def marks(self, rule: Rule | bool) -> bytes:
+        """This segment's piece of a mask."""
+        key = rule.key if isinstance(rule, Rule) else rule
+        found = self._marked.get(key)
+        if found is None:
+            if len(self._marked) >= RULES:
+                self._marked.clear()
+            chosen = map(rule.lets_through, self.tools) if isinstance(rule, Rule) else [rule] * len(self.tools)
+            found = self._marked[key] = lanes.marks(chosen)
+        return found
 
 
 def segment(tools: Iterable[Tool]) -> Segment:
@@ -125,10 +149,3 @@ def joined(term: str, segments: Iterable[Segment]) -> Iterator[tuple[int, float]
             for number, impact in theirs.items():
                 yield first + number, impact
         first += len(part.tools)
-
-
-def owners(impacts: Iterable[int], size: int) -> int:
-    owners = bytearray(size)
-    for number in impacts:
-        owners[number] = 1
-    return int.from_bytes(owners, "little")

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import docstring_parser
-
 
 @dataclass(frozen=True, slots=True)
 class Doc:
@@ -22,6 +20,8 @@ def read(function: Callable[..., Any]) -> Doc:
     while isinstance(function, functools.partial):  # whose own docstring is about partial
         function = function.func
     text = inspect.getdoc(function) or ""
+    import docstring_parser  # here, because only functions of the operator's own have a docstring that is read
+
     try:
         parsed = docstring_parser.parse(text)
     except Exception:  # the parser is not made for arbitrary text

@@ -16,9 +16,12 @@ from mcpproxy_py.errors import Code
 
 
 class Answer(BaseModel):
-    """An answer may gain keys later; clients skip what they do not know."""
+    """An answer may gain keys later; clients skip what they do not know.
 
-    model_config = ConfigDict(extra="allow")
+    Built when first used, as are the questions: building all of them would be a twentieth of the start.
+    """
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class ErrorShape(Answer):

@@ -34,13 +34,13 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 class Query(BaseModel):
     """Parameters in a URL: text that must mean something, nothing unknown."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Body(BaseModel):
     """A JSON object: types as they are written, nothing unknown."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class NoQuery(Query):

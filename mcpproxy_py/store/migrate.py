@@ -12,6 +12,8 @@ from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.tables import HEAD
 
 SCRIPTS = Path(__file__).parent / "migrations"
+HEAD_SQL = SCRIPTS / "head.sql"
+STATEMENT_ENDS = ";\n"
 
 
 def migrate(database: Database) -> None:
@@ -19,8 +21,8 @@ def migrate(database: Database) -> None:
     try:
         with database.readers.connect() as connection:
             found = revision(connection)
-        if found != HEAD:
-            _upgrade(database, found)
+        if found != HEAD and not (found is None and _filled(database)):
+            upgrade(database, found)
     except SQLAlchemyError as error:
         raise StoreUnavailable(f"cannot use the database {database.label}: {plain(error)}. {_remedy(database)}") from (
             error
@@ -40,8 +42,21 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _upgrade(database: Database, found: str | None) -> None:
-    # Imported here: most starts find the database current, and Alembic costs a quarter of a second.
+def _filled(database: Database) -> bool:
+    """An empty SQLite file gets at once all that the migrations would have made there. `tests.house.head_sql` writes
+    the script, from what they make."""
+    if database.writer.dialect.name != "sqlite":
+        return False
+    with database.writing() as connection:
+        if inspect(connection).get_table_names():
+            return False
+        for statement in HEAD_SQL.read_text("utf-8").removesuffix(STATEMENT_ENDS).split(STATEMENT_ENDS):
+            connection.exec_driver_sql(statement)
+    return True
+
+
+def upgrade(database: Database, found: str | None) -> None:
+    # Imported here: most starts find the database current or empty, and Alembic costs a quarter of a second.
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory

@@ -8,10 +8,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
-from sqlalchemy.dialects import postgresql, sqlite
 
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.numbers import at_of
@@ -77,7 +77,8 @@ _COLUMNS: Final = tuple(column.name for column in rollup.c)
 
 @cache
 def _adding(dialect: str) -> Any:
-    added: Any = (postgresql if dialect == "postgresql" else sqlite).insert(rollup)
+    # The dialect in use is there already; the other one would be a twentieth of the start.
+    added: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert(rollup)
     sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}
     return added.on_conflict_do_update(index_elements=list(rollup.primary_key), set_=sums)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.connection import Connection
@@ -13,18 +14,21 @@ from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream, open_local
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.sse import open_sse
 from mcpproxy_py.upstream.stdio import open_stdio
-from mcpproxy_py.upstream.streamable import open_streamable
-from mcpproxy_py.upstream.web import Web
+
+if TYPE_CHECKING:
+    from mcpproxy_py.upstream.overhttp import OverHttp
+    from mcpproxy_py.upstream.web import AuthFor
 
 
-@dataclass(frozen=True, slots=True)
 class Dialer:
-    keeper: Keeper
-    web: Web
-    local: Mapping[str, LocalUpstream]
-    max_result_bytes: int
+    def __init__(
+        self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int, auth_for: AuthFor | None = None
+    ) -> None:
+        self.keeper = keeper
+        self._local = local
+        self._max_result_bytes = max_result_bytes
+        self._auth_for = auth_for
 
     def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[Connection]:
         """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
@@ -32,15 +36,21 @@ class Dialer:
         match spec.transport:
             case "stdio":
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"
-                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=self.max_result_bytes, mark=mark)
-            case "http":
-                return open_streamable(spec, web=self.web, max_result_bytes=self.max_result_bytes)
-            case "sse":
-                return open_sse(spec, web=self.web, max_result_bytes=self.max_result_bytes)
+                limit = self._max_result_bytes
+                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=limit, mark=mark)
+            case "http" | "sse":
+                return self._over_http.open(spec)
             case "local":
                 return open_local(spec.name, self._built_in(spec.name))
 
+    @cached_property
+    def _over_http(self) -> OverHttp:
+        # Imported here: httpx2 is a twentieth of the start, and a gateway may have no server that needs it.
+        from mcpproxy_py.upstream.overhttp import OverHttp
+
+        return OverHttp(self._auth_for, self._max_result_bytes)
+
     def _built_in(self, name: str) -> LocalUpstream:
-        if name not in self.local:
+        if name not in self._local:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"there is no built-in server {name!r}", sent=False)
-        return self.local[name]
+        return self._local[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.abc
@@ -24,8 +24,10 @@ from mcpproxy_py.upstream.news import LISTS
 from mcpproxy_py.upstream.pressure import HURRY
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.web import AuthFor, Web
 from mcpproxy_py.upstream.worker import Worker
+
+if TYPE_CHECKING:
+    from mcpproxy_py.upstream.web import AuthFor
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 
@@ -50,7 +52,7 @@ class Supervisor:
         self._known = known
         self._max_result_bytes = max_result_bytes
         self._ears = Ears(on_notification, on_unattributed, on_list_changed)
-        self._web = Web(auth_for)
+        self._auth_for = auth_for
         self._clock = clock
         self._hurry = hurry
         self._board = Board(on_change)
@@ -74,7 +76,7 @@ class Supervisor:
         # Two groups: the warden goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             keeper = Keeper(keeping)
-            self._dialer = Dialer(keeper, self._web, self._local, self._max_result_bytes)
+            self._dialer = Dialer(keeper, self._local, self._max_result_bytes, self._auth_for)
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)

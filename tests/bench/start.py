@@ -1,15 +1,19 @@
 """How fast it starts and how much it holds: `python -m tests.bench.start` (PERF-6).
 
-Starting is timed from the outside, beside a Python that does nothing, in turns. Memory is the proportional set size of
-the gateway and of the processes it needs for itself, with idle clients that hold a session and its stream, in front of
-servers that run in another process.
+Starting is timed from the outside, beside a Python that does nothing, in turns: until `/healthz` and a `tools/list`
+were answered, by the clock, and what the gateway had used of a processor by then, which is what is left when other
+programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for
+itself, with idle clients that hold a session and its stream, in front of servers that run in another process and list
+tools of about a kilobyte, after searches with several hundred words.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,79 +27,111 @@ from typing import Any
 
 import psutil
 
-from tests.bench.clients import Http
+from tests.bench.clients import MODERN, Http, checked
 from tests.bench.measure import figures, report, spread
 from tests.bench.rig import Rig, Upstream
+from tests.bench.search import PHRASES, generated, spoken
 from tests.servers.plain import TOOLS
 from tests.support.gateway import Running, clean_environment, start
 
 OURS = [sys.executable, "-m", "mcpproxy_py"]
 ANSWERS_WITHIN = 60.0
-TARGETS = {"help_over_python_ms": 100, "serve_answers_ms": 1000, "memory_mb": 600}
+SEARCHES = 200
+KINDS = ("ms", "cpu_ms")
+TARGETS = {"help_over_python_ms": 100, "serve_first_answers_ms": 1000, "serve_answers_ms": 1000, "memory_mb": 600}
 
 
-def run_ms(command: list[str]) -> float:
-    began = time.perf_counter()
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+LISTING = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list", "connection": "close"}
+
+
+def run_ms(command: list[str]) -> tuple[float, float]:
+    """By the clock and of processor time."""
+    began, before = time.perf_counter(), os.times()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
-    return (time.perf_counter() - began) * 1000
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return (time.perf_counter() - began) * 1000, used * 1000
 
 
 @contextmanager
-def serving(data_dir: Path) -> Iterator[float]:
-    """A gateway, and the milliseconds until it answered."""
+def serving(data_dir: Path) -> Iterator[tuple[float, float]]:
+    """A gateway, and the milliseconds until it answered, by the clock and of processor time."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     began = time.perf_counter()
     command = [*OURS, "serve", "--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=clean_environment())
     try:
-        while not _answers(port):
+        while not _asked(port, HEALTH):
             assert process.poll() is None and time.perf_counter() - began < ANSWERS_WITHIN, "it does not answer"
             time.sleep(0.002)
-        yield (time.perf_counter() - began) * 1000
+        checked(_asked(port, Http(f"http://127.0.0.1:{port}/mcp").message("tools/list", {"_meta": MODERN}, LISTING)))
+        used = psutil.Process(process.pid).cpu_times()
+        yield (time.perf_counter() - began) * 1000, (used.user + used.system) * 1000
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
 
 
-def _answers(port: int) -> bool:
+def _asked(port: int, request: bytes) -> bytes:
+    """The answer, if there is a good one."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as found:
-        found.sendall(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:%d\r\nconnection: close\r\n\r\n" % port)
-        return found.recv(64).startswith(b"HTTP/1.1 200")
-    return False
+        found.sendall(request)
+        answer = b"".join(iter(lambda: found.recv(65536), b""))
+        return answer if answer.startswith(b"HTTP/1.1 200") else b""
+    return b""
 
 
 def starting(rounds: int) -> dict[str, Any]:
-    rows: dict[str, list[float]] = {"bare_python_ms": [], "help_ms": [], "serve_first_ms": [], "serve_answers_ms": []}
+    rows: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        used = Path(folder) / "used"
         for number in range(rounds + 1):
-            found = [run_ms([sys.executable, "-c", ""]), run_ms([*OURS, "--help"])]
-            for data_dir in (Path(folder) / f"new{number}", used):
-                with serving(data_dir) as took:
-                    found.append(took)
+            found = _one_round(Path(folder) / f"new{number}", Path(folder) / "used")
             if number:  # the first only warms the caches
-                for name, took in zip(rows, found, strict=True):
-                    rows[name].append(took)
-    rows["help_over_python_ms"] = [h - p for h, p in zip(rows["help_ms"], rows["bare_python_ms"], strict=True)]
+                for name, took in found.items():
+                    rows.setdefault(name, []).append(took)
     for name, values in rows.items():
         target = f"at most {TARGETS[name]}" if name in TARGETS else ""
-        print(f"{name:<22} {spread(values, 0):<24} {target}", flush=True)
+        print(f"{name:<24} {spread(values, 0):<24} {target}", flush=True)
     return {name: figures(values) for name, values in rows.items()}
+
+
+def _one_round(new: Path, used: Path) -> dict[str, float]:
+    bare, helped = run_ms([sys.executable, "-c", ""]), run_ms([*OURS, "--help"])
+    with serving(new) as first:
+        pass
+    with serving(used) as later:
+        pass
+    taken = {"bare_python": bare, "help": helped, "serve_first_answers": first, "serve_answers": later}
+    over = {f"help_over_python_{of}": ours - theirs for of, ours, theirs in zip(KINDS, helped, bare, strict=True)}
+    return {f"{name}_{of}": took for name, both in taken.items() for of, took in zip(KINDS, both, strict=True)} | over
 
 
 async def holding(servers: int, tools: int, sessions: int) -> dict[str, Any]:
     """Megabytes, empty and full."""
     async with AsyncExitStack() as stack:
         rig = Rig(Upstream("many", "plain_http.py", "http"), 1, ["gate"], stack)
-        port = await rig.port_of(*rig.upstream.command, "--http", "0", "--extra", str(tools - len(TOOLS)))
+        listing = rig.folder / "tools.json"
+        listing.write_text(json.dumps(wordy_tools(tools - len(TOOLS))))
+        port = await rig.port_of(*rig.upstream.command, "--http", "0", "--tools", str(listing))
         entry = {"url": f"http://127.0.0.1:{port}/mcp"}
         empty = await _weighed(rig.folder / "empty", {}, 0)
         full = await _weighed(rig.folder / "full", {f"s{n}": entry for n in range(servers)}, sessions)
     shown = {"servers": servers, "tools": servers * tools, "sessions": sessions, "empty_mb": empty, "full_mb": full}
-    print(f"{'memory empty':<22} {_sum(empty):.0f} MB {empty}")
-    print(f"{'memory full':<22} {_sum(full):.0f} MB {full}   at most {TARGETS['memory_mb']}", flush=True)
+    print(f"{'memory empty':<24} {_sum(empty):.0f} MB {empty}")
+    print(f"{'memory full':<24} {_sum(full):.0f} MB {full}   at most {TARGETS['memory_mb']}", flush=True)
     return shown
+
+
+def wordy_tools(count: int) -> list[dict[str, Any]]:
+    """As real ones are, with a description of each parameter."""
+    chance = random.Random(count)
+    wires = [json.loads(json.dumps(tool.wire)) for tool in generated(0, count, chance)]
+    for wire in wires:
+        for shape in wire["inputSchema"]["properties"].values():
+            shape["description"] = ", ".join(chance.sample(PHRASES, 4))
+    return wires
 
 
 def _sum(parts: dict[str, float]) -> float:
@@ -107,6 +143,8 @@ async def _weighed(data_dir: Path, servers: dict[str, Any], sessions: int) -> di
     gateway = await asyncio.to_thread(start, data_dir, config)
     try:
         streams = [await _idle_session(gateway) for _ in range(sessions)]
+        for query in spoken(random.Random(1), SEARCHES):
+            await asyncio.to_thread(gateway.get, "/tools/search", query=query)
         found = _megabytes(gateway.process.pid)
         for writer in streams:
             writer.close()

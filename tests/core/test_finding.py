@@ -4,12 +4,15 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from mcpproxy_py.core.classes import class_of
 from mcpproxy_py.core.decide import decide
-from mcpproxy_py.core.finding import retrieve_tools
+from mcpproxy_py.core.finding import found, retrieve_tools, unavailable_reason
 from mcpproxy_py.core.gatetools import definitions
 from mcpproxy_py.core.search import Index, segment
-from mcpproxy_py.core.values import Local, Policy, Refusal, Server, Snapshot
+from mcpproxy_py.core.values import Local, Policy, Refusal, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code
 from tests.core.house import ask, tool
 
@@ -107,3 +110,53 @@ def test_a_wrong_parameter_is_refused_with_what_is_wrong(params: dict[str, Any],
     assert isinstance(decision, Refusal)
     assert decision.code is Code.INVALID_ARGUMENTS
     assert words in decision.message
+
+
+NAMES = [f"{verb}_note" for verb in ("read", "list", "edit", "drop", "mail")]
+some_names = st.lists(st.sampled_from(NAMES), max_size=3).map(tuple)
+HINTS: list[dict[str, Any]] = [{}, {"readOnlyHint": True}, {"readOnlyHint": False}, {"destructiveHint": True}]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["connected", "sleeping", "connecting", "failed", "disabled"]),
+            st.none() | some_names,
+            some_names,
+            st.lists(st.sampled_from(HINTS), min_size=5, max_size=5),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.fixed_dictionaries(
+        {"server": st.sampled_from([None, "s0", "s1", "nowhere"]), "read_only_only": st.booleans(),
+         "exclude_destructive": st.booleans(), "limit": st.integers(1, 12)},
+    ),
+)  # fmt: skip
+@pytest.mark.proves("FIND-2")
+def test_what_is_left_out_and_counted_is_what_asking_about_each_tool_alone_leaves_out(
+    servers: list[Any], filters: dict[str, Any]
+) -> None:
+    tools = {
+        f"s{at}": [tool(name, hints, server=f"s{at}") for name, hints in zip(NAMES, row[3], strict=True)]
+        for at, row in enumerate(servers)
+    }
+    known = {
+        name: Server(name, row[0], {each.name: each for each in listed}, allow_tools=row[1], deny_tools=row[2])
+        for (name, listed), row in zip(tools.items(), servers, strict=True)
+    }
+    here = Snapshot(Policy(), known, Index({name: segment(listed) for name, listed in tools.items()}))
+    ranking, unavailable = found(here, {"query": "note", **filters})
+
+    def wanted(each: Tool) -> bool:
+        highest = class_of(each, None)[0]
+        of_kind = highest == "read" if filters["read_only_only"] else highest != "destructive"
+        filtered = filters["read_only_only"] or filters["exclude_destructive"]
+        return filters["server"] in (None, each.server) and (of_kind or not filtered)
+
+    reasons = [unavailable_reason(known[each.server], each) for row in tools.values() for each in row if wanted(each)]
+    assert unavailable == {reason: reasons.count(reason) for reason in set(reasons) if reason}
+    assert ranking.total == reasons.count(None)
+    assert len(ranking.hits) == min(ranking.total, filters["limit"])
+    assert all(wanted(hit.tool) for hit in ranking.hits)
+    assert all(unavailable_reason(known[hit.tool.server], hit.tool) is None for hit in ranking.hits)

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.search import PARTS, Index, segment
+from mcpproxy_py.core.lanes import TOP
+from mcpproxy_py.core.search import MOST_PARTS, PARTS, QUERY_TERMS, Index, Rule, segment
+from mcpproxy_py.core.segments import PEAK
 from mcpproxy_py.core.values import Tool
 
 EVERYTHING = 1_000_000
@@ -98,7 +100,8 @@ def test_a_word_that_no_tool_has_lowers_the_score_but_not_the_order() -> None:
 def test_a_filter_applies_before_the_cut() -> None:
     good = [tool(f"issue{number}", "issue") for number in range(10)]
     poor = tool("zz", "An issue is mentioned in a long text about many other things and what they do", server="t")
-    ranking = index(*good, poor).rank("issue", 1, lambda each: each.server == "t")
+    found = index(*good, poor)
+    ranking = found.rank("issue", 1, found.mask(lambda server: server == "t"))
     assert [hit.tool.name for hit in ranking.hits] == ["zz"]
     assert ranking.total == 1
 
@@ -190,9 +193,21 @@ def test_filtering_first_equals_filtering_everything_afterwards(
 ) -> None:
     found = index(*given)
     kept = tuple(hit for hit in found.rank(query, EVERYTHING).hits if word in hit.tool.name)
-    ranking = found.rank(query, n, lambda each: word in each.name)
+    ranking = found.rank(query, n, found.mask(lambda _: Rule(word, lambda each: word in each.name)))
     assert ranking.hits == kept[:n]
     assert ranking.total == len(kept)
+
+
+@pytest.mark.proves("PERF-4")
+def test_the_longest_query_of_the_rarest_words_stays_within_what_a_bound_can_hold() -> None:
+    tools = [tool(f"zq{number:05}", server=f"s{number % 7}") for number in range(3_000)]
+    found = index(*tools)
+    query = " ".join(each.name for each in tools[: QUERY_TERMS + 5]) + " what is 3pm $5 a@b #x AB-1 a.py www.x.com"
+    asked = found._asked(query)
+    assert QUERY_TERMS < len(asked) <= MOST_PARTS
+    assert sum(part.most for part in asked) <= TOP
+    steps = (found._steps * PEAK * found._rarity(1) + 1) * MOST_PARTS
+    assert steps <= TOP, "whatever the query"
 
 
 @given(listings, texts, st.randoms(use_true_random=False))

@@ -1,6 +1,6 @@
 """A server without any SDK: raw newline JSON from a table of tools, some of which misbehave on request.
 
-    python plain.py [--log FILE] [--cancel-log FILE] [--extra N] [--page N] [--pid-file FILE]
+    python plain.py [--log FILE] [--cancel-log FILE] [--extra N] [--tools FILE] [--page N] [--pid-file FILE]
 
 `--log` gets one JSON line for each `tools/call` received, synced, so that a test can prove what was never sent.
 It speaks the handshake era only; `plain_http.py` serves the same over both HTTP transports.
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Send = Callable[[Any], None]
@@ -236,6 +237,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--log")
     parser.add_argument("--cancel-log")
     parser.add_argument("--extra", type=int, default=0)
+    parser.add_argument("--tools", type=Path, help="a JSON list of more tools, which answer nothing")
     parser.add_argument("--page", type=int, default=0)
     parser.add_argument("--pid-file")
     return parser
@@ -243,7 +245,9 @@ def options() -> argparse.ArgumentParser:
 
 def made(args: argparse.Namespace) -> Plain:
     record_pid(args.pid_file)
-    return Plain(args.log, args.cancel_log, args.extra, args.page)
+    server = Plain(args.log, args.cancel_log, args.extra, args.page)
+    server.tools += json.loads(args.tools.read_bytes()) if args.tools else []
+    return server
 
 
 def record_pid(path: str | None) -> None:
