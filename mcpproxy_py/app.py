@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -314,16 +314,9 @@ def _status(current: Current, gateway: Gateway, store: Store, url: str, started:
         "config_error": current.error,
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.unrecorded,
-        "asks": _by_tool(gateway.outcomes),
+        "asks": gateway.tally.by_variant(),
         "store": dict(store.health()),
     }
-
-
-def _by_tool(outcomes: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for (tool, status), count in sorted(outcomes.items()):
-        table.setdefault(tool, {})[status] = count
-    return table
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

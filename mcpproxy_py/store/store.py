@@ -46,6 +46,7 @@ T = TypeVar("T")
 LOCK = "store.lock"
 CLOSE_TIMEOUT = 5.0
 VERIFY_PATIENCE = 30.0
+SIZE_PATIENCE = 1.0
 COMMIT_TIMEOUT = 5.0
 """Seconds that an answer waits for the database, with `ack: commit`."""
 
@@ -259,6 +260,12 @@ class Store:
             "chain_head": str(self._journal.durable_head),
             "last_error": self._journal.trouble or self._writer.last_error,
         }
+
+    async def size(self) -> int | None:
+        """Bytes of the record in the database; None where it does not say so at once."""
+        with anyio.move_on_after(SIZE_PATIENCE), suppress(SQLAlchemyError):
+            return await anyio.to_thread.run_sync(self._database.size, limiter=self._threads, abandon_on_cancel=True)
+        return None
 
     def _lag(self, journal_bytes: int) -> int:
         place, end = self._writer.place, self._journal.end

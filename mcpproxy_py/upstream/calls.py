@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.traffic import Traffic
+from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Pool
 from mcpproxy_py.upstream.session import Session
@@ -24,6 +26,7 @@ class Calls:
         self.lane = Lane(spec.max_concurrency)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
+        self.traffic = Traffic()
         self._spec = spec
         self._main = main
         self._pool = pool
@@ -50,15 +53,29 @@ class Calls:
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """The raw result. Raises `UpstreamFailure`."""
-        self._main()
-        timeout = self._spec.timeout
-        end = time.monotonic() + timeout
-        async with self.lane.place(timeout):
-            seat = self._seat(talk, end - time.monotonic())
+        try:
+            self._main()
+            timeout = self._spec.timeout
+            end = time.monotonic() + timeout
+            async with self.lane.place(timeout):
+                return await self._placed(method, params, talk, meta, end)
+        except UpstreamFailure as failure:
+            self.traffic.failures[failure.code] += 1
+            raise
+
+    async def _placed(
+        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None, end: float
+    ) -> dict[str, Any]:
+        """What it waited for its place is told by the queue, so it does not count for how fast the server is."""
+        started = time.monotonic()
+        try:
+            seat = self._seat(talk, end - started)
             if seat is None:
                 return await self._main().request(method, params, timeout=_left(end), talk=talk, meta=meta)
             async with seat as session:
                 return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+        finally:
+            self.traffic.took(time.monotonic() - started)
 
     def _seat(self, talk: Talk, patience: float) -> AbstractAsyncContextManager[Session] | None:
         """None for the main session, shared."""

@@ -20,6 +20,10 @@ class Lane:
         self._width = self._room = max(1, width)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
     def resize(self, width: int, room: int | None = None) -> None:
         self._width = max(1, width)
         self._room = max(1, width if room is None else room)

@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 
 from mcpproxy_py.core.talk import NOBODY, Talk
+from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
@@ -175,6 +176,10 @@ class Supervisor:
     def describe(self) -> list[dict[str, Any]]:
         """Each server as people are shown it."""
         return [_described(worker) for worker in self._workers.values()]
+
+    def measured(self) -> list[Measured]:
+        """Each server as metrics are shown it."""
+        return [worker.measured() for worker in self._workers.values()]
 
     def _worker(self, server: str) -> Worker:
         worker = self._workers.get(server)
