@@ -64,6 +64,7 @@ from mcpproxy_py.settings.patterns import Patterns
 from mcpproxy_py.sharing import follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Options, Store, open_store
+from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.supervisor import Supervisor
 from mcpproxy_py.watch import watch
 
@@ -102,7 +103,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     new_id = IdMaker(os.urandom)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
-    async with _opened(settings) as store, anyio.create_task_group() as tasks:
+    async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         hub = Hub()
@@ -114,6 +115,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
             on_notification=tidings.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            traced=traces.on,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(
@@ -125,7 +127,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         inside = Inside(catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes))
         current = Current(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
-        gateway = Gateway(upstreams, store, _limits(settings), new_id, masker)
+        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
             upstreams,
             store,
@@ -144,9 +146,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             settings.limits.max_sessions,
             upstreams.forget,
             {
-                "gate": lambda _: Gate(asking, links, current.face),
-                "direct": lambda _: Direct(asking, links, upstreams, lambda: current.face().wish_text),
-                "passthrough": lambda server: Passthrough(server, asking, upstreams),
+                "gate": lambda _: traces.surface(Gate(asking, links, current.face)),
+                "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),
+                "passthrough": lambda server: traces.surface(Passthrough(server, asking, upstreams)),
             },
         )
 
@@ -159,7 +161,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         open_doors(settings)
         attachments = Attachments(place.socket_path(data_dir), doors.endpoint_for, hub, settings.limits.max_body_bytes)
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
-        web = Web(Guard(pulse, _guard_rules(settings)))
+        web = Web(Guard(traces.edge(pulse), _guard_rules(settings)))
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         await tasks.start(upstreams.run, {})

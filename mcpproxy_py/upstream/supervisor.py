@@ -36,17 +36,18 @@ class Supervisor:
         self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
-        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time,
+        auth_for: AuthFor | None = None, clock: Callable[[], float] = time.time, traced: bool = False,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
-        belongs to no one call and was refused. All on the event loop, and none may block."""
+        belongs to no one call and was refused. All on the event loop, and none may block. With `traced`, the
+        trace context of a request goes to servers over HTTP in its headers too."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
         self._ears = Ears(on_notification, on_unattributed)
-        self._web = Web(auth_for)
+        self._web = Web(auth_for, traced)
         self._clock = clock
         self._board = Board(on_change)
         self._workers: dict[str, Worker] = {}

@@ -39,7 +39,7 @@ def python_server(script: str, *args: str, **extra: Any) -> dict[str, Any]:
 
 def clean_environment(**extra: str) -> dict[str, str]:
     """This process's environment without what would configure a gateway."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCPPROXY_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCPPROXY_", "OTEL_"))}
     return {**kept, **extra}
 
 
