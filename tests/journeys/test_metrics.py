@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.gateway import Running, gateway, python_server, until
 from tests.support.wire import Wire
 
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "metrics.md"
 LABELS = {"variant", "class", "outcome", "rule", "server", "state", "kind", "code", "le", "version", "head"}
 
 
@@ -121,3 +124,11 @@ def test_the_store_shows_its_lag_its_failures_and_its_size(running: Running) -> 
         assert [sample.value for sample in now.families[f"mcpproxy_{name}"].samples] == [0], name
     (head,) = now.families["mcpproxy_chain_head_info"].samples
     assert head.labels["head"].split(":")[0] == f"{now.value('mcpproxy_chain_events_total'):.0f}"
+
+
+def test_every_metric_is_explained_and_nothing_else_is(running: Running) -> None:
+    served = {name.removesuffix("_total") for name in Scraped(running).families}
+    explained = {
+        name.removesuffix("_total") for name in re.findall(r"`(mcpproxy_\w+)", PAGE.read_text(encoding="utf-8"))
+    }
+    assert served == explained

@@ -75,7 +75,7 @@ def test_nothing_is_found_between_the_served_document_and_what_the_gateway_does(
 
 
 def make_possible(case: schemathesis.Case) -> None:
-    """Two things a schema cannot say: that a cursor is one the gateway gave, and that an end is not before its start."""
+    """What a schema cannot say: that a cursor is one the gateway gave, and that an end is not before its start."""
     query = dict(case.query or {})
     query.pop("cursor", None)
     query.pop("after", None)
