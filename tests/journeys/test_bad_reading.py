@@ -103,6 +103,22 @@ def test_a_question_that_means_nothing_is_turned_down_with_what_is_wrong(house: 
 
 
 @pytest.mark.proves("ACT-3")
+@pytest.mark.parametrize("path", ["/activity", "/activity/summary", "/activity/export"])
+def test_a_question_at_the_edge_of_what_there_is_is_answered(house: House, path: str) -> None:
+    first, last = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999-23:59"
+    for question in (
+        {"start_time": first}, {"end_time": last}, {"start_time": last}, {"end_time": first},
+        {"start_time": first, "end_time": last}, {"q": "x" * 1000}, {"q": " ".join(map(str, range(50)))},
+        {"q": "a\0b"}, {"server": "\0"}, {"tool": "\U0001f600" * 1000}, {"q": "NEAR(word OR"}, {"q": "word:* & !('"},
+        {"q": '"word'}, {"client": "%_\\"}, {"session_id": "' OR 1=1 --"},
+    ):  # fmt: skip
+        answer = house.running.client.get(f"/api/v1{path}", params=question)
+        assert answer.status_code == 200, f"{question}: {answer.text[:300]}"
+    for nonsense in ("²", "١", "ª", "_-_"):
+        assert house.running.client.get(f"/api/v1{path}", params={"q": nonsense}).status_code in (200, 400)
+
+
+@pytest.mark.proves("ACT-3")
 def test_a_cursor_that_was_tampered_with_is_turned_down_wherever_it_was(house: House) -> None:
     good = house.running.get("/activity", limit=1)["next_cursor"]
     for at in range(len(good)):
