@@ -61,7 +61,6 @@ class ActivityFilter(Query):
     end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
     q: Text | None = Field(
         None,
-        pattern=r"[^\W_]",
         description="Words, all of them in tool, server, arguments, reason or error; `begin*` for a beginning",
     )
 
