@@ -63,6 +63,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "surfaces": ["gate", "direct", "passthrough"],
             "mcpServers": {
                 "plain": python_server("plain.py", "--log", str(folder / "plain.calls")),
+                "asks": python_server("asks.py"),
                 "web": {"url": f"{web}/mcp"},
                 "old": {"url": f"{legacy}/sse", "transport": "sse"},
             },
@@ -191,6 +192,23 @@ def test_a_client_of_the_handshake_era_is_traced_too(house: House) -> None:
     spans = house.collector.trace(trace, of=3)
     assert spans["tools/call"].about["mcp.protocol.version"] == HANDSHAKE
     assert wire.headers["mcp-session-id"].encode() not in b"".join(house.collector.bodies), "it opens the session"
+
+
+def test_a_call_whose_server_asks_back_is_one_gate_span_and_each_round_an_edge_of_its_own(house: House) -> None:
+    first, second = "5a" * 16, "5b" * 16
+    capable = {"io.modelcontextprotocol/clientCapabilities": {"roots": {}}}
+    call = {"name": "asks:ask", "args": {"method": "roots/list"}, "intent": READ}
+    asked = house.wire(first).call("call_tool_read", call, **capable)
+    assert asked["resultType"] == "input_required"
+    (key,) = asked["inputRequests"]
+    more = {"inputResponses": {key: {"roots": []}}, "requestState": asked["requestState"]}
+    params = {"name": "call_tool_read", "arguments": call, **more}
+    assert not house.wire(second).request("tools/call", params, **capable).get("isError")
+    spans = house.collector.trace(first, of=3)
+    assert chain(spans["tools/call"], spans["gate call_tool_read"], spans["tools/call ask"])
+    assert spans["gate call_tool_read"].about["mcpproxy.outcome"] == "success"
+    assert list(house.collector.trace(second, of=1)) == ["tools/call"]
+    assert not house.running.stderr().count("Traceback")
 
 
 @pytest.mark.parametrize(
