@@ -25,6 +25,7 @@ ACCEPTED = ["2xx", "401", "404", "409", "503"]
 ASKS = ("/api/v1/call", "/mcp/request-capability")
 CONFIG: dict[str, Any] = {
     "generation": {"max-examples": EXAMPLES, "database": "none"},
+    "cache": {"enabled": False},
     "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
     "operations": [
         # What is wrong in an ask is for the gate or the tool to refuse, on record: a name that names nothing, an intent
