@@ -6,9 +6,9 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY mcpproxy_py ./mcpproxy_py
 # Everything becomes a wheel first, so that what is installed below is exactly that and nothing from an index.
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres,patterns]" "uv==0.13.8"
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres,patterns,otel]" "uv==0.13.8"
 RUN python -m venv /opt/mcpproxy
-RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels "mcpproxy-py[postgres,patterns]" uv
+RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels "mcpproxy-py[postgres,patterns,otel]" uv
 
 FROM python:3.13.11-slim-bookworm
 # nodejs and npm start `npx` upstreams, git fetches those that live in repositories; `uvx` and `python` come with

@@ -14,6 +14,7 @@ import anyio.to_thread
 from mcpproxy_py.core import record
 from mcpproxy_py.core.record import Outcome
 from mcpproxy_py.core.redaction import Masker
+from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Caller, Policy, Snapshot
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.scan import MASKER
@@ -33,6 +34,7 @@ class Servers(Protocol):
     def set_policy(self, policy: Policy) -> None: ...
     async def restart(self, server: str) -> None: ...
     def describe(self) -> list[dict[str, Any]]: ...
+    def measured(self) -> list[Measured]: ...
     def log_path(self, server: str) -> Path: ...
 
 
@@ -128,6 +130,9 @@ class Admin:
 
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
+
+    def measured(self) -> list[Measured]:
+        return self._servers.measured()
 
     async def server_log(self, name: str, lines: int) -> list[str]:
         self._must_exist(name)

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,7 @@ from mcpproxy_py.settings.patterns import Patterns
 from mcpproxy_py.sharing import Neighbours, follow_freeze
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Options, Store, open_store
+from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.supervisor import Supervisor
 from mcpproxy_py.watch import watch
 
@@ -104,7 +105,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     new_id = IdMaker(os.urandom)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
-    async with _opened(settings) as store, anyio.create_task_group() as tasks:
+    async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
         hub = Hub(settings.limits.max_sessions)
@@ -118,6 +119,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
             on_list_changed=neighbours.tell_list_changed,
             hurry=settings.limits.input_timeout * HURRIED,
+            traced=traces.on,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(
@@ -129,7 +131,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         inside = Inside(catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes))
         current = Current(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
-        gateway = Gateway(upstreams, store, _limits(settings), new_id, masker)
+        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
             upstreams,
             store,
@@ -149,9 +151,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             settings.limits.max_sessions,
             upstreams.forget,
             {
-                "gate": lambda _: Gate(asking, links, current.face),
-                "direct": lambda _: Direct(asking, links, upstreams, lambda: current.face().wish_text),
-                "passthrough": lambda server: Passthrough(server, asking, upstreams),
+                "gate": lambda _: traces.surface(Gate(asking, links, current.face)),
+                "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),
+                "passthrough": lambda server: traces.surface(Passthrough(server, asking, upstreams)),
             },
         )
 
@@ -164,7 +166,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         open_doors(settings)
         attachments = Attachments(place.socket_path(data_dir), doors.endpoint_for, hub, settings.limits.max_body_bytes)
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
-        web = Web(Guard(pulse, _guard_rules(settings)))
+        web = Web(Guard(traces.edge(pulse), _guard_rules(settings)))
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
@@ -320,16 +322,9 @@ def _status(current: Current, gateway: Gateway, store: Store, url: str, started:
         "config_error": current.error,
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.unrecorded,
-        "asks": _by_tool(gateway.outcomes),
+        "asks": gateway.tally.by_variant(),
         "store": dict(store.health()),
     }
-
-
-def _by_tool(outcomes: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for (tool, status), count in sorted(outcomes.items()):
-        table.setdefault(tool, {})[status] = count
-    return table
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

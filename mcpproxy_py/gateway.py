@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -23,7 +23,6 @@ from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
 from mcpproxy_py.core.talk import Nobody, Talk
 from mcpproxy_py.core.values import (
-    VARIANTS,
     Ask,
     Caller,
     Client,
@@ -40,6 +39,7 @@ from mcpproxy_py.core.values import (
 from mcpproxy_py.errors import Code, RpcError
 from mcpproxy_py.scan import MASKER
 from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.tally import Tally
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
 log = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ class Gateway:
         limits: Limits,
         new_id: Callable[[float], str],
         masker: Masker = MASKER,
+        tally: Tally | None = None,
     ) -> None:
         self._upstreams = upstreams
         self._journal = journal
@@ -121,8 +122,7 @@ class Gateway:
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
-        self.outcomes: Counter[tuple[str, str]] = Counter()
-        """Asks by (outer tool, status), for metrics."""
+        self.tally = tally or Tally()
         self.unrecorded = 0
         """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
         self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
@@ -340,7 +340,7 @@ class Gateway:
         if call.outcome is not None:
             duration = (time.perf_counter() - call.started) * 1000
             events.append(self._finished(call.ask.id, call.outcome, duration))
-            self.outcomes[_counted(call.ask), call.outcome.status] += 1
+            self.tally.count(call.ask, call.decision, call.rule or call.decision.rule, call.outcome.status)
         self._append(call.ask.id, events)
 
     def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
@@ -364,7 +364,7 @@ class Gateway:
 class _Call:
     """One ask under way: what was decided, whether it is on record, how it ended."""
 
-    __slots__ = ("ask", "decision", "on_record", "outcome", "started")
+    __slots__ = ("ask", "decision", "on_record", "outcome", "rule", "started")
 
     def __init__(self, ask: Ask, decision: Decision, started: float) -> None:
         self.ask = ask
@@ -372,6 +372,8 @@ class _Call:
         self.started = started
         self.on_record = ask.again
         self.outcome: Outcome | None = UNFINISHED
+        self.rule: str | None = None
+        """What turned it down after all, where that was not the decision."""
 
     def answer(self, outcome: Outcome, result: Mapping[str, Any]) -> Reply:
         self.outcome = outcome
@@ -379,6 +381,7 @@ class _Call:
 
     def refuse(self, refusal: Refusal, status: Status = "blocked") -> Reply:
         result = answers.refused(refusal)
+        self.rule = refusal.rule
         self.outcome = record.refused(refusal, result, status)
         return Reply(self.ask.id, status, result, self.decision, refusal)
 
@@ -412,10 +415,3 @@ def _no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
     if refusal is not None and (task := asyncio.current_task()) is not None:
         task.uncancel()
     return refusal
-
-
-def _counted(ask: Ask) -> str:
-    """Labels stay bounded: what an agent made up is counted as one."""
-    if ask.surface in ("direct", "passthrough"):
-        return ask.surface
-    return ask.tool if ask.tool in LOCAL or ask.tool in VARIANTS else "other"

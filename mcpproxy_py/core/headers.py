@@ -15,6 +15,8 @@ from typing import Final
 PROTOCOL_VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
+TRACE_CONTEXT: Final = ("traceparent", "tracestate")
+"""W3C's names, the same in HTTP headers and, by SEP-414, in `_meta`."""
 ROUTING: Final = frozenset({PROTOCOL_VERSION, METHOD, NAME})
 
 NAMED_BY: Final[Mapping[str, str]] = MappingProxyType(

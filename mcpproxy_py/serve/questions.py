@@ -61,7 +61,6 @@ class ActivityFilter(Query):
     end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
     q: Text | None = Field(
         None,
-        pattern=r"[^\W_]",
         description="Words, all of them in tool, server, arguments, reason or error; `begin*` for a beginning",
     )
 
@@ -140,8 +139,16 @@ class Call(ToolCall):
 
 
 class Explain(ToolCall):
-    """What is left out is filled in as by an agent that means it."""
+    """What is left out is filled in as by an agent that means it. What is wrong is explained, so nothing is refused
+    for its type, and the document does not say so either."""
 
+    name: Any = Field(None, description="The tool, as server:tool")
+    args: Any = Field(None, description="Its arguments, an object")
+    args_json: Any = Field(None, description="Its arguments as JSON text, instead of `args`")
+    intent: Any = Field(None, description="The intent to try, an object")
+    intent_operation_type: Any = Field(None, description="The intent, flat")
+    intent_data_sensitivity: Any = Field(None, description="The intent, flat")
+    intent_reason: Any = Field(None, description="The intent, flat")
     variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
 
 

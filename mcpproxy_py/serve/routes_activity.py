@@ -24,12 +24,7 @@ async def list_activity(x: Exchange) -> Mapping[str, Any]:
     """The first page waits until the database knows what was answered; later ones go on where they were."""
     if x.query.cursor is None:
         await x.parts.store.caught_up()
-    try:
-        page = await x.parts.store.activities(_filters(x.query))
-    except ValueError:
-        if x.query.cursor is None:
-            raise
-        raise bad_request("cursor is not one this gateway gave", parameter="cursor") from None
+    page = await x.parts.store.activities(_filters(x.query))
     return {"activities": page.activities, "next_cursor": page.next_cursor}
 
 
@@ -77,8 +72,11 @@ async def _all(first: Rows | None, rest: AsyncIterator[Rows]) -> AsyncIterator[R
 
 
 def _filters(query: questions.ActivityFilter) -> Filters:
-    """The query has been checked; its names are the store's."""
-    return Filters(**query.model_dump(exclude={"format"}, exclude_none=True))
+    """The query has been checked as far as its model can; whether a cursor is one of ours, the store knows."""
+    try:
+        return Filters(**query.model_dump(exclude={"format"}, exclude_none=True))
+    except ValueError as wrong:
+        raise bad_request(str(wrong), parameter=str(wrong).partition(" ")[0]) from None
 
 
 async def verify(x: Exchange) -> Mapping[str, Any]:

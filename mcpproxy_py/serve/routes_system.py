@@ -24,7 +24,7 @@ async def readyz(x: Exchange) -> Mapping[str, Any]:
 
 
 async def prometheus(x: Exchange) -> Response:
-    return PlainTextResponse(metrics.exposition(x.parts), media_type=metrics.MEDIA)
+    return PlainTextResponse(metrics.exposition(x.parts, await x.parts.store.size()), media_type=metrics.MEDIA)
 
 
 async def status(x: Exchange) -> Mapping[str, Any]:

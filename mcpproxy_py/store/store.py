@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 LOCK = "store.lock"
 CLOSE_TIMEOUT = 5.0
 VERIFY_PATIENCE = 30.0
+SIZE_PATIENCE = 1.0
 COMMIT_TIMEOUT = 5.0
 """Seconds that an answer waits for the database, with `ack: commit`."""
 
@@ -263,6 +264,12 @@ class Store:
             "chain_head": str(self._journal.durable_head),
             "last_error": self._journal.trouble or self._writer.last_error,
         }
+
+    async def size(self) -> int | None:
+        """Bytes of the record in the database; None where it does not say so at once."""
+        with suppress(SQLAlchemyError, StoreUnavailable):
+            return await self._in_thread(self._database.size, SIZE_PATIENCE)
+        return None
 
     def _lag(self, journal_bytes: int) -> int:
         place, end = self._writer.place, self._journal.end

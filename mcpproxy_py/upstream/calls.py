@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.traffic import Traffic
 from mcpproxy_py.upstream.elder import Elder
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
@@ -31,6 +32,7 @@ class Calls:
         self.lane = Lane(spec.max_concurrency, pressure.somebody_waits)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
+        self.traffic = Traffic()
         self._spec = spec
         self._main = main
         self._pool = pool
@@ -65,16 +67,30 @@ class Calls:
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """The raw result. Raises `UpstreamFailure`."""
-        self._main()
-        timeout = self._spec.timeout
-        end = time.monotonic() + timeout
-        async with self.lane.place(timeout):
-            main = self._main()
+        try:
+            self._main()
+            timeout = self._spec.timeout
+            end = time.monotonic() + timeout
+            async with self.lane.place(timeout):
+                return await self._placed(method, params, talk, meta, end)
+        except UpstreamFailure as failure:
+            self.traffic.failures[failure.code] += 1
+            raise
+
+    async def _placed(
+        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None, end: float
+    ) -> dict[str, Any]:
+        """What it waited for its place is told by the queue, so it does not count for how fast the server is."""
+        started = time.monotonic()
+        main = self._main()
+        try:
             if self.sessions in SHARED and not self._elder.fits(main, talk, self.sessions):
                 return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
             async with AsyncExitStack() as stack:
                 session = await self._seated(stack, main, talk, end)
                 return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+        finally:
+            self.traffic.took(time.monotonic() - started)
 
     async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, end: float) -> Session:
         kind = self.sessions

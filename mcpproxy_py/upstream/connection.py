@@ -17,6 +17,8 @@ class Connection:
 
     wants_headers = False
     """Whether there is HTTP underneath, so that working them out is not for nothing."""
+    traced = False
+    """Whether a request's headers repeat the trace context in its `_meta`."""
 
     def __init__(self) -> None:
         self.closed = asyncio.Event()

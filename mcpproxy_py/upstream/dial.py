@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 class Dialer:
     def __init__(
-        self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int, auth_for: AuthFor | None = None
-    ) -> None:
+        self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int,
+        auth_for: AuthFor | None = None, traced: bool = False,
+    ) -> None:  # fmt: skip
         self.keeper = keeper
         self._local = local
         self._max_result_bytes = max_result_bytes
         self._auth_for = auth_for
+        self._traced = traced
 
     def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[Connection]:
         """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
@@ -48,7 +50,7 @@ class Dialer:
         # Imported here: httpx2 is a twentieth of the start, and a gateway may have no server that needs it.
         from mcpproxy_py.upstream.overhttp import OverHttp
 
-        return OverHttp(self._auth_for, self._max_result_bytes)
+        return OverHttp(self._auth_for, self._traced, self._max_result_bytes)
 
     def _built_in(self, name: str) -> LocalUpstream:
         if name not in self._local:

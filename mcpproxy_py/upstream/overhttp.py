@@ -12,8 +12,8 @@ from mcpproxy_py.upstream.web import AuthFor, Web
 
 
 class OverHttp:
-    def __init__(self, auth_for: AuthFor | None, max_result_bytes: int) -> None:
-        self._web = Web(auth_for)
+    def __init__(self, auth_for: AuthFor | None, traced: bool, max_result_bytes: int) -> None:
+        self._web = Web(auth_for, traced)
         self._max_result_bytes = max_result_bytes
 
     def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[Connection]:

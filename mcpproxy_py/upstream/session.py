@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from mcpproxy_py.core.headers import TRACE_CONTEXT
 from mcpproxy_py.core.mirrors import Mirror, declared
 from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.core.talk import Talk
@@ -73,7 +74,8 @@ class Session:
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         if not self.connection.wants_headers:
             return {}
-        return self.handshake.stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
+        found = self.handshake.stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
+        return {**found, **_trace_context(params)} if self.connection.traced else found
 
     async def list_tools(self, timeout: float | None = None) -> Listed:
         try:
@@ -100,3 +102,8 @@ class Session:
             return await self.request(method, params, timeout=timeout)
 
         return await read_all(self._name, method, kind, page)
+
+
+def _trace_context(params: Mapping[str, Any]) -> dict[str, str]:
+    meta = params.get("_meta") or {}
+    return {key: meta[key] for key in TRACE_CONTEXT if key in meta}

@@ -108,6 +108,7 @@ class SseConnection(Wire):
 async def open_sse(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[Wire]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         connection = SseConnection(spec.url or "", client, tasks, max_result_bytes)
+        connection.traced = web.traced
         try:
             tasks.start_soon(connection.listen)
             with anyio.move_on_after(spec.connect_timeout):

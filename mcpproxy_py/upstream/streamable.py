@@ -238,6 +238,7 @@ async def open_streamable(spec: UpstreamSpec, *, web: Web, max_result_bytes: int
         origin = web.origin(spec, client, JSON_OR_EVENTS)
         carrier = Carrier(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)
         connection = StreamableConnection(spec.url or "", client, carrier, tasks, max_result_bytes)
+        connection.traced = web.traced
         try:
             yield connection
         finally:

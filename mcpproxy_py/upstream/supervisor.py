@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 
 from mcpproxy_py.core.talk import NOBODY, Talk
+from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
@@ -40,19 +41,21 @@ class Supervisor:
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
         on_list_changed: OnListChanged = deaf, auth_for: AuthFor | None = None,
-        clock: Callable[[], float] = time.time, hurry: float = HURRY,
+        clock: Callable[[], float] = time.time, hurry: float = HURRY, traced: bool = False,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
         belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
-        a question while other calls wait for its place."""
+        a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
+        over HTTP in its headers too."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
         self._ears = Ears(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
+        self._traced = traced
         self._clock = clock
         self._hurry = hurry
         self._board = Board(on_change)
@@ -76,7 +79,7 @@ class Supervisor:
         # Two groups: the warden goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             keeper = Keeper(keeping)
-            self._dialer = Dialer(keeper, self._local, self._max_result_bytes, self._auth_for)
+            self._dialer = Dialer(keeper, self._local, self._max_result_bytes, self._auth_for, self._traced)
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)
@@ -195,6 +198,10 @@ class Supervisor:
     def describe(self) -> list[dict[str, Any]]:
         """Each server as people are shown it."""
         return [_described(worker) for worker in self._workers.values()]
+
+    def measured(self) -> list[Measured]:
+        """Each server as metrics are shown it."""
+        return [worker.measured() for worker in self._workers.values()]
 
     def _worker(self, server: str) -> Worker:
         worker = self._workers.get(server)

@@ -36,8 +36,9 @@ _HINTS: Final[Mapping[int, str]] = {
 class Web:
     """One per supervisor. Making a TLS context costs 14 ms, which per call would be most of the call."""
 
-    def __init__(self, auth_for: AuthFor | None = None) -> None:
+    def __init__(self, auth_for: AuthFor | None = None, traced: bool = False) -> None:
         self._auth_for = auth_for
+        self.traced = traced
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:

@@ -14,6 +14,7 @@ import anyio
 
 from mcpproxy_py.core.search import Segment
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.board import Board
@@ -150,6 +151,13 @@ class Worker:
 
     def counts(self) -> dict[str, int]:
         return self.session.connection.counts() if self.session else {}
+
+    def measured(self) -> Measured:
+        calls, sessions = self.calls, len(self.pool) + (self.session is not None)
+        return Measured(
+            self.spec.name, self.state, calls.lane.in_flight, calls.lane.waiting, sessions, self.restarts,
+            self.counts(), calls.traffic,
+        )  # fmt: skip
 
     # One life.
 

@@ -16,6 +16,7 @@ from mcpproxy_py.core.classes import classify
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.search import Index, segment
 from mcpproxy_py.core.talk import CallContext
+from mcpproxy_py.core.traffic import Measured, Traffic
 from mcpproxy_py.core.values import Ask, Caller, Client, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
@@ -115,6 +116,10 @@ class Desk:
     @staticmethod
     def _row(server: Server) -> dict[str, Any]:
         return {"name": server.name, "state": server.state, "enabled": True, "tool_count": len(server.tools)}
+
+    def measured(self) -> list[Measured]:
+        servers = self.upstreams.snapshot.servers.values()
+        return [Measured(one.name, one.state, 0, 0, 1, 0, {"garbage": 0}, Traffic()) for one in servers]
 
     def _known(self, name: str) -> dict[str, Any]:
         if name not in self.rows:

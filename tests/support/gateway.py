@@ -40,8 +40,8 @@ def python_server(script: str, *args: str, **extra: Any) -> dict[str, Any]:
 def clean_environment(**extra: str) -> dict[str, str]:
     """This process's environment without what would configure a gateway, or keep it from having its bytecode like an
     installed one: compiling takes longer than the rest of a start."""
-    left_out = "PYTHONDONTWRITEBYTECODE"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MCPPROXY_") and name != left_out}
+    left_out = ("MCPPROXY_", "OTEL_", "PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return {**kept, **extra}
 
 

@@ -1,0 +1,160 @@
+"""The parts of a gateway, each with a span around what it does: edge, gate, write-ahead, server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from opentelemetry import context as contexts
+from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcpproxy_py.core.headers import TRACE_CONTEXT
+from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
+from mcpproxy_py.gateway import Gateway, Record, Reply, Upstreams
+from mcpproxy_py.serve.mcp.exchange import Exchange
+from mcpproxy_py.serve.surfaces.surface import Surface
+from mcpproxy_py.tally import Tally, class_of, variant_of
+from mcpproxy_py.tracing.spans import METHOD, carrying, fail, fail_if_it_says_so, method_name, spanned, told_by
+
+FAILED: Final = frozenset({"error", "timeout"})
+"""A refusal is no failure of the gateway's; it did its work."""
+TRANSPORTS: Final = {"stdio": "pipe", "http": "tcp", "sse": "tcp"}
+_HEADERS: Final = {key.encode(): key for key in TRACE_CONTEXT}
+
+
+class Traced:
+    on = True
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def gateway(self, *parts: Any) -> Gateway:
+        return TracedGateway(self._tracer, *parts)
+
+    def surface(self, surface: Surface) -> Surface:
+        return cast(Surface, TracedSurface(self._tracer, surface))
+
+    def edge(self, app: ASGIApp) -> ASGIApp:
+        """What a request's headers say of the trace it belongs to is the context of everything within."""
+
+        async def edge(scope: Scope, receive: Receive, send: Send) -> None:
+            said = {
+                _HEADERS[name]: value.decode("latin-1") for name, value in scope.get("headers", ()) if name in _HEADERS
+            }
+            token = contexts.attach(told_by(said))
+            try:
+                await app(scope, receive, send)
+            finally:
+                contexts.detach(token)
+
+        return edge
+
+
+class TracedSurface:
+    """A surface whose every answer is a span: the edge of the trace, as far as it is ours."""
+
+    def __init__(self, tracer: Tracer, surface: Surface) -> None:
+        self._tracer = tracer
+        self._surface = surface
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._surface, name)
+
+    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+        """The request's own `_meta` says whose child it is, and then what HTTP said is a link: one exchange of HTTP may
+        carry several requests."""
+        method, around = method_name(exchange.method), get_current_span().get_span_context()
+        context = told_by(exchange.meta or {})
+        parent = get_current_span(context).get_span_context()
+        links = [Link(around)] if around.is_valid and parent != around else None
+        about = {METHOD: method, "mcp.protocol.version": exchange.peer.version}
+        with spanned(self._tracer, method, SpanKind.SERVER, about, context, links) as span:
+            result = await self._surface.answer(exchange)
+            fail_if_it_says_so(span, result)
+            return result
+
+
+class TracedGateway(Gateway):
+    def __init__(self, tracer: Tracer, upstreams: Upstreams, journal: Record, *rest: Any) -> None:
+        parts = TracedUpstreams(tracer, upstreams), TracedRecord(tracer, journal)
+        super().__init__(*parts, *rest, tally=TracedTally())
+        self._tracer = tracer
+
+    async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
+        kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
+        about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
+        with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
+            reply = await super().call(ask, talk)
+            if reply.status == "pending":
+                span.set_attribute("mcpproxy.outcome", reply.status)
+            return reply
+
+
+class TracedTally(Tally):
+    """Where an ask is counted its span learns what became of it: both are told the same, on every path."""
+
+    def count(self, ask: Ask, decision: Decision, rule: str, outcome: Status) -> None:
+        super().count(ask, decision, rule, outcome)
+        span = get_current_span()
+        if span.is_recording():
+            span.set_attributes({"mcpproxy.rule": rule, "mcpproxy.outcome": outcome, **_about(ask, decision)})
+            if outcome in FAILED:
+                fail(span, rule if outcome == "error" else outcome)
+
+
+def _about(ask: Ask, decision: Decision) -> dict[str, str]:
+    about = {"mcpproxy.variant": variant_of(ask), "mcpproxy.class": class_of(decision)}
+    if isinstance(decision, Route | Relay):
+        about |= {"mcpproxy.risk": decision.risk, "mcpproxy.server": decision.server}
+    tool = decision.tool if isinstance(decision, Route | Refusal) else None
+    return about if tool is None else {**about, "mcpproxy.server": tool.server, "gen_ai.tool.name": tool.name}
+
+
+class TracedUpstreams:
+    def __init__(self, tracer: Tracer, upstreams: Upstreams) -> None:
+        self._tracer = tracer
+        self._upstreams = upstreams
+        self.ready = upstreams.ready
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._upstreams.snapshot
+
+    async def request(
+        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        name, about = self._described(server, method, params)
+        with spanned(self._tracer, name, SpanKind.CLIENT, about) as span:
+            result = await self._upstreams.request(server, method, params, talk=talk, meta=carrying(meta))
+            fail_if_it_says_so(span, result)
+            return result
+
+    def _described(self, server: str, method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        name, there = method_name(method), self.snapshot.servers.get(server)
+        about = {METHOD: name, "mcpproxy.server": server}
+        if there is not None and there.transport in TRANSPORTS:
+            about["network.transport"] = TRANSPORTS[there.transport]
+        if there is not None and there.protocol_version is not None:
+            about["mcp.protocol.version"] = there.protocol_version
+        if method != "tools/call" or there is None or params["name"] not in there.tools:
+            return name, about
+        return f"{name} {params['name']}", {
+            **about, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": params["name"],
+        }  # fmt: skip
+
+
+class TracedRecord:
+    """How long the disk takes is part of every call above read."""
+
+    def __init__(self, tracer: Tracer, journal: Record) -> None:
+        self._tracer = tracer
+        self._journal = journal
+        self.append = journal.append
+        self.acknowledged = journal.acknowledged
+
+    async def synced(self) -> None:
+        with spanned(self._tracer, "record sync", SpanKind.INTERNAL, {}):
+            await self._journal.synced()
