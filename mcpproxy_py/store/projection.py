@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.entry import Entry
-from mcpproxy_py.store.scalars import micros, name, number, part, real
+from mcpproxy_py.store.scalars import micros, name, names, number, part, real
 from mcpproxy_py.store.tables import activity, events
-from mcpproxy_py.store.words import words_of, words_of_json
+from mcpproxy_py.store.words import folded
 
 Row = dict[str, Any]
 INTERRUPTED: Final = "interrupted"
@@ -19,33 +18,23 @@ INTERRUPTED: Final = "interrupted"
 
 def asked_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     get, client = event.get, event.get("client")
-    named = (get("type"), get("source"), get("surface"), get("server"), get("tool"), get("session_id"),
-             get("principal"), part(client, "name"), part(client, "version"))  # fmt: skip
-    try:
-        same = _same(*named)  # few callers ask for few tools again and again
-    except TypeError:  # a list, say, where a name should be
-        same = _same.__wrapped__(*named)
+    kind, source, surface, server, tool, session, principal, client_name, client_version = names(
+        get("type"), get("source"), get("surface"), get("server"), get("tool"), get("session_id"), get("principal"),
+        part(client, "name"), part(client, "version"),
+    )  # fmt: skip
     return {
-        **same,
+        "type": kind or "tool_call",
+        "source": source or "internal",
+        "surface": surface,
+        "server": server,
+        "tool": tool or "",
+        "session_id": session,
+        "principal": principal,
+        "client_name": client_name or "",
+        "client_version": client_version or "",
         "request_id": name(get("request_id")),
         "arguments": _text(payload),
         "arguments_size": number(get("arguments_size")),
-    }
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _same(kind: Any, source: Any, surface: Any, server: Any, tool: Any, session: Any, principal: Any, client: Any,
-          version: Any) -> Row:  # fmt: skip
-    return {
-        "type": name(kind) or "tool_call",
-        "source": name(source) or "internal",
-        "surface": name(surface),
-        "server": name(server),
-        "tool": name(tool) or "",
-        "session_id": name(session),
-        "principal": name(principal),
-        "client_name": name(client) or "",
-        "client_version": name(version) or "",
     }
 
 
@@ -106,7 +95,8 @@ class Draft:
         self.known = known
         self.at = at
         self.columns: Row = {}
-        self.words: set[str] = set()
+        self.words: list[str] = []
+        """What a text search of it looks at."""
         self.erased = False
         self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
@@ -115,14 +105,15 @@ class Draft:
         event, kind = entry.event, entry.kind
         if kind == "finished" and event.get("status") == INTERRUPTED and not self._pending():
             return  # somebody else took it for dead, and it was not
-        self.columns.update(COLUMNS[kind](event, entry.payload))
+        columns = COLUMNS[kind](event, entry.payload)
+        if self.columns:
+            self.columns.update(columns)
+        else:
+            self.columns = columns
         told = event.get("metadata")
         if told and isinstance(told, dict):
             self._merge(kind, told)
-        if kind == "erased":
-            self.words, self.erased = set(), True
-        else:
-            _add_words(self.words, entry)
+        self._add_words(kind, entry, columns)
 
     def _merge(self, kind: str, told: Mapping[str, Any]) -> None:
         if not self._metadata:
@@ -132,6 +123,15 @@ class Draft:
         else:
             self._metadata = {**self._metadata, **told}
         self._told = True
+
+    def _add_words(self, kind: str, entry: Entry, columns: Row) -> None:
+        """Of what was asked the names, the arguments and the reason given; of how it ended the error."""
+        if kind == "asked":
+            self.words.append(folded(entry.payload, _names(entry.event)))
+        elif kind == "erased":
+            self.words, self.erased = [], True
+        elif columns["error"]:
+            self.words.append(folded(columns["error"].encode()))
 
     def _pending(self) -> bool:
         before = self.known.status if self.known else "pending"
@@ -147,24 +147,17 @@ class Draft:
         return {**self.columns, **self._derived()}
 
     def _derived(self) -> Row:
+        told = self._metadata
         return {
-            "metadata": encode(self._metadata).decode(),
-            "tool_variant": name(self._metadata.get("tool_variant")),
-            "intent_type": name(part(self._metadata.get("intent"), "operation_type")),
+            "metadata": encode(told).decode(),
+            "tool_variant": name(told.get("tool_variant")),
+            "intent_type": name(part(told.get("intent"), "operation_type")),
         }
 
 
-def _add_words(words: set[str], entry: Entry) -> None:
-    """What a text search of this event looks at: names, arguments, the reason given and the error."""
-    event = entry.event
-    if entry.kind == "finished":
-        if event.get("error"):
-            words |= words_of_json(encode(event["error"]))
-        return
-    words |= words_of_json(entry.payload)
-    for value in (event.get("server"), event.get("tool"), part(part(event.get("metadata"), "intent"), "reason")):
-        if value:
-            words |= words_of(value) if isinstance(value, str) else words_of_json(encode(value))
+def _names(event: Mapping[str, Any]) -> str:
+    said = (event.get("server"), event.get("tool"), part(part(event.get("metadata"), "intent"), "reason"))
+    return " ".join([text if type(text) is str else folded(encode(text)) for text in said if text])
 
 
 def drafts(entries: Iterable[Entry], known: Mapping[str, Known]) -> dict[str, Draft]:

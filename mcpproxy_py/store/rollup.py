@@ -5,9 +5,9 @@ durations."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import add
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
@@ -41,30 +41,33 @@ class Tally:
     """Changes to the counts, gathered while a batch is written."""
 
     def __init__(self) -> None:
-        self._many: defaultdict[_Sort, int] = defaultdict(int)
-        self._took: defaultdict[tuple[_Sort, int], int] = defaultdict(int)
+        self._counts: dict[_Sort, list[int]] = {}
+        """How many of each sort, and how many of those are in each bucket."""
+        self._fewer = False
 
     def count(self, row: Mapping[str, Any], by: int = 1) -> None:
         """A row that is there from now on or, with a `by` of -1, that was."""
         sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], row["server"] or "", row["tool"],
                 row["intent_type"] or "", row["status"])  # fmt: skip
-        self._many[sort] += by
+        counts = self._counts.get(sort)
+        if counts is None:
+            counts = self._counts[sort] = [0] * (1 + BUCKETS)
+        counts[0] += by
+        self._fewer = self._fewer or by < 0
         duration = row["duration_ms"]
         if duration is not None:
-            self._took[sort, bisect_left(BOUNDS, duration)] += by
+            counts[1 + bisect_left(BOUNDS, duration)] += by
 
     def write(self, database: Database, connection: Connection) -> None:
         """In an order that is the same for everybody, so that no two gateways wait for each other."""
-        counts: dict[tuple[int, _Sort], list[int]] = {}
-        for sort, many in self._many.items():
+        totals: dict[tuple[int, _Sort], list[int]] = {}
+        for sort, counts in self._counts.items():
             for key in _spans_of(sort):
-                counts.setdefault(key, [0] * (1 + BUCKETS))[0] += many
-        for (sort, bucket), many in self._took.items():
-            for key in _spans_of(sort):
-                counts[key][1 + bucket] += many
-        rows = [(span, *sort, *columns) for (span, sort), columns in sorted(counts.items())]
+                total = totals.get(key)
+                totals[key] = counts if total is None else list(map(add, total, counts))
+        rows = [(span, *sort, *counts) for (span, sort), counts in sorted(totals.items())]
         database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
-        if any(many < 0 for many in self._many.values()):
+        if self._fewer:
             connection.execute(delete(rollup).where(rollup.c.many <= 0))
 
 

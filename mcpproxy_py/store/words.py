@@ -8,7 +8,6 @@ an index gives the newest of a word at once, and has to gather those of a beginn
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, cast, literal, literal_column, update
@@ -19,6 +18,9 @@ from mcpproxy_py.store.tables import words
 
 LONGEST: Final = 64
 """Characters of a word that count. What is longer is a key, a hash or an image, and the beginning finds it."""
+FITTING: Final = 2046
+"""Bytes of a word that PostgreSQL still takes. In a text no longer than that none has to be cut, and looking at each
+is what would take longest."""
 MOST_BYTES: Final = 65_536
 """Of each payload; PostgreSQL takes no more than a megabyte of words."""
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
@@ -30,12 +32,13 @@ _FOLDED: Final = bytes(
 )
 
 
-def words_of_json(text: bytes) -> set[str]:
-    """The words of a JSON text, keys and values, without a look at its structure."""
-    text = text[:MOST_BYTES]
+def folded(payload: bytes, names: str = "") -> str:
+    """The words of a JSON text, keys and values, without a look at its structure, and then those of the `names`; with
+    spaces between them. A word may come twice: both engines count it once, quicker than we could."""
+    text = payload[:MOST_BYTES]
     if b"\\" in text:
         text = _unescaped(text)
-    return _cut(_folded(text) if text.isascii() else _apart(text.decode("utf-8", "replace")))
+    return _folded(b"%b %b" % (text, names.encode("utf-8", "replace")))
 
 
 def _unescaped(text: bytes) -> bytes:
@@ -50,26 +53,20 @@ def _meant(found: re.Match[bytes]) -> bytes:
     return letter.encode() if letter.isalnum() else b" "
 
 
-@lru_cache(maxsize=1024)
-def words_of(text: str) -> frozenset[str]:
-    """Of a text that may well come again: the name of a tool, a reason, a question."""
-    return frozenset(_cut(_folded(text.encode()) if text.isascii() else _apart(text)))
+def _folded(text: bytes) -> str:
+    if not text.isascii():
+        return _cut(_apart(text.decode("utf-8", "replace")))
+    plain = text.translate(_FOLDED).decode()
+    return plain if len(plain) <= FITTING else _cut(plain)
 
 
-def _folded(text: bytes) -> list[str]:
-    return text.translate(_FOLDED).decode().split()
+def _cut(plain: str) -> str:
+    found = plain.split()
+    return plain if max(map(len, found), default=0) <= LONGEST else " ".join([word[:LONGEST] for word in found])
 
 
-def _apart(text: str) -> list[str]:
-    return _GAP.sub(" ", clean(text).casefold()).split()
-
-
-def _cut(found: list[str]) -> set[str]:
-    words = set(found)
-    for word in [word for word in words if len(word) > LONGEST]:
-        words.remove(word)
-        words.add(word[:LONGEST])
-    return words
+def _apart(text: str) -> str:
+    return _GAP.sub(" ", clean(text).casefold())
 
 
 def matching(dialect: str, question: str) -> ColumnElement[bool]:
@@ -82,9 +79,9 @@ def matching(dialect: str, question: str) -> ColumnElement[bool]:
 
 
 def asked_words(question: str) -> list[tuple[str, str]]:
-    """The words of a question, each with its star or without."""
+    """The words of a question, each with its star or without. What counts of a long one is how it begins."""
     found = _ASKED.findall(clean(question).casefold())
-    return list(dict.fromkeys((word[:LONGEST], star) for word, star in found))
+    return list(dict.fromkeys((word[:LONGEST], star if len(word) < LONGEST else "*") for word, star in found))
 
 
 def add_words(connection: Connection, more: list[dict[str, Any]]) -> None:
