@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from functools import cache
 from operator import add
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
-from sqlalchemy.dialects import postgresql, sqlite
 
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.numbers import at_of
@@ -66,23 +64,13 @@ class Tally:
                 total = totals.get(key)
                 totals[key] = counts if total is None else list(map(add, total, counts))
         rows = [(span, *sort, *counts) for (span, sort), counts in sorted(totals.items())]
-        database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
+        database.add_many(connection, rollup, rows)
         if self._fewer:
             connection.execute(delete(rollup).where(rollup.c.many <= 0))
 
 
 def _spans_of(sort: _Sort) -> tuple[tuple[int, _Sort], ...]:
     return (1, sort), (DAY, (sort[0] // DAY * DAY, *sort[1:])), (EVER, (0, *sort[1:]))
-
-
-_COLUMNS: Final = tuple(column.name for column in rollup.c)
-
-
-@cache
-def _adding(dialect: str) -> Any:
-    added: Any = (postgresql if dialect == "postgresql" else sqlite).insert(rollup)
-    sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}
-    return added.on_conflict_do_update(index_elements=list(rollup.primary_key), set_=sums)
 
 
 def percentile(took: Sequence[int], share: int) -> float | None:
