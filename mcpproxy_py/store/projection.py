@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.entry import Entry
-from mcpproxy_py.store.scalars import micros, name, names, number, part, real
+from mcpproxy_py.store.scalars import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.tables import activity, events
 from mcpproxy_py.store.words import folded
 
@@ -23,7 +23,7 @@ def asked_columns(event: Mapping[str, Any], payload: bytes) -> Row:
         part(client, "name"), part(client, "version"),
     )  # fmt: skip
     return {
-        "type": kind or "tool_call",
+        "type": (kind or "tool_call")[:TERM_LIMIT],
         "source": source or "internal",
         "surface": surface,
         "server": server,
@@ -42,7 +42,7 @@ def finished_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     error = event.get("error")
     return {
         "finished_at": micros(event.get("at")),
-        "status": name(event.get("status")) or "error",
+        "status": (name(event.get("status")) or "error")[:TERM_LIMIT],
         "error": None if error is None else encode(error).decode(),
         "error_code": name(part(error, "code")),
         "response": _text(payload),

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 NAME_LIMIT: Final = 500
 """Characters of a name that are kept. An index of PostgreSQL refuses rows of more than some 2,700 bytes."""
+TERM_LIMIT: Final = 40
+"""Characters of a word of ours, such as a status, that are kept. They stand beside a name in its index."""
 _MOST: Final = (1 << 63) - 1
 LAST_MOMENT: Final = (1 << 52) - 1
 """In the year 2112. What is left of 64 bits tells apart what happened within one microsecond."""

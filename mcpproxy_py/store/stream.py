@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 import anyio.to_thread
 from sqlalchemy import func, select
 
-from mcpproxy_py.store.activity import as_json, shown
+from mcpproxy_py.store.activity import as_json
 from mcpproxy_py.store.bell import RECORDED, RESYNC, Bell
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.entry import entry_of
+from mcpproxy_py.store.pages import shown
 from mcpproxy_py.store.tables import activity, events, gateways
 
 AT_ONCE: Final = 100

@@ -111,7 +111,7 @@ def _rows(connection: Connection, query: Any) -> list[Any]:
 
 
 def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[bool] | None) -> Any:
-    query = query.where(*conditions(filters, dialect, paged=False))
+    query = query.where(*conditions(filters, dialect))
     if edge is not None:
         query = query.where(edge)
     source: Any = words.join(activity, activity.c.n == words.c.rowid) if filters.q else activity

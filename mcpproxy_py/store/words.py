@@ -10,7 +10,21 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, bindparam, cast, literal, literal_column, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    table,
+    update,
+)
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
 from mcpproxy_py.store.scalars import clean
@@ -23,6 +37,8 @@ FITTING: Final = 2046
 is what would take longest."""
 MOST_BYTES: Final = 65_536
 """Of each payload; PostgreSQL takes no more than a megabyte of words."""
+_kept: Final[Any] = table("activity_words_content", column("id", BigInteger), column("c0", Text))
+"""Where SQLite's index keeps the words themselves, by number of the row. Asking the index for those takes longer."""
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
 _GAP: Final = re.compile(r"[\W_]+")
 _ASKED: Final = re.compile(r"([^\W_]+)(\*?)")
@@ -70,12 +86,25 @@ def _apart(text: str) -> str:
 
 
 def matching(dialect: str, question: str) -> ColumnElement[bool]:
-    """The condition on `words` that a record meets which has all these words."""
-    asked = asked_words(question)
+    """The condition on `words` that a record meets which has all these words, for the index to find."""
     if dialect == "sqlite":
+        asked = asked_words(question)
         return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"{star}' for word, star in asked))
-    parts = (f"'{word}'{star and ':*'}" for word, star in asked)
-    return words.c.words.op("@@")(cast(literal(" & ".join(parts)), TSQUERY))
+    return words.c.words.op("@@")(_tsquery(question))
+
+
+def saying(dialect: str, question: str, n: ColumnElement[Any]) -> ColumnElement[bool]:
+    """The same of record `n`, by a look at its own words and at no index."""
+    if dialect == "sqlite":
+        spaced = " " + _kept.c.c0 + " "
+        heard = (func.instr(spaced, f" {word}" if star else f" {word} ") > 0 for word, star in asked_words(question))
+        return select(_kept.c.id).where(_kept.c.id == n, *heard).exists()
+    return select(words.c.rowid).where(words.c.rowid == n, func.ts_match_vq(words.c.words, _tsquery(question))).exists()
+
+
+def _tsquery(question: str) -> ColumnElement[Any]:
+    parts = (f"'{word}'{star and ':*'}" for word, star in asked_words(question))
+    return cast(literal(" & ".join(parts)), TSQUERY)
 
 
 def asked_words(question: str) -> list[tuple[str, str]]:
