@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Connection,
     Text,
@@ -99,7 +100,9 @@ def saying(dialect: str, question: str, n: ColumnElement[Any]) -> ColumnElement[
         spaced = " " + _kept.c.c0 + " "
         heard = (func.instr(spaced, f" {word}" if star else f" {word} ") > 0 for word, star in asked_words(question))
         return select(_kept.c.id).where(_kept.c.id == n, *heard).exists()
-    return select(words.c.rowid).where(words.c.rowid == n, func.ts_match_vq(words.c.words, _tsquery(question))).exists()
+    # Not `EXISTS`, of which PostgreSQL makes a join, and reads all words there are.
+    own = select(func.ts_match_vq(words.c.words, _tsquery(question), type_=Boolean)).where(words.c.rowid == n)
+    return own.scalar_subquery()
 
 
 def _tsquery(question: str) -> ColumnElement[Any]:
