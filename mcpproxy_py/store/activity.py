@@ -11,7 +11,7 @@ from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.filters import Bookmark, Filters
 from mcpproxy_py.store.numbers import at_of
-from mcpproxy_py.store.pages import rows_of, shown
+from mcpproxy_py.store.pages import WALK, rows_of, shown
 from mcpproxy_py.store.summary import summarise
 from mcpproxy_py.store.tables import activity
 
@@ -28,14 +28,16 @@ class Page:
 
 
 class Reader:
-    """Blocking. Every method raises `StoreUnavailable` when the database cannot be read."""
+    """Blocking. Every method raises `StoreUnavailable` when the database cannot be read. `walk` is how many rows a
+    text search goes through by itself; see `pages`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, walk: int = WALK) -> None:
         self._database = database
+        self._walk = walk
 
     def list(self, filters: Filters) -> Page:
         with self._database.reading() as connection:
-            rows = rows_of(connection, filters)
+            rows = rows_of(connection, filters, self._walk)
         shown = rows[: filters.limit]
         more = len(rows) > filters.limit
         return Page([as_json(row) for row in shown], str(Bookmark(shown[-1].n)) if more else None)

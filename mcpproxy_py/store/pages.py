@@ -27,7 +27,7 @@ def shown(*where: ColumnElement[bool]) -> Select[Any]:
     return select(*_SHOWN).where(*where)
 
 
-def rows_of(connection: Connection, filters: Filters) -> Sequence[Any]:
+def rows_of(connection: Connection, filters: Filters, walk: int = WALK) -> Sequence[Any]:
     """The rows of one page, and one more where there is another page."""
     dialect, many = connection.dialect.name, filters.limit + 1
     if not filters.q:
@@ -35,11 +35,11 @@ def rows_of(connection: Connection, filters: Filters) -> Sequence[Any]:
     found: list[Any] = []
     edge: int | None = None
     if _walks(filters, dialect):
-        edge = connection.execute(_edge(filters, dialect)).scalar()
+        edge = connection.execute(_edge(filters, dialect, walk)).scalar()
         found += connection.execute(_walk(filters, dialect, edge).limit(many))
         if edge is None or len(found) == many:
             return found
-    return [*found, *connection.execute(_look_up(filters, dialect, edge).limit(many - len(found)))]
+    return [*found, *connection.execute(look_up_query(filters, dialect, edge).limit(many - len(found)))]
 
 
 def page_query(filters: Filters, dialect: str) -> Select[Any]:
@@ -58,10 +58,10 @@ def _walks(filters: Filters, dialect: str) -> bool:
     return dialect != "sqlite" or any(star for _, star in asked_words(filters.q or "")) or filters.equals_any
 
 
-def _edge(filters: Filters, dialect: str) -> Select[Any]:
+def _edge(filters: Filters, dialect: str, walk: int) -> Select[Any]:
     """Where going through the rows ends; nowhere, where there are so few."""
     of_filters = select(activity.c.n).where(*_conditions(filters, dialect))
-    return of_filters.order_by(activity.c.n.desc()).offset(WALK).limit(1)
+    return of_filters.order_by(activity.c.n.desc()).offset(walk).limit(1)
 
 
 def _walk(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
@@ -69,7 +69,8 @@ def _walk(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
     return query if edge is None else query.where(activity.c.n > edge)
 
 
-def _look_up(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
+def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Select[Any]:
+    """What the index of words finds; from row `edge` back, where the rows after it were gone through already."""
     hits = select(words.c.rowid).where(matching(dialect, filters.q or ""), *span(filters, words.c.rowid))
     if edge is not None:
         hits = hits.where(words.c.rowid <= edge)
