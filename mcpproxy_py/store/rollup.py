@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
 from operator import add
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ HOUR: Final = 3_600_000_000
 DAY: Final = 24
 """Hours. What is counted is each hour, each day, and everything."""
 EVER: Final = 0
+KEY_LIMIT: Final = 120
 _FACTOR: Final = 1.6
 BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
 """Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
@@ -35,6 +38,14 @@ def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
     return case(*((duration <= bound, bucket) for bucket, bound in enumerate(BOUNDS)), else_=BUCKETS - 1)
 
 
+@lru_cache(maxsize=4096)
+def key_part(name: str | None) -> str:
+    """A name as part of a key. PostgreSQL takes no key of more than 2,700 bytes, and agents ask for what they like."""
+    if name is None or len(name) <= KEY_LIMIT:
+        return name or ""
+    return f"{name[:KEY_LIMIT]}…{sha256(name.encode()).hexdigest()[:16]}"
+
+
 class Tally:
     """Changes to the counts, gathered while a batch is written."""
 
@@ -45,8 +56,8 @@ class Tally:
 
     def count(self, row: Mapping[str, Any], by: int = 1) -> None:
         """A row that is there from now on or, with a `by` of -1, that was."""
-        sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], row["server"] or "", row["tool"],
-                row["intent_type"] or "", row["status"])  # fmt: skip
+        sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], key_part(row["server"]), key_part(row["tool"]),
+                key_part(row["intent_type"]), row["status"])  # fmt: skip
         counts = self._counts.get(sort)
         if counts is None:
             counts = self._counts[sort] = [0] * (1 + BUCKETS)

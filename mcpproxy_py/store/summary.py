@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
-from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, EVER, GROUPS, HOUR, bucket_column, durations
+from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, EVER, GROUPS, HOUR, bucket_column, durations, key_part
 from mcpproxy_py.store.scalars import LAST_MOMENT, micros, name
 from mcpproxy_py.store.tables import BUCKETS, activity, rollup, words
 
@@ -88,7 +88,7 @@ def _from_rows(connection: Connection, filters: Filters, edge: ColumnElement[boo
     timed = func.count(activity.c.duration_ms)
     query = select(*columns, bucket, func.count(), timed).group_by(*columns, bucket)
     for *values, at, many, known in _rows(connection, _of_rows(query, filters, connection.dialect.name, edge)):
-        yield _Part(*values, many=many, took=[known if at == place else 0 for place in range(BUCKETS)])
+        yield _Part(*map(key_part, values), many=many, took=[known if at == place else 0 for place in range(BUCKETS)])
 
 
 def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
@@ -119,7 +119,7 @@ def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[boo
 
 
 def _of_counts(query: Any, filters: Filters, counted: ColumnElement[bool]) -> Any:
-    wanted = [rollup.c[group] == name(getattr(filters, group)) for group in GROUPS if getattr(filters, group)]
+    wanted = [rollup.c[group] == key_part(name(getattr(filters, group))) for group in GROUPS if getattr(filters, group)]
     return query.where(counted, *wanted)
 
 
