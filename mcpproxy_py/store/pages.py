@@ -17,7 +17,7 @@ from mcpproxy_py.store.filters import Filters, equalities, span
 from mcpproxy_py.store.tables import activity, words
 from mcpproxy_py.store.words import asked_words, matching, saying
 
-WALK: Final = 4000
+WALK: Final = 2000
 """Rows whose words are read before the index is asked: some milliseconds."""
 _SHOWN: Final = [column for column in activity.c if column.name not in ("gateway", "tool_variant", "intent_type")]
 
@@ -74,9 +74,11 @@ def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Se
     hits = select(words.c.rowid).where(matching(dialect, filters.q or ""), *span(filters, words.c.rowid))
     if edge is not None:
         hits = hits.where(words.c.rowid <= edge)
-    if dialect == "sqlite":  # whose index gives its hits in order
-        found: Any = hits.order_by(words.c.rowid.desc()).subquery("found")
-    else:  # which would guess how many there are, and guess wrong for rare words
-        found = hits.cte("found").prefix_with("MATERIALIZED")
-    both = found.join(activity, activity.c.n == found.c.rowid)
+    n: Any = words.c.rowid
+    if dialect != "sqlite":  # whose index gives its hits in order; PostgreSQL would guess how many there are, and wrong
+        n = hits.cte("hits").prefix_with("MATERIALIZED").c.rowid
+        hits = select(n)
+    found = hits.order_by(n.desc()).subquery("found")
+    # The zero keeps PostgreSQL from going through all rows in step with the few that were found.
+    both = found.join(activity, activity.c.n == found.c.rowid + 0)
     return shown(*equalities(filters, dialect, by_index=False)).select_from(both).order_by(found.c.rowid.desc())
