@@ -7,19 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, select
-
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.filters import Bookmark, Filters, conditions
+from mcpproxy_py.store.filters import Bookmark, Filters
 from mcpproxy_py.store.numbers import at_of
+from mcpproxy_py.store.pages import WALK, rows_of, shown
 from mcpproxy_py.store.summary import summarise
-from mcpproxy_py.store.tables import activity, words
+from mcpproxy_py.store.tables import activity
 
 __all__ = ["Filters", "Page", "Reader"]
 
 EXPORT_PAGE = 200
-_SHOWN = [column for column in activity.c if column.name not in ("gateway", "tool_variant", "intent_type")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +28,16 @@ class Page:
 
 
 class Reader:
-    """Blocking. Every method raises `StoreUnavailable` when the database cannot be read."""
+    """Blocking. Every method raises `StoreUnavailable` when the database cannot be read. `walk` is how many rows a
+    text search goes through by itself; see `pages`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, walk: int = WALK) -> None:
         self._database = database
+        self._walk = walk
 
     def list(self, filters: Filters) -> Page:
         with self._database.reading() as connection:
-            rows = connection.execute(page_query(filters, connection.dialect.name)).all()
+            rows = rows_of(connection, filters, self._walk)
         shown = rows[: filters.limit]
         more = len(rows) > filters.limit
         return Page([as_json(row) for row in shown], str(Bookmark(shown[-1].n)) if more else None)
@@ -64,20 +64,6 @@ class Reader:
     def export(self, filters: Filters) -> Iterator[dict[str, Any]]:
         for page in self.pages(filters):
             yield from page.activities
-
-
-def shown(*where: ColumnElement[bool]) -> Select[Any]:
-    """Rows that `as_json` can show."""
-    return select(*_SHOWN).where(*where)
-
-
-def page_query(filters: Filters, dialect: str) -> Select[Any]:
-    # One row more than is shown tells whether there is a next page.
-    query = shown(*conditions(filters, dialect)).limit(filters.limit + 1)
-    if not filters.q:
-        return query.order_by(activity.c.n.desc())
-    found = words.join(activity, activity.c.n == words.c.rowid)
-    return query.select_from(found).order_by(words.c.rowid.desc())
 
 
 def as_json(row: Any) -> dict[str, Any]:

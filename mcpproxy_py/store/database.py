@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.store.bell import Bell
@@ -58,10 +58,9 @@ class Database:
         """Rows as tuples, by the fastest way there is. It is what a gateway's second core is busy with."""
         raise NotImplementedError
 
-    def execute_many(self, connection: Connection, statement: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
-        """An insert of all of the table's `columns`, in their order, with whatever else the statement says."""
-        if rows:
-            connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in rows])
+    def add_many(self, connection: Connection, table: Table, rows: Sequence[Any]) -> None:
+        """Whole rows as tuples. Where the key is there already, everything else is added to what stands there."""
+        raise NotImplementedError
 
     def now(self, connection: Connection) -> int:
         """Microseconds since 1970 by a clock that all who use this database share."""
@@ -87,6 +86,12 @@ class Database:
     def give_back(self) -> bool:
         """Returns some of the space of what was deleted, and says whether there may be more."""
         return False
+
+
+def adding(insert: Any, table: Table) -> Any:
+    """The insert of a dialect, as `add_many` wants it."""
+    sums = {column.name: column + insert.excluded[column.name] for column in table.c if not column.primary_key}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=sums)
 
 
 def plain(error: SQLAlchemyError) -> str:

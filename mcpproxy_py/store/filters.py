@@ -11,7 +11,8 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 
 from mcpproxy_py.store.numbers import first_of
 from mcpproxy_py.store.scalars import micros, name
@@ -22,10 +23,10 @@ MAX_LIMIT = 500
 MAX_QUERY = 1000
 MAX_WORDS = 50
 EQUALS = {
-    "intent_type": "intent_type", "type": "type", "status": "status", "server": "server", "tool": "tool",
-    "session_id": "session_id", "request_id": "request_id", "client": "client_name", "principal": "principal",
+    "request_id": "request_id", "session_id": "session_id", "tool": "tool", "server": "server",
+    "principal": "principal", "client": "client_name", "intent_type": "intent_type", "status": "status", "type": "type",
 }  # fmt: skip
-"""Filters that a column has to equal, and the column."""
+"""Filters that a column has to equal, and the column. Those that let few rows through come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,11 @@ class Filters:
         if self.cursor is not None:
             Bookmark.read(self.cursor)
 
+    @property
+    def equals_any(self) -> bool:
+        """Whether it asks for more than a text and a time."""
+        return any(getattr(self, field) is not None for field in EQUALS)
+
 
 class Bookmark(NamedTuple):
     """The last row of a page. As text it is opaque, has a version, and shows when it was changed."""
@@ -92,19 +98,35 @@ def _sum(body: bytes) -> bytes:
     return sha256(b"mcpproxy activity cursor" + body).digest()[:6]
 
 
-def conditions(filters: Filters, dialect: str, *, paged: bool = True) -> Iterator[ColumnElement[bool]]:
-    """The filters as conditions on `activity`, joined with `words` where there is a text to look for."""
+def conditions(filters: Filters, dialect: str) -> Iterator[ColumnElement[bool]]:
+    """The filters as conditions on `activity`, joined with `words` where there is a text to look for; for a summary."""
+    yield from equalities(filters, dialect)
     # The order of a text search is that of its own table, whose numbers are the same.
-    n = words.c.rowid if filters.q else activity.c.n
+    yield from span(filters, words.c.rowid if filters.q else activity.c.n, paged=False)
+    if filters.q:
+        yield matching(dialect, filters.q)
+
+
+def equalities(filters: Filters, dialect: str, *, by_index: bool = True) -> Iterator[ColumnElement[bool]]:
+    """SQLite cannot know which of several indexes is best, so it is left the first, or none."""
     for field, column in EQUALS.items():
         value: Any = getattr(filters, field)
         if value is not None:
-            yield activity.c[column] == name(value)
+            compared: Any = activity.c[column]
+            yield (compared if by_index or dialect != "sqlite" else _unindexed(compared)) == name(value)
+            by_index = False
+
+
+def _unindexed(column: Any) -> Any:
+    """A plus sign is how SQLite is told that an index is not wanted."""
+    return UnaryExpression(column, operator=custom_op("+"))
+
+
+def span(filters: Filters, n: Any, *, paged: bool = True) -> Iterator[ColumnElement[bool]]:
+    """The times asked for, and where the page before ended."""
     if filters.start_time is not None:
         yield n >= first_of(micros(filters.start_time.timestamp()))
     if filters.end_time is not None:
         yield n < first_of(micros(filters.end_time.timestamp()))
-    if filters.q:
-        yield matching(dialect, filters.q)
     if paged and filters.cursor is not None:
         yield n < Bookmark.read(filters.cursor).n

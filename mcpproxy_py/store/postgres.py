@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy import ARRAY, URL, Connection, Engine, Table, bindparam, create_engine, func, make_url, select, text
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError
 
 from mcpproxy_py.store.bell import SharedBell
-from mcpproxy_py.store.database import READERS, Database
+from mcpproxy_py.store.database import READERS, Database, adding
 from mcpproxy_py.store.failure import StoreUnavailable
 
 CHANNEL: Final = "mcpproxy"
@@ -60,6 +62,12 @@ class Postgres(Database):
                 for row in rows:
                     copy.write_row(row)
 
+    def add_many(self, connection: Connection, table: Table, rows: Sequence[Any]) -> None:
+        if rows:
+            connection.execute(
+                _adding(table), dict(zip(table.columns.keys(), map(list, zip(*rows, strict=True)), strict=True))
+            )
+
     def now(self, connection: Connection) -> int:
         return connection.execute(text("SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint")).scalar_one()
 
@@ -91,6 +99,14 @@ class Postgres(Database):
         what was deleted for what comes next, so a limit on them would never be met and retention never end."""
         with self.readers.connect() as connection:
             return int(connection.execute(text(_WEIGHT)).scalar_one())
+
+
+@cache
+def _adding(table: Table) -> Any:
+    """One statement for any number of rows, handed over by column."""
+    arrays = [bindparam(column.name, type_=ARRAY(column.type)) for column in table.c]
+    rows = func.unnest(*arrays).table_valued(*table.columns.keys()).render_derived()
+    return adding(insert(table).from_select(table.columns.keys(), select(rows)), table)
 
 
 @contextmanager

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.entry import Entry
-from mcpproxy_py.store.scalars import micros, name, number, part, real
+from mcpproxy_py.store.scalars import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.tables import activity, events
-from mcpproxy_py.store.words import words_of, words_of_json
+from mcpproxy_py.store.words import folded
 
 Row = dict[str, Any]
 Word = tuple[int, int]
@@ -22,33 +21,23 @@ _SILENCE: Final[Word] = (0, 0)
 
 def asked_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     get, client = event.get, event.get("client")
-    named = (get("type"), get("source"), get("surface"), get("server"), get("tool"), get("session_id"),
-             get("principal"), part(client, "name"), part(client, "version"))  # fmt: skip
-    try:
-        same = _same(*named)  # few callers ask for few tools again and again
-    except TypeError:  # a list, say, where a name should be
-        same = _same.__wrapped__(*named)
+    kind, source, surface, server, tool, session, principal, client_name, client_version = names(
+        get("type"), get("source"), get("surface"), get("server"), get("tool"), get("session_id"), get("principal"),
+        part(client, "name"), part(client, "version"),
+    )  # fmt: skip
     return {
-        **same,
+        "type": (kind or "tool_call")[:TERM_LIMIT],
+        "source": source or "internal",
+        "surface": surface,
+        "server": server,
+        "tool": tool or "",
+        "session_id": session,
+        "principal": principal,
+        "client_name": client_name or "",
+        "client_version": client_version or "",
         "request_id": name(get("request_id")),
         "arguments": _text(payload),
         "arguments_size": number(get("arguments_size")),
-    }
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _same(kind: Any, source: Any, surface: Any, server: Any, tool: Any, session: Any, principal: Any, client: Any,
-          version: Any) -> Row:  # fmt: skip
-    return {
-        "type": name(kind) or "tool_call",
-        "source": name(source) or "internal",
-        "surface": name(surface),
-        "server": name(server),
-        "tool": name(tool) or "",
-        "session_id": name(session),
-        "principal": name(principal),
-        "client_name": name(client) or "",
-        "client_version": name(version) or "",
     }
 
 
@@ -56,7 +45,7 @@ def finished_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     error = event.get("error")
     return {
         "finished_at": micros(event.get("at")),
-        "status": name(event.get("status")) or "error",
+        "status": (name(event.get("status")) or "error")[:TERM_LIMIT],
         "error": None if error is None else encode(error).decode(),
         "error_code": name(part(error, "code")),
         "response": _text(payload),
@@ -110,7 +99,8 @@ class Draft:
         self.known = known
         self.at = at
         self.columns: Row = {}
-        self.words: set[str] = set()
+        self.words: list[str] = []
+        """What a text search of it looks at."""
         self.erased = False
         self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
@@ -123,11 +113,11 @@ class Draft:
             self._merge("asked" if outdone else kind, told)
         if outdone:
             return
-        self.columns.update(changes)
-        if kind == "erased":
-            self.words, self.erased = set(), True
+        if self.columns:
+            self.columns.update(changes)
         else:
-            _add_words(self.words, entry)
+            self.columns = changes
+        self._add_words(kind, entry, changes)
 
     def _merge(self, kind: str, told: Mapping[str, Any]) -> None:
         if not self._metadata:
@@ -143,6 +133,15 @@ class Draft:
             return _word(self.columns)
         return _word(self.known._asdict()) if self.known is not None else _SILENCE
 
+    def _add_words(self, kind: str, entry: Entry, columns: Row) -> None:
+        """Of what was asked the names, the arguments and the reason given; of how it ended the error."""
+        if kind == "asked":
+            self.words.append(folded(entry.payload, _names(entry.event)))
+        elif kind == "erased":
+            self.words, self.erased = [], True
+        elif columns["error"]:
+            self.words.append(folded(columns["error"].encode()))
+
     def row(self) -> Row:
         """All columns of a new row but its number; of an old one those that changed, because every index of the
         others rests then."""
@@ -153,10 +152,11 @@ class Draft:
         return {**self.columns, **self._derived()}
 
     def _derived(self) -> Row:
+        told = self._metadata
         return {
-            "metadata": encode(self._metadata).decode(),
-            "tool_variant": name(self._metadata.get("tool_variant")),
-            "intent_type": name(part(self._metadata.get("intent"), "operation_type")),
+            "metadata": encode(told).decode(),
+            "tool_variant": name(told.get("tool_variant")),
+            "intent_type": name(part(told.get("intent"), "operation_type")),
         }
 
 
@@ -169,17 +169,9 @@ def _word(row: Mapping[str, Any]) -> Word:
     return (_GUESS if row["duration_ms"] is None else _KNOWLEDGE), row["finished_at"] or 0
 
 
-def _add_words(words: set[str], entry: Entry) -> None:
-    """What a text search of this event looks at: names, arguments, the reason given and the error."""
-    event = entry.event
-    if entry.kind == "finished":
-        if event.get("error"):
-            words |= words_of_json(encode(event["error"]))
-        return
-    words |= words_of_json(entry.payload)
-    for value in (event.get("server"), event.get("tool"), part(part(event.get("metadata"), "intent"), "reason")):
-        if value:
-            words |= words_of(value) if isinstance(value, str) else words_of_json(encode(value))
+def _names(event: Mapping[str, Any]) -> str:
+    said = (event.get("server"), event.get("tool"), part(part(event.get("metadata"), "intent"), "reason"))
+    return " ".join([text if type(text) is str else folded(encode(text)) for text in said if text])
 
 
 def drafts(entries: Iterable[Entry], known: Mapping[str, Known]) -> dict[str, Draft]:

@@ -5,10 +5,10 @@ durations."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from functools import lru_cache
+from hashlib import sha256
+from operator import add
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, case, delete
@@ -21,6 +21,7 @@ HOUR: Final = 3_600_000_000
 DAY: Final = 24
 """Hours. What is counted is each hour, each day, and everything."""
 EVER: Final = 0
+KEY_LIMIT: Final = 120
 _FACTOR: Final = 1.6
 BOUNDS: Final = tuple(0.1 * _FACTOR**step for step in range(BUCKETS - 1))
 """Milliseconds. A bucket holds what is over the bound before it and not over its own; the last has none."""
@@ -37,50 +38,50 @@ def bucket_column(duration: ColumnElement[Any]) -> ColumnElement[Any]:
     return case(*((duration <= bound, bucket) for bucket, bound in enumerate(BOUNDS)), else_=BUCKETS - 1)
 
 
+@lru_cache(maxsize=4096)
+def key_part(name: str | None) -> str:
+    """A name as part of a key. PostgreSQL takes no key of more than 2,700 bytes, and agents ask for what they like."""
+    if name is None or len(name) <= KEY_LIMIT:
+        return name or ""
+    return f"{name[:KEY_LIMIT]}…{sha256(name.encode()).hexdigest()[:16]}"
+
+
 class Tally:
     """Changes to the counts, gathered while a batch is written."""
 
     def __init__(self) -> None:
-        self._many: defaultdict[_Sort, int] = defaultdict(int)
-        self._took: defaultdict[tuple[_Sort, int], int] = defaultdict(int)
+        self._counts: dict[_Sort, list[int]] = {}
+        """How many of each sort, and how many of those are in each bucket."""
+        self._fewer = False
 
     def count(self, row: Mapping[str, Any], by: int = 1) -> None:
         """A row that is there from now on or, with a `by` of -1, that was."""
-        sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], row["server"] or "", row["tool"],
-                row["intent_type"] or "", row["status"])  # fmt: skip
-        self._many[sort] += by
+        sort = (at_of(row["n"]) // HOUR, row["gateway"], row["type"], key_part(row["server"]), key_part(row["tool"]),
+                key_part(row["intent_type"]), row["status"])  # fmt: skip
+        counts = self._counts.get(sort)
+        if counts is None:
+            counts = self._counts[sort] = [0] * (1 + BUCKETS)
+        counts[0] += by
+        self._fewer = self._fewer or by < 0
         duration = row["duration_ms"]
         if duration is not None:
-            self._took[sort, bisect_left(BOUNDS, duration)] += by
+            counts[1 + bisect_left(BOUNDS, duration)] += by
 
     def write(self, database: Database, connection: Connection) -> None:
         """In an order that is the same for everybody, so that no two gateways wait for each other."""
-        counts: dict[tuple[int, _Sort], list[int]] = {}
-        for sort, many in self._many.items():
+        totals: dict[tuple[int, _Sort], list[int]] = {}
+        for sort, counts in self._counts.items():
             for key in _spans_of(sort):
-                counts.setdefault(key, [0] * (1 + BUCKETS))[0] += many
-        for (sort, bucket), many in self._took.items():
-            for key in _spans_of(sort):
-                counts[key][1 + bucket] += many
-        rows = [(span, *sort, *columns) for (span, sort), columns in sorted(counts.items())]
-        database.execute_many(connection, _adding(connection.dialect.name), _COLUMNS, rows)
-        if any(many < 0 for many in self._many.values()):
+                total = totals.get(key)
+                totals[key] = counts if total is None else list(map(add, total, counts))
+        rows = [(span, *sort, *counts) for (span, sort), counts in sorted(totals.items())]
+        database.add_many(connection, rollup, rows)
+        if self._fewer:
             connection.execute(delete(rollup).where(rollup.c.many <= 0))
 
 
 def _spans_of(sort: _Sort) -> tuple[tuple[int, _Sort], ...]:
     return (1, sort), (DAY, (sort[0] // DAY * DAY, *sort[1:])), (EVER, (0, *sort[1:]))
-
-
-_COLUMNS: Final = tuple(column.name for column in rollup.c)
-
-
-@cache
-def _adding(dialect: str) -> Any:
-    # The dialect in use is there already; the other one would be a twentieth of the start.
-    added: Any = import_module(f"sqlalchemy.dialects.{dialect}").insert(rollup)
-    sums = {name: rollup.c[name] + added.excluded[name] for name in ("many", *BUCKET_NAMES)}
-    return added.on_conflict_do_update(index_elements=list(rollup.primary_key), set_=sums)
 
 
 def percentile(took: Sequence[int], share: int) -> float | None:

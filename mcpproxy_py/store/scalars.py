@@ -11,6 +11,8 @@ from typing import Any, Final
 
 NAME_LIMIT: Final = 500
 """Characters of a name that are kept. An index of PostgreSQL refuses rows of more than some 2,700 bytes."""
+TERM_LIMIT: Final = 40
+"""Characters of a word of ours, such as a status, that are kept. They stand beside a name in its index."""
 _MOST: Final = (1 << 63) - 1
 LAST_MOMENT: Final = (1 << 52) - 1
 """In the year 2112. What is left of 64 bits tells apart what happened within one microsecond."""
@@ -18,13 +20,21 @@ LAST_MOMENT: Final = (1 << 52) - 1
 
 def name(value: Any) -> str | None:
     """A name as a column and a filter hold it: without NUL, which PostgreSQL refuses, and not too long."""
-    return None if value is None else _name(value if isinstance(value, str) else str(value))
-
-
-@lru_cache(maxsize=4096)
-def _name(text: str) -> str:
-    text = clean(text)
+    if value is None:
+        return None
+    text = clean(value if isinstance(value, str) else str(value))
     return text if len(text) <= NAME_LIMIT else text[: NAME_LIMIT - 1] + "…"
+
+
+_known_name: Final = lru_cache(maxsize=4096, typed=True)(name)
+
+
+def names(*values: Any) -> list[str | None]:
+    """Several, of those that come again and again: few callers ask for few tools."""
+    try:
+        return list(map(_known_name, values))
+    except TypeError:  # a list, say, where a name should be
+        return list(map(name, values))
 
 
 def clean(text: str) -> str:

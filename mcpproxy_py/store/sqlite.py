@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
 from sqlalchemy.dialects import sqlite
 
-from mcpproxy_py.store.database import READERS, Database
+from mcpproxy_py.store.database import READERS, Database, adding
 from mcpproxy_py.store.files import explained, private_file
 
 PAGES_AT_ONCE = 2000
@@ -40,11 +40,12 @@ class Sqlite(Database):
                 _run(_driver(connection), ["PRAGMA synchronous=NORMAL"])
 
     def insert_many(self, connection: Connection, table: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
-        self.execute_many(connection, _insert(table), columns, rows)
-
-    def execute_many(self, connection: Connection, statement: Any, columns: Sequence[str], rows: Sequence[Any]) -> None:
         if rows:
-            connection.exec_driver_sql(_as_text(statement, tuple(columns)), list(rows))
+            connection.exec_driver_sql(_inserting(table, tuple(columns)), list(rows))
+
+    def add_many(self, connection: Connection, table: Table, rows: Sequence[Any]) -> None:
+        if rows:
+            connection.exec_driver_sql(_adding(table), list(rows))
 
     def now(self, connection: Connection) -> int:
         return round(time.time() * 1e6)
@@ -87,15 +88,21 @@ def _begin(path: Path) -> None:
         _run(connection, ["PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL"])
 
 
-@cache
-def _insert(table: Any) -> Any:
-    return insert(table)
+# SQLAlchemy's own statements, with its way of preparing parameters left out: it takes as long as the insert.
 
 
 @cache
-def _as_text(statement: Any, columns: tuple[str, ...]) -> str:
-    """SQLAlchemy's own statement, with its way of preparing parameters left out: it takes as long as the insert."""
-    return str(statement.compile(dialect=sqlite.dialect(), column_keys=columns))
+def _inserting(table: Any, columns: tuple[str, ...]) -> str:
+    return _as_text(insert(table), columns)
+
+
+@cache
+def _adding(table: Table) -> str:
+    return _as_text(adding(sqlite.insert(table), table), table.columns.keys())
+
+
+def _as_text(statement: Any, columns: Sequence[str]) -> str:
+    return str(statement.compile(dialect=sqlite.dialect(), column_keys=list(columns)))
 
 
 def _engine(path: Path, size: int, *, read_only: bool) -> Engine:

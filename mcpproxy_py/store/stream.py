@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from mcpproxy_py.store.activity import as_json, shown
+from mcpproxy_py.store.activity import as_json
 from mcpproxy_py.store.approvals import requests
 from mcpproxy_py.store.bell import RECORDED, RESYNC, Bell
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.entry import Entry, entry_of
+from mcpproxy_py.store.pages import shown
 from mcpproxy_py.store.scalars import name
 from mcpproxy_py.store.tables import activity, approvals, events, gateways
 from mcpproxy_py.store.threads import Threads

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import add
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
-from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, EVER, GROUPS, HOUR, bucket_column, durations
+from mcpproxy_py.store.rollup import BUCKET_NAMES, DAY, EVER, GROUPS, HOUR, bucket_column, durations, key_part
 from mcpproxy_py.store.scalars import LAST_MOMENT, micros, name
 from mcpproxy_py.store.tables import BUCKETS, activity, rollup, words
 
@@ -63,7 +64,7 @@ def _durations_by(parts: Sequence[_Part], group: str) -> dict[str, dict[str, flo
     for part in parts:
         value = getattr(part, group)
         if value and any(part.took):
-            took[value] = [one + other for one, other in zip(took[value], part.took, strict=True)]
+            took[value] = list(map(add, took[value], part.took))
     often = sorted(took, key=lambda value: (-sum(took[value]), value))[:MOST_GROUPS]
     return {value: durations(took[value]) for value in often}
 
@@ -77,7 +78,7 @@ def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
         sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
         for row in _rows(connection, _of_counts(select(*columns, *sums), filters, counted).group_by(*columns)):
             *sort, many = row[: len(GROUPS) + 1]
-            yield _Part(*sort, many=int(many), took=[int(many) for many in row[len(GROUPS) + 1 :]])
+            yield _Part(*sort, many=int(many), took=list(map(int, row[len(GROUPS) + 1 :])))
     for edge in edges:
         yield from _from_rows(connection, filters, edge)
 
@@ -87,8 +88,13 @@ def _from_rows(connection: Connection, filters: Filters, edge: ColumnElement[boo
     bucket = bucket_column(activity.c.duration_ms)
     timed = func.count(activity.c.duration_ms)
     query = select(*columns, bucket, func.count(), timed).group_by(*columns, bucket)
+    found: dict[tuple[Any, ...], list[int]] = {}
     for *values, at, many, known in _rows(connection, _of_rows(query, filters, connection.dialect.name, edge)):
-        yield _Part(*values, many=many, took=[known if at == place else 0 for place in range(BUCKETS)])
+        counts = found.setdefault(tuple(values), [0] * (1 + BUCKETS))
+        counts[0] += many
+        counts[1 + at] += known
+    for values, (many, *took) in found.items():
+        yield _Part(*map(key_part, values), many=many, took=took)
 
 
 def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
@@ -111,7 +117,7 @@ def _rows(connection: Connection, query: Any) -> list[Any]:
 
 
 def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[bool] | None) -> Any:
-    query = query.where(*conditions(filters, dialect, paged=False))
+    query = query.where(*conditions(filters, dialect))
     if edge is not None:
         query = query.where(edge)
     source: Any = words.join(activity, activity.c.n == words.c.rowid) if filters.q else activity
@@ -119,7 +125,7 @@ def _of_rows(query: Any, filters: Filters, dialect: str, edge: ColumnElement[boo
 
 
 def _of_counts(query: Any, filters: Filters, counted: ColumnElement[bool]) -> Any:
-    wanted = [rollup.c[group] == name(getattr(filters, group)) for group in GROUPS if getattr(filters, group)]
+    wanted = [rollup.c[group] == key_part(name(getattr(filters, group))) for group in GROUPS if getattr(filters, group)]
     return query.where(counted, *wanted)
 
 

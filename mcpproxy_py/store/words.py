@@ -8,18 +8,37 @@ an index gives the newest of a word at once, and has to gather those of a beginn
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, bindparam, cast, literal, literal_column, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    table,
+    update,
+)
 
 from mcpproxy_py.store.scalars import clean
 from mcpproxy_py.store.tables import words
 
 LONGEST: Final = 64
 """Characters of a word that count. What is longer is a key, a hash or an image, and the beginning finds it."""
+FITTING: Final = 2046
+"""Bytes of a word that PostgreSQL still takes. In a text no longer than that none has to be cut, and looking at each
+is what would take longest."""
 MOST_BYTES: Final = 65_536
 """Of each payload; PostgreSQL takes no more than a megabyte of words."""
+_kept: Final[Any] = table("activity_words_content", column("id", BigInteger), column("c0", Text))
+"""Where SQLite's index keeps the words themselves, by number of the row. Asking the index for those takes longer."""
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
 _GAP: Final = re.compile(r"[\W_]+")
 _ASKED: Final = re.compile(r"([^\W_]+)(\*?)")
@@ -29,12 +48,13 @@ _FOLDED: Final = bytes(
 )
 
 
-def words_of_json(text: bytes) -> set[str]:
-    """The words of a JSON text, keys and values, without a look at its structure."""
-    text = text[:MOST_BYTES]
+def folded(payload: bytes, names: str = "") -> str:
+    """The words of a JSON text, keys and values, without a look at its structure, and then those of the `names`; with
+    spaces between them. A word may come twice: both engines count it once, quicker than we could."""
+    text = payload[:MOST_BYTES]
     if b"\\" in text:
         text = _unescaped(text)
-    return _cut(_folded(text) if text.isascii() else _apart(text.decode("utf-8", "replace")))
+    return _folded(b"%b %b" % (text, names.encode("utf-8", "replace")))
 
 
 def _unescaped(text: bytes) -> bytes:
@@ -49,43 +69,52 @@ def _meant(found: re.Match[bytes]) -> bytes:
     return letter.encode() if letter.isalnum() else b" "
 
 
-@lru_cache(maxsize=1024)
-def words_of(text: str) -> frozenset[str]:
-    """Of a text that may well come again: the name of a tool, a reason, a question."""
-    return frozenset(_cut(_folded(text.encode()) if text.isascii() else _apart(text)))
+def _folded(text: bytes) -> str:
+    if not text.isascii():
+        return _cut(_apart(text.decode("utf-8", "replace")))
+    plain = text.translate(_FOLDED).decode()
+    return plain if len(plain) <= FITTING else _cut(plain)
 
 
-def _folded(text: bytes) -> list[str]:
-    return text.translate(_FOLDED).decode().split()
+def _cut(plain: str) -> str:
+    found = plain.split()
+    return plain if max(map(len, found), default=0) <= LONGEST else " ".join([word[:LONGEST] for word in found])
 
 
-def _apart(text: str) -> list[str]:
-    return _GAP.sub(" ", clean(text).casefold()).split()
-
-
-def _cut(found: list[str]) -> set[str]:
-    words = set(found)
-    for word in [word for word in words if len(word) > LONGEST]:
-        words.remove(word)
-        words.add(word[:LONGEST])
-    return words
+def _apart(text: str) -> str:
+    return _GAP.sub(" ", clean(text).casefold())
 
 
 def matching(dialect: str, question: str) -> ColumnElement[bool]:
-    """The condition on `words` that a record meets which has all these words."""
-    asked = asked_words(question)
+    """The condition on `words` that a record meets which has all these words, for the index to find."""
     if dialect == "sqlite":
+        asked = asked_words(question)
         return literal_column(words.name).op("MATCH")(" AND ".join(f'"{word}"{star}' for word, star in asked))
+    return words.c.words.op("@@")(_tsquery(question))
+
+
+def saying(dialect: str, question: str, n: ColumnElement[Any]) -> ColumnElement[bool]:
+    """The same of record `n`, by a look at its own words and at no index."""
+    if dialect == "sqlite":
+        spaced = " " + _kept.c.c0 + " "
+        heard = (func.instr(spaced, f" {word}" if star else f" {word} ") > 0 for word, star in asked_words(question))
+        return select(_kept.c.id).where(_kept.c.id == n, *heard).exists()
+    # Not `EXISTS`, of which PostgreSQL makes a join, and reads all words there are.
+    own = select(func.ts_match_vq(words.c.words, _tsquery(question), type_=Boolean)).where(words.c.rowid == n)
+    return own.scalar_subquery()
+
+
+def _tsquery(question: str) -> ColumnElement[Any]:
     from sqlalchemy.dialects.postgresql import TSQUERY  # here, because it is a twentieth of the start on SQLite
 
-    parts = (f"'{word}'{star and ':*'}" for word, star in asked)
-    return words.c.words.op("@@")(cast(literal(" & ".join(parts)), TSQUERY))
+    parts = (f"'{word}'{star and ':*'}" for word, star in asked_words(question))
+    return cast(literal(" & ".join(parts)), TSQUERY)
 
 
 def asked_words(question: str) -> list[tuple[str, str]]:
-    """The words of a question, each with its star or without."""
+    """The words of a question, each with its star or without. What counts of a long one is how it begins."""
     found = _ASKED.findall(clean(question).casefold())
-    return list(dict.fromkeys((word[:LONGEST], star) for word, star in found))
+    return list(dict.fromkeys((word[:LONGEST], star if len(word) < LONGEST else "*") for word, star in found))
 
 
 def add_words(connection: Connection, more: list[dict[str, Any]]) -> None:

@@ -18,7 +18,7 @@ from mcpproxy_py.store.ledger import last_head, project, read_place, remember_pl
 from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.segments import Place, path_of
 
-BATCH_BYTES = 2 << 20
+BATCH_BYTES = 4 << 20
 
 
 class Writer(Follower):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import permutations
@@ -155,6 +156,29 @@ def test_numbers_too_big_for_a_column_and_names_too_long_for_an_index_are_cut(
     assert row["arguments_size"] == 2**63 - 1
     assert len(row["tool"]) == 500
     assert Reader(database).list(Filters(tool="t" * 10_000)).activities == [row]
+
+
+def test_names_and_terms_that_fill_an_index_to_its_limit_are_taken(
+    database: Database, apply: Apply, asked: Make, finished: Make
+) -> None:
+    choose = random.Random(1)  # four bytes each, and nothing that could be made smaller
+    longest = ["".join(chr(choose.randrange(0x20000, 0x2A000)) for _ in range(1000)) for _ in range(4)]
+    (row,) = apply([asked(tool=longest[0], server=longest[1], type=longest[2]), finished(status=longest[3])])
+    assert (len(row["tool"]), len(row["server"]), len(row["type"]), len(row["status"])) == (500, 500, 40, 40)
+    assert Reader(database).list(Filters(server=longest[1], tool=longest[0])).activities == [row]
+    assert Reader(database).summary(Filters(server=longest[1], tool=longest[0]))["total"] == 1
+
+
+@pytest.mark.parametrize("around", ["", " and" * 1000, " und für" * 1000], ids=["short", "long", "not-ascii"])
+def test_a_word_that_is_very_long_is_found_by_itself_and_by_how_it_begins(
+    database: Database, apply: Apply, asked: Make, around: str
+) -> None:
+    word = "Ab1" * 300
+    (row,) = apply([asked(arguments={"hash": word, "text": around})])
+    for question, found in ((word, [row]), (word[:64], [row]), (word[:70] + "no", [row]), (word[:63], []),
+                            (word[:63] + "*", [row]), (word[1:80], [])):  # fmt: skip
+        for walk in (0, 10):
+            assert Reader(database, walk).list(Filters(q=question)).activities == found
 
 
 def test_NUL_survives_in_payloads_and_is_shown_in_names(database: Database, apply: Apply, asked: Make) -> None:

@@ -88,11 +88,6 @@ CREATE TABLE activity (
 CREATE UNIQUE INDEX activity_id ON activity (id);
 CREATE INDEX activity_type ON activity (type, n);
 CREATE INDEX activity_status ON activity (status, n);
-CREATE INDEX activity_tool ON activity (tool, n);
-CREATE INDEX activity_client_name ON activity (client_name, n);
-CREATE INDEX activity_principal ON activity (principal, n);
-CREATE INDEX activity_server ON activity (server, n) WHERE server IS NOT NULL;
-CREATE INDEX activity_intent_type ON activity (intent_type, n) WHERE intent_type IS NOT NULL;
 CREATE INDEX activity_session_id ON activity (session_id, n) WHERE session_id IS NOT NULL;
 CREATE INDEX activity_request_id ON activity (request_id, n) WHERE request_id IS NOT NULL;
 CREATE VIRTUAL TABLE activity_words USING fts5(words, detail=none, columnsize=0, tokenize='ascii');
@@ -191,5 +186,10 @@ CREATE TABLE turns (
 	taken BIGINT, 
 	PRIMARY KEY (name)
 );
-INSERT INTO "alembic_version" VALUES ('0003');
+CREATE INDEX activity_tool ON activity (tool, n, status, type);
+CREATE INDEX activity_client_name ON activity (client_name, n, status, type);
+CREATE INDEX activity_principal ON activity (principal, n, status, type);
+CREATE INDEX activity_server ON activity (server, n, status, type) WHERE server IS NOT NULL;
+CREATE INDEX activity_intent_type ON activity (intent_type, n, status, type) WHERE intent_type IS NOT NULL;
+INSERT INTO "alembic_version" VALUES ('0004');
 INSERT INTO "turns" VALUES ('approvals', 0);
