@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ from mcpproxy_py.upstream.web import AuthFor, Web
 from mcpproxy_py.upstream.worker import Worker
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+COALESCE: Final = 0.05
 
 
 class Supervisor:
@@ -52,6 +55,7 @@ class Supervisor:
         self._hurry = hurry
         self._board = Board(on_change)
         self._workers: dict[str, Worker] = {}
+        self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._dialer: Dialer | None = None
@@ -161,6 +165,19 @@ class Supervisor:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():
             worker.forget(key)
+
+    def roots_changed(self, key: str) -> None:
+        """The client of this `Talk.key` says so. The sessions that are its own are told, once for each moment."""
+        if self._tasks is not None and key not in self._moved:
+            self._moved.add(key)
+            self._tasks.start_soon(self._tell_of_roots, key)
+
+    async def _tell_of_roots(self, key: str) -> None:
+        await anyio.sleep(COALESCE)
+        self._moved.discard(key)
+        for session in [each for worker in self._workers.values() for each in worker.sessions_of(key)]:
+            with suppress(UpstreamFailure):
+                await session.tell(ROOTS_CHANGED)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""
