@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.support.gateway import Running, gateway, python_server, until
 from tests.support.wire import HANDSHAKE, Wire, text
+from tests.upstream.helpers import web_server
 
 ABOUT = {"uri": "note://1"}
 
@@ -50,3 +52,22 @@ def test_a_client_that_says_its_roots_changed_is_heard_by_the_server_in_its_own_
     assert said.status_code == 202
     until(lambda: told(ann) == 1)
     assert told(bob) == 0
+
+
+@pytest.mark.proves("SURF-3", "SURF-7")
+def test_a_client_is_sent_away_and_comes_back_as_the_server_wants_it(tmp_path: Path) -> None:
+    with web_server("asks.py", "--http", "0") as origin:
+        config = {"surfaces": ["passthrough"], "mcpServers": {"s": {"url": f"{origin}/mcp"}}}
+        with gateway(tmp_path / "data", config) as running:
+            client = Wire(f"{running.mcp}/s/s", HANDSHAKE)
+            params = {"name": "broken_off", "arguments": {"method": "ping", "retry": 30_000}}
+            answer = client.post({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+            lines = answer.text.splitlines()
+            assert [line for line in lines if line.startswith("data: {")] == [], "it ends without the answer"
+            assert "retry: 30000" in lines, "the server's own pause"
+            last = [line for line in lines if line.startswith("id: ")][-1].removeprefix("id: ")
+            back = {**client.headers, "accept": "text/event-stream", "last-event-id": last}
+            with client.http.stream("GET", client.url, headers=back) as rest:
+                said = next(line for line in rest.iter_lines() if line.startswith("data: {"))
+            assert json.loads(said[6:])["id"] == 7
+            assert "result" in json.loads(said[6:])

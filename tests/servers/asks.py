@@ -254,7 +254,7 @@ class Session:
 
     async def do_broken_off(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         """Only over HTTP: ends the stream in the middle, and goes on when the client fetches the rest."""
-        own({BREAK: request_id})
+        own({BREAK: request_id, "retry": args.get("retry", 10)})
         await self.resumed.wait()
         return await self.put(args["method"], {}, own)
 
@@ -300,7 +300,7 @@ def over_http(args: argparse.Namespace) -> None:
         while (message := await queue.get()) is not None:
             if BREAK in message:
                 session.broken[str(message[BREAK])] = queue
-                yield b"id: %d\nretry: 10\ndata:\n\n" % message[BREAK]
+                yield b"id: %d\nretry: %d\ndata:\n\n" % (message[BREAK], message["retry"])
                 return
             yield b"data: " + json.dumps(message).encode() + b"\n\n"
 

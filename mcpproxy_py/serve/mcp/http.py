@@ -225,6 +225,7 @@ class Endpoint:
             receive, send, on_left=_stays, stream=session.new_stream, headers=[mark], resumable=session.resumable
         )
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
+        exchange.send_away = answer.pause
         session.in_flight[request_id] = task.cancel
         session.busy += 1
         try:
