@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 OPEN_PATIENCE: Final = 10.0
 RETRY_PAUSE: Final = 30.0
 """A call can go without, so it must not wait for a session that does not open, nor the next call again."""
+MAX_WAITING: Final = 64
 ASKABLE: Final = frozenset(NEEDS.values())
 
 
@@ -42,6 +43,7 @@ class Elder:
         self._subscriptions = Subscriptions()
         self._watch: HandshakeWatch | None = None
         self._lane = Lane(MAX_EXTRA)
+        self._lane.resize(MAX_EXTRA, room=MAX_WAITING)
         self._asks_outside = False
         self._not_before = 0.0
 
@@ -110,9 +112,7 @@ class Elder:
         except UpstreamFailure as failure:
             logger.warning("%s: it does not tell of changes any more: %s", self._server, failure.message)
 
-    def _seat(
-        self, talk: Talk, kind: Sessions, alone: bool, patience: float
-    ) -> AbstractAsyncContextManager[Session]:  # fmt: skip
+    def _seat(self, talk: Talk, kind: Sessions, alone: bool, patience: float) -> AbstractAsyncContextManager[Session]:
         if kind == "per_client" and talk.key:
             return self.pool.own(talk, patience)
         return self.pool.alone(None, talk, patience) if alone else self.pool.shared(patience)

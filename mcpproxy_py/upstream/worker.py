@@ -255,9 +255,6 @@ class Worker:
         if not self._stopped:
             self._board.show(self._server(), part)
 
-    def _show_tools(self, part: Segment | None) -> None:
-        self.show(self.state, self.error, part)
-
     def _server(self) -> Server:
         spec, session = self.spec, self.session
         return Server(
