@@ -102,10 +102,14 @@ async def test_the_first_question_among_many_calls_is_refused_and_the_next_is_no
 ) -> None:
     async with running(tmp_path, spec) as supervisor:
         await connected(supervisor, "s")
-        got = await all_ask(supervisor, [answering(number) for number in range(3)])
-        assert [each for each in got if "cannot tell" not in each.get("message", "")] == []
-        chats = [answering(number) for number in range(3)]
-        assert await all_ask(supervisor, chats) == [{"number": number} for number in range(3)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=20))
+            await until(lambda: row(supervisor)["in_flight"] == 1)
+            first = await call(supervisor, "ask", answering(0), method="elicitation/create", outside=True)
+            assert "cannot tell" in first["error"]["message"]
+            chats = [answering(number) for number in range(3)]
+            assert await all_ask(supervisor, chats) == [{"number": number} for number in range(3)]
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_question_on_a_calls_own_stream_leaves_the_session_shared(tmp_path: Path) -> None:
