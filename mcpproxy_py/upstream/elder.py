@@ -48,8 +48,8 @@ class Elder:
         self._not_before = 0.0
 
     def start_over(self) -> None:
-        """What answers next may be another server."""
-        self.none = self._asks_outside = False
+        """What answers next may know more than what was there before. How it asks is not forgotten."""
+        self.none = False
         self._not_before = 0.0
 
     def asked_outside(self) -> None:
