@@ -149,7 +149,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         doors = Doors(
             hub,
             settings.limits.max_sessions,
-            upstreams.forget,
+            upstreams,
             {
                 "gate": lambda _: traces.surface(Gate(asking, links, current.face)),
                 "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -51,6 +51,11 @@ class Talk(Protocol):
         must not block."""
         ...
 
+    def pause(self, seconds: float) -> Awaitable[object] | None:
+        """The server ended its stream and wants to be asked again in so many seconds. A client that can do the same is
+        told so, and what comes back is over when it is here again; None where it just waits."""
+        ...
+
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The client's raw result of a question of the server's. Raises `RpcError`. Cancelling withdraws it."""
         ...
@@ -69,6 +74,9 @@ class Nobody:
 
     def note(self, method: str, params: Mapping[str, Any]) -> None:
         return
+
+    def pause(self, seconds: float) -> None:
+        return None
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         raise RpcError(CANNOT_BE_ASKED, f"the caller cannot be asked: {method[:80]} is not possible here")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcpproxy_py.serve.mcp.http import Endpoint
+from mcpproxy_py.serve.mcp.http import ClientsOf, Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.surfaces.surface import Surface
@@ -23,15 +23,14 @@ class Doors:
     """Surfaces come and go with the configuration. One that goes takes its sessions with it."""
 
     def __init__(
-        self, hub: Hub, max_sessions: int, on_left: Callable[[str], None],
+        self, hub: Hub, max_sessions: int, upstreams: ClientsOf,
         made: Mapping[str, Callable[[str], Surface]],
     ) -> None:  # fmt: skip
-        """`on_left` is told the id of a session that has ended. `made` gives, by kind, what makes a surface;
-        passthrough is made for a server's name."""
+        """`made` gives, by kind, what makes a surface; passthrough is made for a server's name."""
         self._hub = hub
         self._kept = Kept()
         self._max_sessions = max_sessions
-        self._on_left = on_left
+        self._upstreams = upstreams
         self._made = made
         self._open: dict[str, Endpoint] = {}
 
@@ -47,7 +46,7 @@ class Doors:
         for path, kind in wanted.items():
             if path not in self._open:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
-                self._open[path] = Endpoint(surface, self._hub, self._kept, self._max_sessions, self._on_left)
+                self._open[path] = Endpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
 
     def paths(self) -> list[str]:
         return list(self._open)

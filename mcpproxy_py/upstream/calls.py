@@ -52,6 +52,11 @@ class Calls:
             self.sessions = "exclusive"
             self._resize()
 
+    @property
+    def alone(self) -> bool:
+        """Whether each call has a session to itself."""
+        return self.sessions == "exclusive"
+
     def _away(self) -> list[Pending]:
         try:
             sessions = [self._main(), *self._pool.sessions()]
@@ -61,7 +66,7 @@ class Calls:
 
     def _resize(self) -> None:
         most = self._spec.max_concurrency
-        self.lane.resize(min(most, 1 + MAX_EXTRA) if self.sessions == "exclusive" else most, room=most)
+        self.lane.resize(min(most, 1 + MAX_EXTRA) if self.alone else most, room=most)
 
     async def request(
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None

@@ -59,6 +59,10 @@ class Connection:
         """The calls whose clients went away with a question, and may or may not come back."""
         return ()
 
+    def serves(self, key: str) -> bool:
+        """Whether calls are under way here, and all of them are this client's."""
+        return False
+
     @property
     def calls(self) -> int:
         """Requests of clients under way."""

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 from mcpproxy_py.core.talk import NEEDS, Talk
 from mcpproxy_py.errors import Code
@@ -20,12 +20,15 @@ from mcpproxy_py.upstream.lane import Lane
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Open, Pool
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.spec import Sessions
+from mcpproxy_py.upstream.subscriptions import Subscriptions
+from mcpproxy_py.upstream.watch import HandshakeWatch
 
 logger = logging.getLogger(__name__)
 
 OPEN_PATIENCE: Final = 10.0
 RETRY_PAUSE: Final = 30.0
 """A call can go without, so it must not wait for a session that does not open, nor the next call again."""
+MAX_WAITING: Final = 64
 ASKABLE: Final = frozenset(NEEDS.values())
 
 
@@ -37,13 +40,16 @@ class Elder:
         self.none = False
         """The server speaks the modern era only."""
         self._server = server
+        self._subscriptions = Subscriptions()
+        self._watch: HandshakeWatch | None = None
         self._lane = Lane(MAX_EXTRA)
+        self._lane.resize(MAX_EXTRA, room=MAX_WAITING)
         self._asks_outside = False
         self._not_before = 0.0
 
     def start_over(self) -> None:
-        """What answers next may be another server."""
-        self.none = self._asks_outside = False
+        """What answers next may know more than what was there before. How it asks is not forgotten."""
+        self.none = False
         self._not_before = 0.0
 
     def asked_outside(self) -> None:
@@ -56,11 +62,14 @@ class Elder:
             return False
         return not ASKABLE.isdisjoint(talk.capabilities) and asyncio.get_running_loop().time() >= self._not_before
 
+    def alone(self, kind: Sessions) -> bool:
+        """Whether each call has a session to itself."""
+        return kind == "exclusive" or (kind == "auto" and self._asks_outside)
+
     async def enter(self, stack: AsyncExitStack, talk: Talk, kind: Sessions, patience: float) -> Session | None:
         """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
         Raises `UpstreamFailure` where there are too many already."""
-        alone = kind == "exclusive" or (kind == "auto" and self._asks_outside)
-        if alone:
+        if alone := self.alone(kind):
             await stack.enter_async_context(self._lane.place(patience))
         try:
             return await stack.enter_async_context(self._seat(talk, kind, alone, min(patience / 2, OPEN_PATIENCE)))
@@ -71,9 +80,39 @@ class Elder:
             self._not_before = asyncio.get_running_loop().time() + RETRY_PAUSE
             return None
 
-    def _seat(
-        self, talk: Talk, kind: Sessions, alone: bool, patience: float
-    ) -> AbstractAsyncContextManager[Session]:  # fmt: skip
+    # Resources, where the server tells of their changes in this era only.
+
+    def watches(self, main: Session, talk: Talk, kind: Sessions, uri: str) -> bool:
+        """Whether this resource is, or had better be, watched over such a session."""
+        if uri in self._subscriptions.uris:
+            return True
+        offered = main.handshake.capabilities.get("resources")
+        return not (isinstance(offered, dict) and "subscribe" in offered) and self.fits(main, talk, kind)
+
+    async def watch(self, uri: str, timeout: float) -> dict[str, Any]:
+        """Raises `UpstreamFailure`."""
+        async with self.pool.shared(timeout) as session:
+            self._watch = HandshakeWatch(self._server, session)
+            return await self._subscriptions.add(self._watch, uri, timeout)
+
+    async def unwatch(self, uri: str, timeout: float) -> dict[str, Any]:
+        """Raises `UpstreamFailure`; nothing is watched then all the same."""
+        if self._watch is None:
+            return {}
+        return await self._subscriptions.remove(self._watch, uri, timeout)
+
+    async def follow(self) -> None:
+        """What was watched is watched again when the server is back."""
+        if not self._subscriptions.uris:
+            return
+        try:
+            async with self.pool.shared(OPEN_PATIENCE) as session:
+                self._watch = HandshakeWatch(self._server, session)
+                await self._watch.run(self._subscriptions.uris)
+        except UpstreamFailure as failure:
+            logger.warning("%s: it does not tell of changes any more: %s", self._server, failure.message)
+
+    def _seat(self, talk: Talk, kind: Sessions, alone: bool, patience: float) -> AbstractAsyncContextManager[Session]:
         if kind == "per_client" and talk.key:
             return self.pool.own(talk, patience)
         return self.pool.alone(None, talk, patience) if alone else self.pool.shared(patience)

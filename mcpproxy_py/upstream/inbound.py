@@ -206,6 +206,10 @@ class Inbound(Connection):
     def away(self) -> Iterable[Pending]:
         return [each for each in self._pending.values() if each.questions and not each.over and _leaves(each)]
 
+    def serves(self, key: str) -> bool:
+        served = {each.talk.key for each in self._pending.values() if each.talk is not None}
+        return served == {key}
+
     def counts(self) -> dict[str, int]:
         return asdict(self._counters)
 

@@ -94,6 +94,7 @@ class _Patient:
         self.live = talk.live
         self.key = talk.key
         self.note = talk.note
+        self.pause = talk.pause
 
     @property
     def caller(self) -> Caller:

@@ -78,6 +78,10 @@ class Pool:
         async with _seat(known or self._opened(talk.key, talk, CLIENT_IDLE, MAX_CLIENTS), patience) as session:
             yield session
 
+    def of(self, key: str) -> list[Session]:
+        """The sessions that belong to one client."""
+        return [extra.now for extra in self._extras if extra.open and extra.key == key]
+
     def forget(self, key: str) -> None:
         """This client is gone."""
         for extra in self._extras:

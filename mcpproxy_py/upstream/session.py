@@ -77,6 +77,11 @@ class Session:
         found = self.handshake.stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
         return {**found, **_trace_context(params)} if self.connection.traced else found
 
+    async def tell(self, method: str) -> None:
+        """A notification without parameters, which only the handshake era has. Raises `UpstreamFailure`."""
+        if not self.modern:
+            await self.connection.notify(method, headers=self.handshake.stamp.headers(method, {}))
+
     async def list_tools(self, timeout: float | None = None) -> Listed:
         try:
             return await self._read("tools/list", "tools", timeout)

@@ -172,7 +172,7 @@ class StreamableConnection(Wire):
         for _ in range(MAX_RESUMES):
             if self.is_settled(exchange.request_id):
                 return
-            await anyio.sleep(events.retry)
+            await self._pause(exchange.request_id, events.retry)
             async with self._get(exchange.headers, events.last_id) as response:
                 if not _is_event_stream(response):
                     return
@@ -180,6 +180,13 @@ class StreamableConnection(Wire):
                     events.feed(chunk)
                     if self.is_settled(exchange.request_id):
                         return
+
+    async def _pause(self, request_id: int, seconds: float) -> None:
+        """As long as the server wants, or until the client comes back that was sent away for the same time."""
+        pending = self._pending.get(request_id)
+        back = pending.talk.pause(seconds) if pending is not None and pending.talk is not None else None
+        with anyio.move_on_after(seconds):
+            await (back or anyio.sleep_forever())
 
     # The server's own stream, and the session.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from mcpproxy_py.upstream.web import AuthFor
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
+COALESCE: Final = 0.05
 
 
 class Supervisor:
@@ -60,6 +63,7 @@ class Supervisor:
         self._hurry = hurry
         self._board = Board(on_change)
         self._workers: dict[str, Worker] = {}
+        self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._dialer: Dialer | None = None
@@ -181,6 +185,19 @@ class Supervisor:
         """For a while nobody would have told us what servers say elsewhere."""
         for worker in self._workers.values():
             worker.news.gap()
+
+    def roots_changed(self, key: str) -> None:
+        """The client of this `Talk.key` says so. The sessions that are its own are told, once for each moment."""
+        if self._tasks is not None and key not in self._moved:
+            self._moved.add(key)
+            self._tasks.start_soon(self._tell_of_roots, key)
+
+    async def _tell_of_roots(self, key: str) -> None:
+        await anyio.sleep(COALESCE)
+        self._moved.discard(key)
+        for session in [each for worker in self._workers.values() for each in worker.sessions_of(key)]:
+            with suppress(UpstreamFailure):
+                await session.tell(ROOTS_CHANGED)
 
     def handshake(self, server: str) -> Handshake | None:
         """What the server said of itself when it connected; None while it is not connected."""

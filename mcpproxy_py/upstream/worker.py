@@ -119,11 +119,16 @@ class Worker:
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         if method in WATCHING:
-            watching = self.news.subscribe if method == "resources/subscribe" else self.news.unsubscribe
-            return await watching(self.main_session(), str(params.get("uri")), self.spec.timeout)
+            return await self._watch(method == "resources/subscribe", str(params.get("uri")), talk)
         if method == "logging/setLevel" and self.calls.sessions != "per_client":
             return await self._set_level(params)
         return await self.calls.request(method, params, talk, meta)
+
+    async def _watch(self, begins: bool, uri: str, talk: Talk) -> dict[str, Any]:
+        main, timeout = self.main_session(), self.spec.timeout
+        if self.elder.watches(main, talk, self.calls.sessions, uri):
+            return await (self.elder.watch if begins else self.elder.unwatch)(uri, timeout)
+        return await (self.news.subscribe if begins else self.news.unsubscribe)(main, uri, timeout)
 
     async def _set_level(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """It is meant for every session with this server, those to come too."""
@@ -140,6 +145,13 @@ class Worker:
         """This client is gone, and with it the sessions that were its own."""
         self.pool.forget(key)
         self.elder.pool.forget(key)
+
+    def sessions_of(self, key: str) -> list[Session]:
+        """Those that are this client's alone, for good or while its call is under way."""
+        own = [*self.pool.of(key), *self.elder.pool.of(key)]
+        alone = [*self.pool.sessions(), *([self.session] if self.session else [])] if self.calls.alone else []
+        older = self.elder.pool.sessions() if self.elder.alone(self.calls.sessions) else []
+        return own + [each for each in (*alone, *older) if each not in own and each.connection.serves(key)]
 
     def main_session(self) -> Session:
         """The session everybody shares, if they share one. Raises `UpstreamFailure`."""
@@ -205,6 +217,7 @@ class Worker:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.toolset.follow, session)
             tasks.start_soon(self.news.follow, session)
+            tasks.start_soon(self.elder.follow)
 
     @asynccontextmanager
     async def _open_another(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:
@@ -249,9 +262,6 @@ class Worker:
             self._settled.set()
         if not self._stopped:
             self._board.show(self._server(), part)
-
-    def _show_tools(self, part: Segment | None) -> None:
-        self.show(self.state, self.error, part)
 
     def _server(self) -> Server:
         spec, session = self.spec, self.session

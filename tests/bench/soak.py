@@ -40,9 +40,9 @@ PATIENCE = 60.0
 THINKS = (0.3, 1.5)
 KILLS_EVERY = (0.5, 4.0)
 ECHOES = ("pipe0", "pipe1", "web")
-ASKS = ("modern", "old")
+ASKS = ("modern", "old", "both")
 DOORS = ("/mcp", "/mcp/direct", *(f"/mcp/s/{server}" for server in (*ECHOES, *ASKS)))
-MARKS = {"pipe0": "501", "pipe1": "502", "modern": "modern", "old": "handshake"}
+MARKS = {"pipe0": "501", "pipe1": "502", "modern": "modern", "old": "handshake", "both": "both"}
 """What the command line of each server has that no other one has."""
 GROWTH = 1.10
 """What the last third may need of memory, compared with the second."""
@@ -107,6 +107,7 @@ def configuration(web: Web) -> dict[str, Any]:
         "web": {"url": f"http://127.0.0.1:{web.port}/mcp"},
         "modern": over_stdio("--era", "modern"),
         "old": over_stdio("--era", "handshake"),
+        "both": over_stdio("--era", "both"),
     }
     return {
         "surfaces": ["gate", "direct", "passthrough"],

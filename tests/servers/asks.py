@@ -2,7 +2,8 @@
 
     python asks.py [--http PORT] [--modern | --both] [--pid-file FILE] [--roots] [--log FILE] [--slow-to-tell]
 
-`--both`, over stdio only: it speaks the era it is spoken to in, and asks in the handshake era only.
+`--both`, over stdio only: it speaks the era it is spoken to in, and only in the handshake era does
+it ask, and tell of resources.
 Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
 as a client says that it is initialized. `--log`: a JSON line for each message received. `--slow-to-tell`: opens the
 stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that.
@@ -83,6 +84,7 @@ class Session:
             waiting.set_result(message)
 
     def noticed(self, method: str, params: dict[str, Any]) -> None:
+        self.asked[method] = self.asked.get(method, 0) + 1
         if method == "notifications/cancelled":
             task = self.calls.get(params.get("requestId"))
             if task is not None:
@@ -94,6 +96,8 @@ class Session:
         self.asked[method] = self.asked.get(method, 0) + 1
         capabilities = {"tools": {"listChanged": True}, "prompts": {"listChanged": True},
                         "resources": {"subscribe": True, "listChanged": True}, "logging": {}}  # fmt: skip
+        if method == "server/discover" and self.args.both:
+            capabilities["resources"] = {}
         if method == "server/discover" and self.modern:
             return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
         if method == "initialize" and (self.args.both or not self.modern):
@@ -250,7 +254,7 @@ class Session:
 
     async def do_broken_off(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         """Only over HTTP: ends the stream in the middle, and goes on when the client fetches the rest."""
-        own({BREAK: request_id})
+        own({BREAK: request_id, "retry": args.get("retry", 10)})
         await self.resumed.wait()
         return await self.put(args["method"], {}, own)
 
@@ -296,7 +300,7 @@ def over_http(args: argparse.Namespace) -> None:
         while (message := await queue.get()) is not None:
             if BREAK in message:
                 session.broken[str(message[BREAK])] = queue
-                yield b"id: %d\nretry: 10\ndata:\n\n" % message[BREAK]
+                yield b"id: %d\nretry: %d\ndata:\n\n" % (message[BREAK], message["retry"])
                 return
             yield b"data: " + json.dumps(message).encode() + b"\n\n"
 

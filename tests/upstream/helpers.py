@@ -36,6 +36,9 @@ class Chat:
         self.withdrawn: list[str] = []
         self._answer = answer
 
+    def pause(self, seconds: float) -> None:
+        return None
+
     def note(self, method: str, params: Mapping[str, Any]) -> None:
         self.notes.append((method, params))
 

@@ -89,3 +89,25 @@ async def test_a_server_of_the_modern_era_only_is_tried_once_and_costs_no_call(t
             assert (await call(supervisor, "whoami", person()))["capabilities"] == {}
         await until(lambda: supervisor.describe()[0]["extra_sessions"] == 0)
     assert sum(json.loads(line).get("method") == "initialize" for line in log.read_text().splitlines()) == 1
+
+
+@pytest.mark.proves("UP-4")
+async def test_what_it_tells_of_in_the_older_era_only_is_watched_there_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    heard: list[Any] = []
+    hook = lambda server, method, params: heard.append(params.get("uri"))  # noqa: E731
+    async with running(tmp_path, both(), on_notification=hook) as supervisor:
+        await connected(supervisor, "s")
+        ann, bob, about = person(), person(), {"uri": "note://1"}
+        for chat in (ann, bob):
+            assert await supervisor.request("s", "resources/subscribe", about, talk=chat) == {}
+        await supervisor.request("s", "resources/unsubscribe", about)  # one has left
+        assert await call(supervisor, "touch", ann, uri="note://1") == ["note://1"]
+        await until(lambda: heard.count("note://1") == 1)
+        await supervisor.restart("s")
+        await connected(supervisor, "s")
+        await until(lambda: supervisor.describe()[0]["extra_sessions"] == 1)
+        assert await call(supervisor, "touch", ann, uri="note://1") == ["note://1"]
+        await supervisor.request("s", "resources/unsubscribe", about)
+        assert await call(supervisor, "touch", ann, uri="note://1") == []

@@ -160,7 +160,7 @@ async def test_what_was_watched_is_watched_again_after_the_server_came_back(spec
         await lose(house, spec, tmp_path)
         await house.hears("touch", UPDATED, uri="note://1")
         # Nobody told us of changes meanwhile, so whoever saw the list should look again.
-        assert ("notifications/prompts/list_changed", {}) in house.told
+        await until(lambda: ("notifications/prompts/list_changed", {}) in house.told)
 
 
 async def lose(house: House, spec: UpstreamSpec, tmp_path: Path) -> None:

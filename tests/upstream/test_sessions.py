@@ -102,10 +102,14 @@ async def test_the_first_question_among_many_calls_is_refused_and_the_next_is_no
 ) -> None:
     async with running(tmp_path, spec) as supervisor:
         await connected(supervisor, "s")
-        got = await all_ask(supervisor, [answering(number) for number in range(3)])
-        assert [each for each in got if "cannot tell" not in each.get("message", "")] == []
-        chats = [answering(number) for number in range(3)]
-        assert await all_ask(supervisor, chats) == [{"number": number} for number in range(3)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=20))
+            await until(lambda: row(supervisor)["in_flight"] == 1)
+            first = await call(supervisor, "ask", answering(0), method="elicitation/create", outside=True)
+            assert "cannot tell" in first["error"]["message"]
+            chats = [answering(number) for number in range(3)]
+            assert await all_ask(supervisor, chats) == [{"number": number} for number in range(3)]
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_question_on_a_calls_own_stream_leaves_the_session_shared(tmp_path: Path) -> None:
@@ -250,3 +254,39 @@ async def test_a_changed_configuration_changes_the_kind_without_a_new_connection
         await supervisor.apply({"s": replace(spec, sessions="per_client")})
         assert (await call(supervisor, "whoami", Chat(key="ann")))["session"] != main
         assert (await call(supervisor, "whoami"))["session"] == main
+
+
+ROOTS = "notifications/roots/list_changed"
+
+
+async def told(supervisor: Supervisor, chat: Chat) -> int:
+    return (await call(supervisor, "whoami", chat))["asked"].get(ROOTS, 0)
+
+
+async def test_a_client_whose_roots_change_is_heard_by_the_session_that_is_its_own_and_no_other(
+    spec: UpstreamSpec, tmp_path: Path
+) -> None:
+    async with running(tmp_path, replace(spec, sessions="per_client")) as supervisor:
+        await connected(supervisor, "s")
+        ann, bob = Chat(key="ann"), Chat(key="bob")
+        assert [await told(supervisor, chat) for chat in (ann, bob)] == [0, 0]
+        for _ in range(1000):
+            supervisor.roots_changed("ann")
+        await until(lambda: not supervisor._moved)
+        with anyio.fail_after(10):
+            while await told(supervisor, ann) != 1:  # noqa: ASYNC110 (it travels, and nobody tells when it is there)
+                await anyio.sleep(0.02)
+        assert [await told(supervisor, chat) for chat in (bob, Chat())] == [0, 0]
+
+
+async def test_a_session_that_serves_one_call_at_a_time_hears_of_that_calls_client(
+    spec: UpstreamSpec, tmp_path: Path
+) -> None:
+    async with running(tmp_path, replace(spec, sessions="exclusive")) as supervisor:
+        await connected(supervisor, "s")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(key="ann"), seconds=0.5))
+            await until(lambda: row(supervisor)["in_flight"] == 1)
+            supervisor.roots_changed("bob")
+            supervisor.roots_changed("ann")
+        assert await told(supervisor, Chat()) == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import Receive, Send
@@ -61,6 +61,12 @@ class Answer:
         self._stream.put(body, last=True)
         await self._pouring
         self._rest()
+
+    def pause(self, seconds: float) -> Awaitable[object] | None:
+        """Let the client go, to come back for the rest, where it can: over when it is back."""
+        if not self._resumable or self.finished:
+            return None
+        return self._begin().pause(seconds)
 
     def leave(self, body: bytes) -> None:
         """Answer now, from within the request, which goes on without its client."""

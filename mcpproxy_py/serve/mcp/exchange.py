@@ -51,6 +51,7 @@ class Exchange:
 
     __slots__ = (
         "_progress_token", "answer_early", "ask_later", "back", "id", "method", "note_round", "params", "peer", "put",
+        "send_away",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,7 @@ class Exchange:
         self.back = back
         self.ask_later: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
         self.note_round: Callable[[str, str], None] | None = None
+        self.send_away: Callable[[float], Awaitable[object] | None] | None = None
         self._progress_token = _token(params)
 
     @property
@@ -110,6 +112,9 @@ class Exchange:
         if least is None:
             return self.back is not None  # the modern era sends nothing that was not asked for
         return loud_enough(level, least)
+
+    def pause(self, seconds: float) -> Awaitable[object] | None:
+        return None if self.send_away is None else self.send_away(seconds)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if (missing := lacks(self.capabilities, method)) is not None:

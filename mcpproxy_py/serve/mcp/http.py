@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -45,17 +45,22 @@ class Refused(Exception):
         self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
 
 
+class ClientsOf(Protocol):
+    """What the upstreams need to know of clients beside their requests, by the key of a `Talk`."""
+
+    def forget(self, key: str) -> None: ...
+    def roots_changed(self, key: str) -> None: ...
+
+
 class Endpoint:
-    def __init__(
-        self, surface: Surface, hub: Hub, kept: Kept, max_sessions: int, on_left: Callable[[str], None]
-    ) -> None:
+    def __init__(self, surface: Surface, hub: Hub, kept: Kept, max_sessions: int, upstreams: ClientsOf) -> None:
         self.surface = surface
         self.kept = kept
+        self.upstreams = upstreams
         self.sessions = Sessions(max_sessions)
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
         self._hub = hub
-        self._on_left = on_left
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
@@ -66,7 +71,14 @@ class Endpoint:
         """From now on it hears of changes; when it ends, it lets go of all that was there for it."""
         session.on_close.append(self._hub.add(session))
         session.on_close.append(lambda: _unwatch_all(self.surface, session))
-        session.on_close.append(lambda: self._on_left(session.peer.key))
+        session.on_close.append(lambda: self.upstreams.forget(session.peer.key))
+
+    def notice(self, session: Session, message: Mapping[str, Any]) -> None:
+        """What a client of the handshake era says unasked."""
+        if message["method"] == "notifications/cancelled":
+            session.cancel(_params(message).get("requestId"))
+        elif message["method"] == "notifications/roots/list_changed":
+            self.upstreams.roots_changed(session.peer.key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lines = [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
@@ -181,7 +193,7 @@ class Endpoint:
         if kind == "response":
             session.resolve(message)
         else:
-            _take_notification(session, message)
+            self.notice(session, message)
         await plain(send, 202, b"")
 
     async def _initialize(self, scope: Scope, message: Mapping[str, Any], send: Send) -> None:
@@ -213,6 +225,7 @@ class Endpoint:
             receive, send, on_left=_stays, stream=session.new_stream, headers=[mark], resumable=session.resumable
         )
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
+        exchange.send_away = answer.pause
         session.in_flight[request_id] = task.cancel
         session.busy += 1
         try:
@@ -284,11 +297,6 @@ def _ours(answer: Answer) -> bool:
         return False
     task.uncancel()
     return True
-
-
-def _take_notification(session: Session, message: Mapping[str, Any]) -> None:
-    if message["method"] == "notifications/cancelled":
-        session.cancel(_params(message).get("requestId"))
 
 
 def _unwatch_all(surface: Surface, session: Session) -> None:

@@ -113,6 +113,8 @@ class Conversation:
             found = messages.params_of(message).get("requestId")
             if isinstance(found, int | str) and (task := self._tasks.get(found)) is not None:
                 task.cancel()
+        elif self._session is not None:
+            self._endpoint.notice(self._session, message)
 
     async def _serve(self, message: Mapping[str, Any]) -> None:
         """A cancelled request gets no answer: its client does not wait for one."""

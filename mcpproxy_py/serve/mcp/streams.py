@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from starlette.types import Send
@@ -52,6 +52,9 @@ class Stream:
         self.on_done: Callable[[], None] = _nothing
         self.done = False
         self.news = asyncio.Event()
+        self._away: asyncio.Event | None = None
+        self._sent_away = 0
+        """The last of the readers that were told to come back later."""
         self._events: deque[tuple[int, bytes]] = deque()
         self._size = 0
         self._numbers = itertools.count(1)
@@ -86,11 +89,19 @@ class Stream:
         if self._scale is not None:
             self._scale.weigh(more)
 
-    def prime(self) -> None:
+    def prime(self, retry_ms: int = RETRY_MS) -> None:
         """An event without content, whose id a client can come back with before anything was said."""
         if self.name is not None:
             number = next(self._numbers)
-            self._keep(number, f"id: {self.name}-{number}\r\nretry: {RETRY_MS}\r\ndata: \r\n\r\n".encode())
+            self._keep(number, f"id: {self.name}-{number}\r\nretry: {retry_ms}\r\ndata: \r\n\r\n".encode())
+
+    def pause(self, seconds: float) -> Awaitable[object]:
+        """Whoever reads is sent away with what there is, to come back in so many seconds. Over when somebody does."""
+        self.prime(round(seconds * 1000))
+        away = self._away = asyncio.Event()
+        self._sent_away = max(1, self._readers)  # the first may be about to begin
+        self.news.set()
+        return away.wait()
 
     def _framed(self, number: int, message: bytes) -> bytes:
         head = b"" if self.name is None else f"id: {self.name}-{number}\r\n".encode()
@@ -117,12 +128,15 @@ class Stream:
         only the latest goes on: the others' connections are taken for lost, and end."""
         self._readers += 1
         mine = self._readers
+        if self._away is not None and mine > self._sent_away:
+            self._away.set()
+            self._away = None
         self.news.set()
         left.add_done_callback(lambda _: self.news.set())
         while not left.done() and mine == self._readers:
             self.news.clear()
             after = await self._send_behind(after, send)
-            if self.done and not self._behind(after):
+            if (self.done or self._away is not None) and not self._behind(after):
                 break
             await self._wait(send)
         await send(END)
