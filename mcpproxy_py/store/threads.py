@@ -25,8 +25,6 @@ class Threads:
         """What it gives. Raises `StoreUnavailable` where that takes too long, and leaves the thread behind: it ends
         when its connection does, and there are only so many of those. Cancelled earlier it waits all the same,
         because what the thread holds open is somebody else's next."""
-        try:
-            with anyio.CancelScope(shield=True), anyio.fail_after(PATIENCE):
-                return await anyio.to_thread.run_sync(work, limiter=self._free, abandon_on_cancel=True)
-        except TimeoutError:
-            raise StoreUnavailable(f"{self._label} did not answer within {PATIENCE:.0f} seconds.") from None
+        with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE):
+            return await anyio.to_thread.run_sync(work, limiter=self._free, abandon_on_cancel=True)
+        raise StoreUnavailable(f"{self._label} did not answer within {PATIENCE:.0f} seconds.")
