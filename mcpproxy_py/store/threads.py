@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from contextlib import suppress
+from contextvars import copy_context
+from threading import Thread
+from typing import Any, Final, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from mcpproxy_py.store.failure import StoreUnavailable
 
@@ -17,14 +20,38 @@ PATIENCE: Final = 45.0
 
 
 class Threads:
+    """Daemons, of which there are `many` at most: one that hangs on a silent database must not keep the process from
+    ending, as those of a pool would."""
+
     def __init__(self, many: int, label: str) -> None:
         self._label = label
-        self._free = anyio.CapacityLimiter(many)
+        self._free = asyncio.Semaphore(many)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What it gives. Raises `StoreUnavailable` where that takes too long, and leaves the thread behind: it ends
-        when its connection does, and there are only so many of those. Cancelled earlier it waits all the same,
-        because what the thread holds open is somebody else's next."""
+        """What it gives. Raises `StoreUnavailable` where that takes too long, and leaves the thread behind. Cancelled
+        earlier it waits all the same, because what the thread holds open is somebody else's next."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE):
-            return await anyio.to_thread.run_sync(work, limiter=self._free, abandon_on_cancel=True)
+            await self._free.acquire()
+            return await self._begun(work)
         raise StoreUnavailable(f"{self._label} did not answer within {PATIENCE:.0f} seconds.")
+
+    def _begun(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Its place is free again when it ends, whether or not anybody still waits."""
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+
+        def end(settle: Callable[[Any], None], outcome: Any) -> None:
+            self._free.release()
+            if not result.done():
+                settle(outcome)
+
+        def run() -> None:
+            try:
+                ended = result.set_result, work()
+            except Exception as error:
+                ended = result.set_exception, error
+            with suppress(RuntimeError):  # the loop is closed: nobody is left to hear of it
+                loop.call_soon_threadsafe(end, *ended)
+
+        Thread(target=copy_context().run, args=(run,), name="mcpproxy-store-work", daemon=True).start()
+        return result
