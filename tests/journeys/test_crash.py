@@ -28,8 +28,8 @@ from tests.support.gateway import Running, gateway, python_server, start, until
 from tests.support.postgres import Server, own_server
 from tests.support.wire import HANDSHAKE, RpcError, Wire
 
-ASKS = int(os.environ.get("CRASH_ASKS", "200"))
-KILLS = int(os.environ.get("CRASH_KILLS", "3"))
+ASKS = int(os.environ.get("CRASH_ASKS", "160"))
+KILLS = int(os.environ.get("CRASH_KILLS", "2"))
 CLIENTS = 16
 MARKER = re.compile(r"m\d+x\d+")
 Config = dict[str, Any]
