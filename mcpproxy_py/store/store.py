@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -295,6 +296,12 @@ class Store:
             log.warning("the database has not caught up with the journal; it will at the next start")
         self._journal.close()
         log.info("the chain %s ends at %s", self._who.name, self._journal.durable_head)
+        # Beside us, because a database that says nothing would keep us here for ever.
+        parting = Thread(target=self._part, name="mcpproxy-parting", daemon=True)
+        parting.start()
+        parting.join(CLOSE_TIMEOUT)
+        self._lock.release()
+
+    def _part(self) -> None:
         _leave(self._database, self._me)
         self._database.close()
-        self._lock.release()

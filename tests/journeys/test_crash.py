@@ -28,8 +28,8 @@ from tests.support.gateway import Running, gateway, python_server, start, until
 from tests.support.postgres import Server, own_server
 from tests.support.wire import HANDSHAKE, RpcError, Wire
 
-ASKS = int(os.environ.get("CRASH_ASKS", "200"))
-KILLS = int(os.environ.get("CRASH_KILLS", "3"))
+ASKS = int(os.environ.get("CRASH_ASKS", "160"))
+KILLS = int(os.environ.get("CRASH_KILLS", "2"))
 CLIENTS = 16
 MARKER = re.compile(r"m\d+x\d+")
 Config = dict[str, Any]
@@ -98,13 +98,15 @@ class Crowd:
         """Every marker that got an answer: the kind of its ask, and what its record has to say."""
         self.unpromised: set[str] = set()
         """Those that were answered while nothing could be written, by a gateway that did not live to make up for it."""
+        self.insatiable = True
+        """Until the worst has befallen the gateway it is asked on, however many answers there are."""
         self._asks = asks
         self._lock = threading.Lock()
         self._done = threading.Event()
 
     @property
     def satisfied(self) -> bool:
-        return len(self.answered) >= self._asks or self._done.is_set()
+        return self._done.is_set() or (len(self.answered) >= self._asks and not self.insatiable)
 
     def ask(self, worker: int) -> None:
         number, gateway, doors = 0, None, None
@@ -252,6 +254,7 @@ def test_however_often_it_is_killed_every_answer_is_on_record_and_the_chain_hold
                 crowd.answers(choose.randint(1, max(2, 2 * ASKS // (KILLS + 1) - 1)))
                 if struck := life == KILLS // 2:
                     trouble.strike(crowd, running)
+                    crowd.insatiable = False
                 running.kill()
                 running.client.close()
                 if struck:

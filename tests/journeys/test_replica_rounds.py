@@ -182,6 +182,24 @@ async def test_a_client_that_never_comes_back_leaves_one_row_that_says_so(tmp_pa
         assert gateways[1].get("/activity/verify")["findings"] == []
 
 
+async def test_a_call_outlives_the_gateway_where_it_began(tmp_path: Path, server: Server) -> None:
+    """Killed between two rounds: what it left is in the client's hands and in the database, and the other goes on."""
+    config = documented(mcpServers={"apart": python_server("asks.py", "--modern")})
+    params = gated("apart:ask", method="elicitation/create", params={"message": "Go?", "requestedSchema": {}})
+    with replicas(tmp_path, server.database(), config) as gateways, balanced(*(each.url for each in gateways)) as (
+        url, balancer,
+    ):  # fmt: skip
+        async with connected(HttpLink(f"{url}/mcp", token=TOKEN), MODERN) as peer:
+            first, second = await turn(peer, params), await turn(peer, params)
+            assert balancer.served == [1, 1]
+            gateways[0].kill()
+            assert '"yes": true' in text(await turn(peer, retry(params, first, yes=True)))
+            assert '"yes": true' in text(await turn(peer, retry(params, second, yes=True)))
+        assert statuses(gateways[1]) == ["success", "success"]
+        verdict = gateways[1].get("/activity/verify")
+        assert (verdict["findings"], [chain["checked"] for chain in verdict["chains"]]) == ([], [True, True])
+
+
 def statuses(running: Running) -> list[str]:
     return [row["status"] for row in running.activities(tool="ask")]
 

@@ -411,3 +411,18 @@ async def test_a_database_that_does_not_even_answer_is_waited_for_only_so_long(
         assert {row["id"] for row in (await store.activities(Filters())).activities} == {"during", "before"}
     finally:
         store.close()
+
+
+async def test_a_gateway_can_end_while_its_database_says_nothing(
+    server: Server, tmp_path: Path, asked: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpproxy_py.store.store.CLOSE_TIMEOUT", 0.5)
+    options = Options(database_url=server.database())
+    store = open_store(tmp_path, options=options, apart=True)
+    with server.silent():
+        store.append(asked("left"))
+        with anyio.fail_after(60):
+            await anyio.to_thread.run_sync(store.close)
+    again = await anyio.to_thread.run_sync(lambda: open_store(tmp_path, options=options))
+    assert await status_of(again, "left") == "interrupted"
+    again.close()

@@ -1,0 +1,71 @@
+"""What one gateway makes of what another tells it, sense or not (ACT-6, UP-4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcpproxy_py.serve.mcp.rounds import Bound, Rounds
+from mcpproxy_py.sharing import LIST_CHANGED, TAKEN_UP, Neighbours
+from mcpproxy_py.store.bell import RESYNC, Bell
+
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-6")]
+CHANGED = "notifications/tools/list_changed"
+
+
+class Servers:
+    """Of which there is one, `github`."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def list_changed_elsewhere(self, server: str, method: str) -> bool:
+        self.heard.append((server, method))
+        return server == "github"
+
+    def look_again(self) -> None:
+        self.heard.append("everything")
+
+
+@pytest.mark.proves("UP-4")
+async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
+    bell, servers, lists, rounds = Bell(), Servers(), [], []
+    end = Neighbours(bell).listen(servers, lists.append, rounds.append)
+    for kind, payload in (
+        (LIST_CHANGED, ["github", CHANGED]), (LIST_CHANGED, ["gitlab", CHANGED]), (LIST_CHANGED, ["github"]),
+        (LIST_CHANGED, None), (LIST_CHANGED, [1, {}]), (LIST_CHANGED, "github"), (TAKEN_UP, "a1"), (TAKEN_UP, ["a1"]),
+        (RESYNC, None), ("of a later version", {"x": 1}),
+    ):  # fmt: skip
+        bell.ring(kind, payload)
+    await anyio.wait_all_tasks_blocked()
+    end()
+    bell.ring(TAKEN_UP, "too late")
+    await anyio.wait_all_tasks_blocked()
+    assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything"]
+    assert (lists, rounds) == ([CHANGED], ["a1"])
+
+
+@pytest.mark.proves("SURF-6")
+async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_more_is_heard_of_it() -> None:
+    given_up, taken_up, bound = [], [], Bound("local", "digest")
+    here = Rounds([b"key"], 0.5, given_up.append, taken_up.append)
+    there = Rounds([b"other", b"key"], 60, given_up.append, taken_up.append)
+    state = there.open(here.wrap("a1", {}, bound)["requestState"], bound)
+    there.take_up(state)
+    assert taken_up == ["a1"]
+    here.taken_up_elsewhere("a1")
+    here.taken_up_elsewhere("of another")
+    assert (len(here), len(there)) == (1, 0)
+    with anyio.fail_after(30):
+        while not given_up:  # noqa: ASYNC110 (a timer tells nobody)
+            await anyio.sleep(0.01)
+    assert (given_up, len(here)) == (["a1"], 0)
+
+
+async def test_a_call_that_goes_on_where_it_began_is_told_to_nobody() -> None:
+    taken_up, bound = [], Bound("local", "digest")
+    rounds = Rounds([b"key"], 60, lambda ask_id: None, taken_up.append)
+    rounds.take_up(rounds.open(rounds.wrap("a1", {}, bound)["requestState"], bound))
+    assert (taken_up, len(rounds)) == ([], 0)
