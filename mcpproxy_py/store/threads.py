@@ -27,13 +27,14 @@ class Threads:
         self._label = label
         self._free = asyncio.Semaphore(many)
 
-    async def run(self, work: Callable[[], T], patience: float = PATIENCE) -> T:
+    async def run(self, work: Callable[[], T], patience: float | None = None) -> T:
         """What it gives. Raises `StoreUnavailable` where that takes too long, and leaves the thread behind. Cancelled
         earlier it waits all the same, because what the thread holds open is somebody else's next."""
-        with anyio.CancelScope(shield=True), anyio.move_on_after(patience):
+        limit = PATIENCE if patience is None else patience
+        with anyio.CancelScope(shield=True), anyio.move_on_after(limit):
             await self._free.acquire()
             return await self._begun(work)
-        raise StoreUnavailable(f"{self._label} did not answer within {patience:g} seconds.")
+        raise StoreUnavailable(f"{self._label} did not answer within {limit:g} seconds.")
 
     def _begun(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Its place is free again when it ends, whether or not anybody still waits."""
