@@ -28,6 +28,7 @@ import anyio
 from mcpproxy_py.core import record
 from mcpproxy_py.core.values import Ask, Client, Policy, Refusal
 from mcpproxy_py.errors import Code
+from mcpproxy_py.scan import MASKER
 from mcpproxy_py.store.activity import Filters, Reader
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store, open_store
@@ -221,8 +222,8 @@ async def recording(folder: Path) -> Figures:
         now, client = time.time(), Client("bench", "1")
         ask = Ask(f"id{number}", now, "call_tool_read", params, "mcp", "gate", "local", client, None, str(number))
         began = time.perf_counter()
-        store.append(record.asked(ask, refused, Policy(), 65_536))
-        store.append(record.finished(ask.id, ask.at, outcome, 1.5, 65_536))
+        store.append(record.asked(ask, refused, Policy(), 65_536, MASKER))
+        store.append(record.finished(ask.id, ask.at, outcome, 1.5, 65_536, MASKER))
         once.append((time.perf_counter() - began) * 1e6)
     say("recording adds to a call", f"p50 {percentile(once, 0.5):.0f} µs", f"p99 {percentile(once, 0.99):.0f} µs")
     alone = await synced(store, 1, 300)
