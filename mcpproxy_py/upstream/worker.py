@@ -165,7 +165,7 @@ class Worker:
         return self.session.connection.counts() if self.session else {}
 
     def measured(self) -> Measured:
-        calls, sessions = self.calls, len(self.pool) + (self.session is not None)
+        calls, sessions = self.calls, len(self.pool) + len(self.elder.pool) + (self.session is not None)
         return Measured(
             self.spec.name, self.state, calls.lane.in_flight, calls.lane.waiting, sessions, self.restarts,
             self.counts(), calls.traffic,
