@@ -25,9 +25,7 @@ NOT_YET: dict[str, str] = {
     "PERF-1": "reached with one call at a time; throughput at 16 is 0.74 to 0.83 of direct, not 0.95",
     "PERF-2": "reached by tests/bench/decide.py and overhead.py; no test asserts a time",
     "PERF-3": "2,300 to 3,600 calls a second of 12,000",
-    "PERF-4": "reached by tests/bench/search.py; no test asserts a time",
     "PERF-5": "15,000 records a second are missed, and some searches on PostgreSQL; see docs/explanation/performance.md",
-    "PERF-6": "reached by tests/bench/start.py; no test asserts a time",
     "USE-1": "later", "USE-2": "later", "USE-3": "later",
 }  # fmt: skip
 
@@ -1008,6 +1006,20 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_a_second_gateway_is_refused_with_the_first_ones_pid",
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
+    ),
+    "PERF-4": (
+        "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
+        "core/test_lanes.py::test_the_held_are_those_with_anything",
+        "core/test_lanes.py::test_a_higher_number_never_has_a_lower_level_and_what_is_not_among_them_has_none",
+        "core/test_lanes.py::test_the_level_that_so_many_reach_is_the_highest_such_level",
+        "core/test_search.py::test_a_refresh_of_one_server_keeps_the_segments_of_the_others",
+        "core/test_search.py::test_the_longest_query_of_the_rarest_words_stays_within_what_a_bound_can_hold",
+    ),
+    "PERF-6": (
+        "house/test_head_sql.py::test_the_script_is_what_the_migrations_make",
+        "house/test_head_sql.py::test_a_file_filled_by_the_script_is_one_that_alembic_made",
+        "house/test_start.py::test_a_first_and_a_later_start_load_nothing_that_only_some_gateways_need",
+        "store/test_migrate.py::test_a_start_with_a_current_database_does_not_load_alembic",
     ),
     "PROV-1": (
         "providers/test_hostile.py::test_tool_call_answers_or_falls_back_tool_by_tool",
