@@ -89,17 +89,18 @@ class Calls:
         started = time.monotonic()
         main = self._main()
         try:
-            if self.sessions in SHARED and not self._elder.fits(main, talk, self.sessions):
+            elder = self._elder.fits(main, talk, self.sessions)
+            if self.sessions in SHARED and not elder:
                 return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
             async with AsyncExitStack() as stack:
-                session = await self._seated(stack, main, talk, end)
+                session = await self._seated(stack, main, talk, elder, end)
                 return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
         finally:
             self.traffic.took(time.monotonic() - started)
 
-    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, end: float) -> Session:
+    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, elder: bool, end: float) -> Session:
         kind = self.sessions
-        if self._elder.fits(main, talk, kind):
+        if elder:
             session = await self._elder.enter(stack, talk, kind, _left(end))
             if session is not None:
                 return session

@@ -109,7 +109,8 @@ class ModernWatch:
     async def _change(self, uris: frozenset[str], wanted: str | None) -> None:
         """The new stream is open before the old one goes, so that nothing is missed in between."""
         async with self._changing:
-            stream = _Stream(self._session, uris)
+            heard = self._stream is not None and self._stream.open
+            stream = _Stream(self._session, uris, _nothing if heard else self._on_gap)
             try:
                 await stream.acknowledged(wanted)
             except BaseException:
@@ -125,10 +126,13 @@ class ModernWatch:
         return stream
 
 
+def _nothing() -> None: ...
+
+
 class _Stream:
     """One `subscriptions/listen`."""
 
-    def __init__(self, session: Session, uris: Iterable[str], on_open: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, session: Session, uris: Iterable[str], on_open: Callable[[], None]) -> None:
         self._session = session
         self._on_open = on_open
         resources = {"resourceSubscriptions": sorted(uris)} if uris else {}
@@ -152,6 +156,10 @@ class _Stream:
             honored = params.get("notifications")
             self._honored.set_result(honored if isinstance(honored, dict) else {})
             self._on_open()
+
+    @property
+    def open(self) -> bool:
+        return self._honored.done() and not self._task.done()
 
     async def end(self) -> UpstreamFailure | None:
         """Why it ended; None where it ended in peace or was closed."""

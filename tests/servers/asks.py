@@ -6,7 +6,8 @@
 it ask, and tell of resources.
 Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
 as a client says that it is initialized. `--log`: a JSON line for each message received. `--slow-to-tell`: opens the
-stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that.
+stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that, and, of several
+listeners that wait for that, only to the last.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Session:
         self.telling = asyncio.Event()
         if not args.slow_to_tell:
             self.telling.set()
+        self.last_to_ask: Any = None
         self.resumed = asyncio.Event()
         self.broken: dict[str, asyncio.Queue[Any]] = {}
         self.asked: dict[str, int] = {}
@@ -131,7 +133,10 @@ class Session:
         honored = {**wanted, "resourceSubscriptions": uris} if uris else {
             key: value for key, value in wanted.items() if key != "resourceSubscriptions"}  # fmt: skip
         tag = {"_meta": {f"{META}subscriptionId": request_id}}
+        self.last_to_ask = request_id
         await self.telling.wait()
+        if self.args.slow_to_tell and request_id != self.last_to_ask:
+            await asyncio.Event().wait()
         own(notification("notifications/subscriptions/acknowledged", {"notifications": honored, **tag}))
         self.listeners[request_id] = (own, honored)
         self.calls[request_id] = asyncio.current_task() or asyncio.Task(asyncio.sleep(0))
