@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from tests.support.gateway import Running, gateway, python_server
 from tests.support.wire import HANDSHAKE, MODERN, Wire
+
+# A shell that runs us in the background lets us ignore Ctrl-C, and what we start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -1459,6 +1459,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "upstream/test_news.py::test_a_listing_is_read_whole_kept_and_read_again_when_it_changed",
         "upstream/test_news.py::test_a_listing_asked_for_by_many_at_once_is_read_once",
         "upstream/test_news.py::test_a_change_before_anybody_listened_is_found_all_the_same",
+        "upstream/test_news.py::test_a_subscription_made_before_anybody_listened_hides_no_change",
         "upstream/test_news.py::test_a_watched_resource_that_changes_is_told_of",
         "upstream/test_news.py::test_a_server_that_will_not_tell_of_a_resource_fails_the_subscriber",
         "upstream/test_news.py::test_what_was_watched_is_watched_again_after_the_server_came_back",

@@ -29,7 +29,6 @@ Status = Literal["pending", "approved", "denied", "expired"]
 Step = Literal["approve", "deny", "expire"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "approved", "denied", "expired")
-STEPS: Final[tuple[Step, ...]] = ("approve", "deny", "expire")
 TRANSITIONS: Final[Mapping[tuple[Status, Step], Status]] = {
     ("pending", "approve"): "approved",
     ("pending", "deny"): "denied",

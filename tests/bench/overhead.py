@@ -42,6 +42,12 @@ async def direct(rig: Rig) -> Call:
     return Http((await rig.entries())["s0"]["url"]).modern(rig.upstream.tool, ARGS)
 
 
+async def bare_relay(rig: Rig) -> Call:
+    """No gateway at all: the floor under every other way, where the server is on a pipe."""
+    client = Http(f"{await rig.bare_relay()}/")
+    return client.calling(client.message("tools/call", {"name": rig.upstream.tool, "arguments": ARGS}, {}))
+
+
 def gated(variant: str) -> Way:
     async def way(rig: Rig) -> Call:
         arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
@@ -73,6 +79,7 @@ async def mcp_proxy(rig: Rig) -> Call:
 Way = Callable[[Rig], Awaitable[Call]]
 WAYS: dict[str, Way] = {
     "direct": direct,
+    "bare relay": bare_relay,
     "gated read": gated("read"),
     "gated write": gated("write"),
     "direct surface": direct_surface,

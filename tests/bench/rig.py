@@ -18,6 +18,7 @@ from tests.bench.clients import LARGEST, Pipe
 from tests.support.gateway import SERVERS, Running, start
 
 PATIENCE = 60.0
+BARE_RELAY = Path(__file__).with_name("bare_relay.py")
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,12 @@ class Rig:
         running = await asyncio.to_thread(start, self.folder / "data", config)
         self.stack.callback(running.stop)
         return running
+
+    async def bare_relay(self) -> str:
+        if self.upstream.transport != "stdio":
+            raise ValueError("it stands before pipes only")
+        port = await self.port_of(sys.executable, str(BARE_RELAY), *self.upstream.command)
+        return f"http://127.0.0.1:{port}"
 
     async def fastmcp(self) -> str:
         python = await asyncio.to_thread(peers.program, "fastmcp", "python")
