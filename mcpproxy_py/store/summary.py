@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.filters import Filters, conditions
 from mcpproxy_py.store.numbers import BITS, first_of
@@ -22,6 +22,7 @@ _ROWS_ONLY = ("session_id", "request_id", "client", "principal", "q")
 """Filters by what the roll-ups do not know."""
 _DAY_OF_ROW = activity.c.n // (DAY * HOUR << BITS)
 _DAY_OF_COUNT = rollup.c.hour // DAY
+_Name = TypeVar("_Name")
 
 
 class _Part(NamedTuple):
@@ -40,13 +41,14 @@ def summarise(connection: Connection, filters: Filters) -> dict[str, Any]:
     """`total`, `by_<group>` (the most frequent values and how often; rows without a value are left out), `by_day`, and
     `duration_ms` with `p50` and `p95`, of all and by server and tool. `limit` and `cursor` mean nothing here."""
     parts = list(_parts(connection, filters))
-    took = [sum(column) for column in zip(*(part.took for part in parts), strict=True)] or [0] * BUCKETS
+    tools = _together(((part.server, part.tool), part.took) for part in parts if any(part.took))
     return {
         "total": sum(part.many for part in parts),
         "by_day": _by_day(connection, filters),
         **{f"by_{group}": _most(parts, group) for group in GROUPS},
-        "duration_ms": durations(took),
-        **{f"duration_ms_by_{group}": _durations_by(parts, group) for group in ("server", "tool")},
+        "duration_ms": durations(_together((None, took) for took in tools.values()).get(None, [0] * BUCKETS)),
+        "duration_ms_by_server": _durations_by((server, took) for (server, _), took in tools.items()),
+        "duration_ms_by_tool": _durations_by((tool, took) for (_, tool), took in tools.items()),
     }
 
 
@@ -59,12 +61,17 @@ def _most(parts: Sequence[_Part], group: str) -> dict[str, int]:
     return dict(sorted(often.items(), key=lambda item: (-item[1], item[0]))[:MOST_GROUPS])
 
 
-def _durations_by(parts: Sequence[_Part], group: str) -> dict[str, dict[str, float | None]]:
-    took: defaultdict[str, list[int]] = defaultdict(lambda: [0] * BUCKETS)
-    for part in parts:
-        value = getattr(part, group)
-        if value and any(part.took):
-            took[value] = list(map(add, took[value], part.took))
+def _together(parts: Iterable[tuple[_Name, Sequence[int]]]) -> dict[_Name, Sequence[int]]:
+    """The durations of whatever has the same name."""
+    took: dict[_Name, Sequence[int]] = {}
+    for value, more in parts:
+        before = took.get(value)
+        took[value] = more if before is None else list(map(add, before, more))
+    return took
+
+
+def _durations_by(parts: Iterable[tuple[str | None, Sequence[int]]]) -> dict[str, dict[str, float | None]]:
+    took = _together((value, more) for value, more in parts if value)
     often = sorted(took, key=lambda value: (-sum(took[value]), value))[:MOST_GROUPS]
     return {value: durations(took[value]) for value in often}
 
@@ -75,10 +82,11 @@ def _parts(connection: Connection, filters: Filters) -> Iterator[_Part]:
         if filters.start_time is None and filters.end_time is None:
             counted = rollup.c.span == EVER
         columns = [rollup.c[group] for group in GROUPS]
-        sums = [func.sum(rollup.c[column]) for column in ("many", *BUCKET_NAMES)]
+        # PostgreSQL's sums of big numbers are bigger still, and come as objects that are slow to add.
+        sums = [func.sum(rollup.c[column]).cast(BigInteger) for column in ("many", *BUCKET_NAMES)]
         for row in _rows(connection, _of_counts(select(*columns, *sums), filters, counted).group_by(*columns)):
             *sort, many = row[: len(GROUPS) + 1]
-            yield _Part(*sort, many=int(many), took=list(map(int, row[len(GROUPS) + 1 :])))
+            yield _Part(*sort, many=many, took=row[len(GROUPS) + 1 :])
     for edge in edges:
         yield from _from_rows(connection, filters, edge)
 
