@@ -164,7 +164,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
         current.on_reload = open_doors
         open_doors(settings)
-        attachments = Attachments(place.socket_path(data_dir), doors.endpoint_for, hub, settings.limits.max_body_bytes)
+        attachments = Attachments(place.socket_path(data_dir), doors.door_for, settings.limits.max_body_bytes)
         pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
         web = Web(Guard(traces.edge(pulse), _guard_rules(settings)))
 
@@ -321,8 +321,8 @@ def _status(current: Current, gateway: Gateway, store: Store, url: str, started:
         "uptime_seconds": round(time.time() - started, 1),
         "config_error": current.error,
         "in_flight": gateway.in_flight,
-        "unrecorded": gateway.unrecorded,
-        "asks": gateway.tally.by_variant(),
+        "unrecorded": gateway.recorder.unrecorded,
+        "asks": gateway.recorder.tally.by_variant(),
         "store": dict(store.health()),
     }
 

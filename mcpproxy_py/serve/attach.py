@@ -23,8 +23,7 @@ from pydantic_core import from_json, to_json
 from mcpproxy_py.core.revisions import PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.http import Endpoint
-from mcpproxy_py.serve.mcp.hub import Hub
+from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.lines import Conversation, Writer
 
 log = logging.getLogger(__name__)
@@ -35,12 +34,11 @@ Wish = Mapping[str, Any]
 
 
 class Attachments:
-    """Serves streams on the socket. `endpoint_for` finds what one wish is for, or raises `ValueError`."""
+    """Serves streams on the socket. `door_for` finds what one wish is for, or raises `ValueError`."""
 
-    def __init__(self, path: Path, endpoint_for: Callable[[Wish], Endpoint], hub: Hub, line_limit: int) -> None:
+    def __init__(self, path: Path, door_for: Callable[[Wish], Door], line_limit: int) -> None:
         self._path = path
-        self._endpoint_for = endpoint_for
-        self._hub = hub
+        self._door_for = door_for
         self._line_limit = line_limit
         self.attached = 0
 
@@ -76,19 +74,19 @@ class Attachments:
         try:
             with anyio.fail_after(HELLO_TIMEOUT):
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
-            endpoint = self._endpoint_for(wish if isinstance(wish, dict) else {})
+            door = self._door_for(wish if isinstance(wish, dict) else {})
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
             return
         await stream.send(to_json({"ok": True}) + b"\n")
-        await self._converse(lines, stream, endpoint)
+        await self._converse(lines, stream, door)
 
-    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: Endpoint) -> None:
+    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, door: Door) -> None:
         writer = Writer(stream.send)
-        conversation = Conversation(endpoint, self._hub, writer, secrets.token_hex(16))
+        conversation = Conversation(door, writer, secrets.token_hex(16))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.run)
-            tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
+            tasks.start_soon(_cancel_when, door.closed, tasks.cancel_scope)
             try:
                 await self._read(lines, conversation, writer)
             finally:

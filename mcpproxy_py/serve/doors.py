@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcpproxy_py.serve.mcp.http import ClientsOf, Endpoint
+from mcpproxy_py.serve.mcp.door import ClientsOf, Door
+from mcpproxy_py.serve.mcp.http import Endpoint
 from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.surfaces.surface import Surface
@@ -42,11 +43,12 @@ class Doors:
             PASSTHROUGH + server: "passthrough" for server in servers if "passthrough" in kinds or server in ALWAYS
         }
         for path in self._open.keys() - wanted.keys():
-            self._open.pop(path).close()
+            self._open.pop(path).door.close()
         for path, kind in wanted.items():
             if path not in self._open:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
-                self._open[path] = Endpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
+                door = Door(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
+                self._open[path] = Endpoint(door)
 
     def paths(self) -> list[str]:
         return list(self._open)
@@ -54,7 +56,7 @@ class Doors:
     def endpoint(self, path: str) -> Endpoint | None:
         return self._open.get(path.rstrip("/"))
 
-    def endpoint_for(self, wish: Mapping[str, Any]) -> Endpoint:
+    def door_for(self, wish: Mapping[str, Any]) -> Door:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
         server = wish.get("server")
         path = (
@@ -63,11 +65,11 @@ class Doors:
         found = self.endpoint(path)
         if found is None:
             raise ValueError(_missing(path))
-        return found
+        return found.door
 
     @property
     def sessions(self) -> int:
-        return sum(len(endpoint.sessions) for endpoint in self._open.values())
+        return sum(len(endpoint.door.sessions) for endpoint in self._open.values())
 
 
 def _missing(path: str) -> str:

@@ -72,14 +72,13 @@ def _of_the_gateway(parts: Parts) -> Iterator[Family]:
     yield Family("mcpproxy_uptime_seconds", "gauge", "Since start", [Sample({}, time.monotonic() - parts.started_at)])
     yield Family("mcpproxy_asks_total", "counter", "Asks by variant, class, outcome and rule", _asks(gateway))
     yield Family("mcpproxy_calls_in_flight", "gauge", "Calls that wait for a server", [Sample({}, gateway.in_flight)])
-    yield Family(
-        "mcpproxy_unrecorded_total", "counter", "Events that could not be written", [Sample({}, gateway.unrecorded)]
-    )
+    unrecorded = [Sample({}, gateway.recorder.unrecorded)]
+    yield Family("mcpproxy_unrecorded_total", "counter", "Events that could not be written", unrecorded)
     yield Family("mcpproxy_frozen", "gauge", "Whether writes are frozen", [Sample({}, gateway.snapshot.policy.frozen)])
 
 
 def _asks(gateway: Gateway) -> Iterator[Sample]:
-    for kind, count in sorted(gateway.tally.asks.items()):
+    for kind, count in sorted(gateway.recorder.tally.asks.items()):
         labels = {"variant": kind.variant, "class": kind.tool_class, "outcome": kind.outcome, "rule": kind.rule}
         yield Sample(labels, count)
 

@@ -9,10 +9,13 @@ from opentelemetry import context as contexts
 from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcpproxy_py.call import Reply
+from mcpproxy_py.conversation import Upstreams
 from mcpproxy_py.core.headers import TRACE_CONTEXT
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
-from mcpproxy_py.gateway import Gateway, Record, Reply, Upstreams
+from mcpproxy_py.gateway import Gateway
+from mcpproxy_py.recording import Record
 from mcpproxy_py.serve.mcp.exchange import Exchange
 from mcpproxy_py.serve.surfaces.surface import Surface
 from mcpproxy_py.tally import Tally, class_of, variant_of

@@ -12,9 +12,8 @@ from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.revisions import INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, is_modern, peer_by_envelope, peer_by_handshake
-from mcpproxy_py.serve.mcp.http import Endpoint
-from mcpproxy_py.serve.mcp.hub import Hub
 from mcpproxy_py.serve.mcp.listening import Listener, heard, wanted
 from mcpproxy_py.serve.mcp.respond import Outcome, initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
@@ -61,11 +60,9 @@ class Writer:
 class Conversation:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
-    def __init__(self, endpoint: Endpoint, hub: Hub, writer: Writer, session_id: str) -> None:
-        self._endpoint = endpoint
-        self._surface = endpoint.surface
-        self._closed = endpoint.closed
-        self._hub = hub
+    def __init__(self, door: Door, writer: Writer, session_id: str) -> None:
+        self._door = door
+        self._surface = door.surface
         self._writer = writer
         self._session_id = session_id
         self._session: Session | None = None
@@ -114,7 +111,7 @@ class Conversation:
             if isinstance(found, int | str) and (task := self._tasks.get(found)) is not None:
                 task.cancel()
         elif self._session is not None:
-            self._endpoint.notice(self._session, message)
+            self._door.notice(self._session, message)
 
     async def _serve(self, message: Mapping[str, Any]) -> None:
         """A cancelled request gets no answer: its client does not wait for one."""
@@ -131,8 +128,8 @@ class Conversation:
                 return {"result": await self._initialize(params)}
             exchange = self._exchange(message, params, early)
             if exchange.method == "subscriptions/listen" and exchange.peer.modern:
-                listener = Listener(self._surface.topic, exchange, wanted(exchange), self._closed)
-                await heard(self._surface, self._hub, exchange, listener)
+                listener = Listener(self._surface.topic, exchange, wanted(exchange), self._door.closed)
+                await heard(self._surface, self._door.hub, exchange, listener)
                 return {"result": {}}
             return await respond(self._surface, exchange)
         except RpcError as error:
@@ -144,10 +141,10 @@ class Conversation:
         if self._session is not None:
             self._session.close()
         session = self._session = Session(
-            self._surface.topic, peer_by_handshake(params, PRINCIPAL, version, self._session_id), self._endpoint.kept
+            self._surface.topic, peer_by_handshake(params, PRINCIPAL, version, self._session_id), self._door.kept
         )
         session.tell = self._writer.note
-        self._endpoint.attend(session)
+        self._door.attend(session)
         return result
 
     def _exchange(self, message: Mapping[str, Any], params: dict[str, Any], early: list[bytes]) -> Exchange:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcpproxy_py.call import EXPIRED, Reply
 from mcpproxy_py.core import jsonvalue, rounds
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Refusal
-from mcpproxy_py.gateway import EXPIRED, Reply
 
 MAX_HELD: Final = 1000
 MAY_HAVE_ACTED: Final = "the server may already have acted on the call"

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mcpproxy_py.call import Reply
 from mcpproxy_py.core import rounds
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.gateway import Gateway, Reply
+from mcpproxy_py.gateway import Gateway
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
 from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
 
@@ -28,7 +29,7 @@ class Asking:
         on_taken_up: Callable[[str], None] = lambda ask_id: None,
     ) -> None:  # fmt: skip
         self.gateway = gateway
-        self.rounds = Rounds(keys, patience, gateway.give_up, on_taken_up)
+        self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up)
 
     async def call(
         self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None,
@@ -38,7 +39,7 @@ class Asking:
         the exchange's own. Raises `RpcError`."""
         ask = self._ask(exchange, surface, tool, params, server, method or exchange.method)
         if not exchange.peer.modern:
-            exchange.note_round = lambda kind, method: self.gateway.note_round(ask.id, kind, [method])
+            exchange.note_round = lambda kind, method: self.gateway.recorder.note_round(ask.id, kind, [method])
             return await self.gateway.call(ask, exchange)
         token = exchange.params.get("requestState") if ask.method in rounds.WHAT else None
         if token is None:
@@ -50,7 +51,7 @@ class Asking:
         except BadState as bad:
             raise await self._turned_down(ask, bad) from None
         self.rounds.take_up(state)
-        self.gateway.note_round(state.ask_id, "answered", [])
+        self.gateway.recorder.note_round(state.ask_id, "answered", [])
         again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
 
@@ -109,7 +110,7 @@ class _Turn:
         self._task = asyncio.current_task()
         self._held: Held | None = None
         exchange.ask_later = self._ask_later
-        exchange.note_round = lambda kind, method: asking.gateway.note_round(ask.id, kind, [method])
+        exchange.note_round = lambda kind, method: asking.gateway.recorder.note_round(ask.id, kind, [method])
 
     async def run(self) -> Reply:
         reply = await self._asking.gateway.call(self._ask, self._exchange)

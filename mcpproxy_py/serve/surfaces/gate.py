@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcpproxy_py.call import Reply
 from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
 from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.values import Route, Surface
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.gateway import Reply
 from mcpproxy_py.serve.mcp.exchange import Exchange
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking

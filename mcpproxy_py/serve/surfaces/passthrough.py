@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.call import Reply
 from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.gateway import Reply
 from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcpproxy_py.call import Reply
 from mcpproxy_py.core import answers
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.errors import Code, RpcError
-from mcpproxy_py.gateway import Reply
 
 
 def gated(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,98 @@
+"""The one place that records: an ask before it is acted on, its rounds, and its end, which it has on every path."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from mcpproxy_py.call import TIMED_OUT, Call
+from mcpproxy_py.core import record
+from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.redaction import Masker
+from mcpproxy_py.core.values import Ask, Decision, Policy
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.tally import Tally
+
+log = logging.getLogger(__name__)
+
+OWED: Final = 500
+"""Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
+
+
+class Record(Protocol):
+    """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
+
+    def append(self, *events: Mapping[str, Any]) -> None: ...
+    async def synced(self) -> None: ...
+    async def acknowledged(self) -> None: ...
+
+
+class Recorder:
+    def __init__(
+        self, journal: Record, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: Tally
+    ) -> None:
+        self._journal = journal
+        self._masker = masker
+        self._payload_bytes = payload_bytes
+        self._policy = policy
+        self.tally = tally
+        self.unrecorded = 0
+        """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
+        self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
+        """Their events, which go on record as soon as that works again."""
+
+    def asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
+        return record.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
+
+    async def write_ahead(self, call: Call, *, on_disk: bool) -> None:
+        """The ask on record before anybody else hears of it. Raises `StoreUnavailable`, which is counted then."""
+        try:
+            if not call.on_record:
+                self._journal.append(self.asked(call.ask, call.decision))
+                call.on_record = True
+            if on_disk:
+                await self._journal.synced()
+        except StoreUnavailable as error:
+            self._count_unrecorded(call.ask.id, error)
+            raise
+
+    def finish(self, call: Call) -> None:
+        """The one place that closes a record; one that waits for its next round stays open."""
+        events = [] if call.on_record else [self.asked(call.ask, call.decision)]
+        if call.outcome is not None:
+            duration = (time.perf_counter() - call.started) * 1000
+            events.append(self._finished(call.ask.id, call.outcome, duration))
+            self.tally.count(call.ask, call.decision, call.rule or call.decision.rule, call.outcome.status)
+        self._append(call.ask.id, events)
+
+    def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
+        """The server asked back, or was answered: on record between the ask and its end."""
+        self._append(ask_id, [record.round_trip(ask_id, time.time(), kind, methods)])
+
+    def give_up(self, ask_id: str) -> None:
+        """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
+        self._append(ask_id, [self._finished(ask_id, TIMED_OUT, None)])
+
+    async def acknowledged(self) -> None:
+        """Everything that was recorded so far may be answered for."""
+        await self._journal.acknowledged()
+
+    def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
+        return record.finished(ask_id, time.time(), outcome, duration, self._payload_bytes, self._masker)
+
+    def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+        """On record now, or, where that fails, as soon as it works again."""
+        due = [*self._owed, *events]
+        try:
+            self._journal.append(*due)
+            self._owed.clear()
+        except StoreUnavailable as error:
+            self._owed = deque(due, OWED)
+            self._count_unrecorded(ask_id, error)
+
+    def _count_unrecorded(self, ask_id: str, error: StoreUnavailable) -> None:
+        self.unrecorded += 1
+        log.error("ask %s could not be recorded (%d so far): %s", ask_id, self.unrecorded, error)

@@ -1,0 +1,117 @@
+"""The modern era over HTTP: one POST, one answer, no session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from mcpproxy_py.core import envelope, headers, jsonvalue, revisions
+from mcpproxy_py.core.envelope import Rejected
+from mcpproxy_py.core.mirrors import disagreement
+from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.mcp.answer import Answer, plain
+from mcpproxy_py.serve.mcp.door import Door
+from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
+from mcpproxy_py.serve.mcp.listening import listen
+from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, message_in
+from mcpproxy_py.serve.mcp.respond import respond
+from mcpproxy_py.serve.mcp.streams import Stream
+
+
+class Modern:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def serve(
+        self, scope: Scope, lines: list[tuple[str, str]], seen: dict[str, str], receive: Receive, send: Send
+    ) -> None:
+        if scope["method"] != "POST":
+            raise Refused(405, None, allow="POST")
+        check_kind(seen)
+        message = await message_in(receive)
+        if "id" not in message:
+            await self._notification(message, seen, send)
+            return
+        if kind_of(message) != "request":
+            raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
+        exchange, answer = self._exchange(scope, lines, seen, message, receive, send)
+        if exchange.method == "subscriptions/listen":
+            await listen(self._door.surface, self._door.hub, exchange, answer, self._door.closed)
+            return
+        await self._answer(exchange, answer)
+
+    async def _notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
+        """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
+        kind_of(message)
+        if (rejected := envelope.unsupported(seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
+            raise _rejected(rejected, None)
+        await plain(send, 202, b"")
+
+    def _exchange(
+        self, scope: Scope, lines: list[tuple[str, str]], seen: dict[str, str], message: Mapping[str, Any],
+        receive: Receive, send: Send,
+    ) -> tuple[Exchange, Answer]:  # fmt: skip
+        request_id = message["id"]
+        if len(seen) != len(lines) and (twice := headers.duplicated_routing_header(lines)) is not None:
+            raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
+        said = envelope.classify(message, seen)
+        if isinstance(said, Rejected):
+            raise _rejected(said, request_id)
+        params: dict[str, Any] = message["params"]
+        self._check_mirrors(message["method"], params, lines, request_id)
+        task = asyncio.current_task()
+        assert task is not None
+        answer = Answer(receive, send, on_left=task.cancel, stream=lambda: Stream(scale=self._door.kept))
+        exchange = Exchange(
+            request_id, message["method"], params, peer_by_envelope(said, scope["state"]["principal"]), answer.put,
+            lambda result: answer.leave(messages.answer(request_id, {"result": self._dressed(exchange, result)})),
+        )  # fmt: skip
+        return exchange, answer
+
+    def _dressed(self, exchange: Exchange, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._door.surface.dressed(exchange.method, result)
+
+    def _check_mirrors(
+        self, method: str, params: Mapping[str, Any], lines: list[tuple[str, str]], request_id: Any
+    ) -> None:
+        name, arguments = params.get("name"), params.get("arguments", {})
+        if method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
+            return
+        if mirrored := self._door.surface.mirrors(name):
+            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, lines)
+            if wrong is not None:
+                raise _rejected(wrong, request_id)
+
+    async def _answer(self, exchange: Exchange, answer: Answer) -> None:
+        try:
+            outcome = await respond(self._door.surface, exchange)
+        except asyncio.CancelledError:
+            answer.abandon()
+            if not _ours(answer):
+                raise
+            return
+        await answer.finish(messages.answer(exchange.id, outcome), _status(outcome))
+
+
+def _ours(answer: Answer) -> bool:
+    """Whether a cancellation came from the client's leaving or from a question's expiry: then it ends here."""
+    task = asyncio.current_task()
+    if task is None or not (answer.client_left or answer.early):
+        return False
+    task.uncancel()
+    return True
+
+
+def _rejected(rejected: Rejected, request_id: Any) -> Refused:
+    error = RpcError(rejected.code, rejected.message, rejected.data)
+    return Refused(HTTP_STATUS.get(rejected.code, 200), error, request_id)
+
+
+def _status(outcome: Mapping[str, Any]) -> int:
+    error = outcome.get("error")
+    return 200 if error is None else HTTP_STATUS.get(error["code"], 200)

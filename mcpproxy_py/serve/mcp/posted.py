@@ -1,0 +1,69 @@
+"""What an HTTP request brings, read and checked before any surface hears of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Receive
+
+from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp import messages
+
+
+class Refused(Exception):
+    """A request that is turned away."""
+
+    def __init__(self, status: int, error: RpcError | None, request_id: Any = None, **extra: str) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = messages.refusal(error, request_id if messages.is_id(request_id) else None) if error else b""
+        self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
+
+
+def check_kind(seen: Mapping[str, str]) -> None:
+    if not (accepts(seen, "application/json") and accepts(seen, "text/event-stream")):
+        message = "Not Acceptable: Client must accept both application/json and text/event-stream"
+        raise Refused(406, RpcError(INVALID_REQUEST, message))
+    if seen.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refused(415, RpcError(INVALID_REQUEST, "Unsupported Media Type: Content-Type must be application/json"))
+
+
+def accepts(seen: Mapping[str, str], kind: str) -> bool:
+    accepted = seen.get("accept", "").lower()
+    return kind in accepted or "*/*" in accepted or f"{kind.partition('/')[0]}/*" in accepted
+
+
+async def message_in(receive: Receive) -> dict[str, Any]:
+    try:
+        return messages.read(await _body(receive))
+    except RpcError as error:
+        raise Refused(400, error) from None
+
+
+def kind_of(message: Mapping[str, Any]) -> messages.Kind:
+    try:
+        return messages.kind_of(message)
+    except RpcError as error:
+        raise Refused(400, error, message.get("id")) from None
+
+
+def params_of(message: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return messages.params_of(message)
+    except RpcError as error:
+        raise Refused(400, error, message.get("id")) from None
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body, whose size the guard bounds."""
+    first = await receive()
+    if first["type"] == "http.request" and not first.get("more_body", False):
+        return first.get("body", b"")
+    chunks = [first]
+    while chunks[-1]["type"] == "http.request" and chunks[-1].get("more_body", False):
+        chunks.append(await receive())
+    if chunks[-1]["type"] != "http.request":
+        raise Refused(400, RpcError(PARSE_ERROR, "Parse error: the body ended early"))
+    return b"".join(chunk.get("body", b"") for chunk in chunks)
