@@ -71,10 +71,12 @@ def _walk(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
 
 def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Select[Any]:
     """What the index of words finds; from row `edge` back, where the rows after it were gone through already."""
-    hits = select(words.c.rowid).where(matching(dialect, filters.q or ""), *span(filters, words.c.rowid))
-    if edge is not None:
-        hits = hits.where(words.c.rowid <= edge)
     n: Any = words.c.rowid
+    # The zero keeps PostgreSQL from gathering all older rows from another index, only to find these few among them.
+    row = n if dialect == "sqlite" else n + 0
+    hits = select(n).where(matching(dialect, filters.q or ""), *span(filters, row))
+    if edge is not None:
+        hits = hits.where(row <= edge)
     if dialect != "sqlite":  # whose index gives its hits in order; PostgreSQL would guess how many there are, and wrong
         n = hits.cte("hits").prefix_with("MATERIALIZED").c.rowid
         hits = select(n)
