@@ -25,7 +25,7 @@ NOT_YET: dict[str, str] = {
     "PERF-1": "reached with one call at a time; throughput at 16 is 0.74 to 0.83 of direct, not 0.95",
     "PERF-2": "reached by tests/bench/decide.py and overhead.py; no test asserts a time",
     "PERF-3": "some 2,300 calls a second of 12,000",
-    "PERF-5": "15,000 records a second missed, some searches on PostgreSQL; see docs/explanation/performance.md",
+    "PERF-5": "5,000 to 11,000 records a second of 15,000; see docs/explanation/performance.md",
     "USE-1": "later", "USE-2": "later", "USE-3": "later",
 }  # fmt: skip
 
