@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.core import decide as ladder
 from mcpproxy_py.core.decide import decide, explain
-from mcpproxy_py.core.values import Local, Override, Policy, Refusal, Route
+from mcpproxy_py.core.values import Ask, Local, Override, Policy, Refusal, Route, Snapshot
 from mcpproxy_py.errors import Code
+from tests.bench.decide import world
 from tests.core.house import ask, read, snapshot, tool
 from tests.core.matrix import CELLS, Cell
 
@@ -341,3 +342,41 @@ def test_the_decision_is_total_and_the_same_every_time(params: Any, outer: str) 
     first, second = decide(ask(params, outer), here), decide(ask(params, outer), here)
     assert type(first) is type(second)
     assert getattr(first, "message", None) == getattr(second, "message", None)
+
+
+@pytest.mark.proves("PERF-2")
+def test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools() -> None:
+    """How long one takes is for `python -m tests.bench.decide` to say; that it is as long everywhere can be counted."""
+    counts = [
+        [steps(each, here) for each in of_every_kind()] for here in (world(1, 4), world(10, 100), world(100, 100))
+    ]
+    assert counts[0] == counts[1] == counts[2]
+    assert min(counts[0]) > 100
+
+
+def of_every_kind() -> list[Ask]:
+    """Of each variant, to a tool of each class."""
+    return [
+        Ask("x", 0.0, f"call_tool_{variant}", {"name": f"s0:tool_{number}", "args": {"id": 1, "title": "t"},
+                                               "intent": {"operation_type": variant, "reason": "because"}})
+        for variant in ("read", "write", "destructive") for number in range(4)
+    ]  # fmt: skip
+
+
+def steps(one: Ask, here: Snapshot) -> int:
+    """The instructions of Python's own that deciding takes."""
+    taken = 0
+
+    def trace(frame: Any, event: str, detail: Any) -> Any:
+        nonlocal taken
+        frame.f_trace_opcodes = True
+        taken += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        decide(one, here)
+    finally:
+        sys.settrace(before)
+    return taken
