@@ -80,12 +80,14 @@ class Greeter:
 
     async def _session(self, connection: Connection, spec: UpstreamSpec, handshake: Handshake) -> Session:
         session = Session(spec.name, connection, handshake, self._mirrored)
-        if self.log_level is not None and not session.modern:
+        if self.log_level is not None:
             await set_level(session, self.log_level)
         return session
 
 
 async def set_level(session: Session, params: Mapping[str, Any]) -> None:
-    """One that does not take it only says more or less than it should."""
+    """One that does not take it only says more or less than it should; the modern era has no such thing."""
+    if session.modern:
+        return
     with suppress(UpstreamFailure):
         await session.request("logging/setLevel", params, timeout=LEVEL_TIMEOUT)

@@ -120,8 +120,8 @@ class Worker:
     ) -> dict[str, Any]:
         if method in WATCHING:
             return await self._watch(method == "resources/subscribe", str(params.get("uri")), talk)
-        if method == "logging/setLevel" and self.calls.sessions != "per_client":
-            return await self._set_level(params)
+        if method == "logging/setLevel":
+            return await self._set_level(params, talk)
         return await self.calls.request(method, params, talk, meta)
 
     async def _watch(self, begins: bool, uri: str, talk: Talk) -> dict[str, Any]:
@@ -130,11 +130,16 @@ class Worker:
             return await (self.elder.watch if begins else self.elder.unwatch)(uri, timeout)
         return await (self.news.subscribe if begins else self.news.unsubscribe)(main, uri, timeout)
 
-    async def _set_level(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """It is meant for every session with this server, those to come too."""
-        answer = await self.main_session().request("logging/setLevel", params, timeout=self.spec.timeout)
-        self._greeter.log_level = params
-        for session in self.pool.sessions():
+    async def _set_level(self, params: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
+        """A client's own session has a level of its own; of all others the last that was said holds, also for those to
+        come. Modern sessions hear it with each call."""
+        main, kind = self.main_session(), self.calls.sessions
+        if kind == "per_client":
+            its_own = not main.modern or self.elder.fits(main, talk, kind)
+            return await self.calls.request("logging/setLevel", params, talk, None) if its_own else {}
+        answer = {} if main.modern else await main.request("logging/setLevel", params, timeout=self.spec.timeout)
+        self._greeter.log_level = self._elder_greeter.log_level = params
+        for session in (*self.pool.sessions(), *self.elder.pool.sessions()):
             await set_level(session, params)
         return answer
 

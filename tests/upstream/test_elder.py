@@ -111,3 +111,22 @@ async def test_what_it_tells_of_in_the_older_era_only_is_watched_there_also_afte
         assert await call(supervisor, "touch", ann, uri="note://1") == ["note://1"]
         await supervisor.request("s", "resources/unsubscribe", about)
         assert await call(supervisor, "touch", ann, uri="note://1") == []
+
+
+def levels(tmp_path: Path) -> list[str]:
+    messages = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    return [message["params"]["level"] for message in messages if message.get("method") == "logging/setLevel"]
+
+
+@pytest.mark.parametrize("kind", ["auto", "per_client"])
+async def test_a_log_level_reaches_the_sessions_of_the_older_era_alone(kind: Any, tmp_path: Path) -> None:
+    spec = stdio("s", "asks.py", "--both", "--log", str(tmp_path / "log"), sessions=kind)
+    async with running(tmp_path, spec) as supervisor:
+        await connected(supervisor, "s")
+        ann = person(1, key="ann")
+        for level in ("debug", "info"):
+            assert await supervisor.request("s", "logging/setLevel", {"level": level}, talk=ann) == {}
+            await call(supervisor, "whoami", ann)
+            assert levels(tmp_path)[-1] == level
+        assert await supervisor.request("s", "logging/setLevel", {"level": "error"}, talk=Chat()) == {}
+    assert levels(tmp_path) == ["debug", "info", *(["error"] if kind == "auto" else [])]

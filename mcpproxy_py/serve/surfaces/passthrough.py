@@ -131,14 +131,13 @@ class Passthrough:
             raise _error_of(failure) from None
 
     async def _set_level(self, exchange: Exchange) -> Mapping[str, Any]:
-        """Each session has its own level. A modern server is told it with each request, an older one as it was said."""
+        """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
         level = text_param(exchange, "level")
         if level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        found = await self._connected()
-        result = {} if found.stamp.era == "modern" else await self._relay(exchange)
+        result = await self._relay(exchange)
         exchange.back.log_level = level
         return result
 
