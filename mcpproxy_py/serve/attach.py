@@ -24,7 +24,7 @@ from mcpproxy_py.core.revisions import PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.door import Door
-from mcpproxy_py.serve.mcp.lines import Conversation, Writer
+from mcpproxy_py.serve.mcp.lines import Attached, Writer
 
 log = logging.getLogger(__name__)
 
@@ -83,18 +83,18 @@ class Attachments:
 
     async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, door: Door) -> None:
         writer = Writer(stream.send)
-        conversation = Conversation(door, writer, secrets.token_hex(16))
+        client = Attached(door, writer, secrets.token_hex(16))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.run)
             tasks.start_soon(_cancel_when, door.closed, tasks.cancel_scope)
             try:
-                await self._read(lines, conversation, writer)
+                await self._read(lines, client, writer)
             finally:
                 with anyio.CancelScope(shield=True):
-                    await conversation.end()
+                    await client.end()
             tasks.cancel_scope.cancel()
 
-    async def _read(self, lines: BufferedByteReceiveStream, conversation: Conversation, writer: Writer) -> None:
+    async def _read(self, lines: BufferedByteReceiveStream, client: Attached, writer: Writer) -> None:
         while True:
             try:
                 line = await lines.receive_until(b"\n", self._line_limit)
@@ -106,7 +106,7 @@ class Attachments:
                 await writer.flush()
                 return
             if not line.isspace() and line:
-                conversation.take(line)
+                client.take(line)
 
 
 async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:

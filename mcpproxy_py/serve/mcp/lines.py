@@ -57,7 +57,7 @@ class Writer:
             await self._send(b"\n".join([*batch, b""]))
 
 
-class Conversation:
+class Attached:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
     def __init__(self, door: Door, writer: Writer, session_id: str) -> None:
