@@ -18,7 +18,7 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.exchange import Exchange
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
-from mcpproxy_py.serve.surfaces.gate import call_linking, read_linked
+from mcpproxy_py.serve.surfaces.linking import call_linking, read_linked
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.replies import called_directly, relayed
 from mcpproxy_py.serve.surfaces.surface import (
