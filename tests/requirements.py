@@ -23,7 +23,7 @@ NOT_YET: dict[str, str] = {
     "UP-9": "later: OAuth",
     "SEC-2": "later", "SEC-3": "later", "SEC-4": "later: what must be confirmed is refused",
     "PERF-1": "reached with one call at a time; throughput at 16 is 0.74 to 0.94 of direct, not 0.95",
-    "PERF-3": "some 2,300 calls a second of 12,000",
+    "PERF-3": "2,300 to 3,600 calls a second of 12,000",
     "PERF-5": "5,000 to 11,000 records a second of 15,000; see docs/explanation/performance.md",
     "USE-1": "later", "USE-2": "later", "USE-3": "later",
 }  # fmt: skip
