@@ -26,7 +26,6 @@ INTERNAL_ERROR: Final = -32603
 HEADER_MISMATCH: Final = -32020
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
-"""Handshake era only, from 2025-11-25."""
 
 HTTP_STATUS: Final[Mapping[int, int]] = MappingProxyType(
     {

@@ -69,12 +69,12 @@ def exposition(parts: Parts, database_bytes: int | None) -> str:
 def _of_the_gateway(parts: Parts) -> Iterator[Family]:
     gateway = parts.gateway
     yield Family("mcpproxy_build_info", "gauge", "Version", [Sample({"version": __version__}, 1)])
-    yield Family("mcpproxy_uptime_seconds", "gauge", "Since start", [Sample({}, time.monotonic() - parts.started_at)])
+    yield single("mcpproxy_uptime_seconds", "gauge", "Since start", time.monotonic() - parts.started_at)
     yield Family("mcpproxy_asks_total", "counter", "Asks by variant, class, outcome and rule", _asks(gateway))
-    yield Family("mcpproxy_calls_in_flight", "gauge", "Calls that wait for a server", [Sample({}, gateway.in_flight)])
-    unrecorded = [Sample({}, gateway.recorder.unrecorded)]
-    yield Family("mcpproxy_unrecorded_total", "counter", "Events that could not be written", unrecorded)
-    yield Family("mcpproxy_frozen", "gauge", "Whether writes are frozen", [Sample({}, gateway.snapshot.policy.frozen)])
+    yield single("mcpproxy_calls_in_flight", "gauge", "Calls that wait for a server", gateway.in_flight)
+    unrecorded = gateway.recorder.unrecorded
+    yield single("mcpproxy_unrecorded_total", "counter", "Events that could not be written", unrecorded)
+    yield single("mcpproxy_frozen", "gauge", "Whether writes are frozen", gateway.snapshot.policy.frozen)
 
 
 def _asks(gateway: Gateway) -> Iterator[Sample]:

@@ -160,15 +160,6 @@ class Supervisor:
         says that it changed; nothing where it has no such thing. Raises `UpstreamFailure`."""
         return await self._worker(server).listed(method)
 
-    async def subscribe(self, server: str, uri: str) -> dict[str, Any]:
-        """Once for each subscriber of a resource: the server hears of the first, and is told again after a reconnect.
-        Raises `UpstreamFailure`, and then there is no subscription."""
-        return await self.request(server, "resources/subscribe", {"uri": uri})
-
-    async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]:
-        """Once for each that goes. Raises `UpstreamFailure`; the subscription is gone all the same."""
-        return await self.request(server, "resources/unsubscribe", {"uri": uri})
-
     def forget(self, key: str) -> None:
         """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():

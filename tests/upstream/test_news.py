@@ -39,6 +39,12 @@ class House:
     async def listed(self) -> list[str]:
         return [each["name"] for each in await self.supervisor.listed("s", "prompts/list")]
 
+    async def watch(self, uri: str) -> Any:
+        return await self.supervisor.request("s", "resources/subscribe", {"uri": uri})
+
+    async def unwatch(self, uri: str) -> Any:
+        return await self.supervisor.request("s", "resources/unsubscribe", {"uri": uri})
+
     async def keeps(self) -> None:
         """Until a listing is answered from what is kept. The first may not be: what was read before anybody listened
         is read once more."""
@@ -134,7 +140,7 @@ async def test_a_subscription_made_before_anybody_listened_hides_no_change(tmp_p
     spec = stdio("s", "asks.py", "--modern", "--slow-to-tell", "--log", str(tmp_path / "log"))
     async with opened(tmp_path, spec) as house, anyio.create_task_group() as tasks:
         await until(lambda: len(received(tmp_path, "subscriptions/listen")) == 1)
-        tasks.start_soon(house.supervisor.subscribe, "s", "note://1")
+        tasks.start_soon(house.watch, "note://1")
         await until(lambda: len(received(tmp_path, "subscriptions/listen")) == 2)
         await house.call("sprout")
         await until(lambda: "sprouted" in house.supervisor.snapshot.servers["s"].tools)
@@ -143,13 +149,13 @@ async def test_a_subscription_made_before_anybody_listened_hides_no_change(tmp_p
 @pytest.mark.proves("UP-4")
 async def test_a_watched_resource_that_changes_is_told_of(spec: UpstreamSpec, tmp_path: Path) -> None:
     async with opened(tmp_path, spec) as house:
-        assert await house.supervisor.subscribe("s", "note://1") == {}
+        assert await house.watch("note://1") == {}
         await house.hears("touch", UPDATED, uri="note://1")
-        await house.supervisor.subscribe("s", "note://1")
-        await house.supervisor.unsubscribe("s", "note://1")
+        await house.watch("note://1")
+        await house.unwatch("note://1")
         house.told.clear()
         await house.hears("touch", UPDATED, uri="note://1")
-        await house.supervisor.unsubscribe("s", "note://1")
+        await house.unwatch("note://1")
         house.told.clear()
         await house.call("touch", uri="note://1")
         await house.call("grow")
@@ -165,9 +171,9 @@ async def test_a_server_that_will_not_tell_of_a_resource_fails_the_subscriber(
     spec: UpstreamSpec, tmp_path: Path
 ) -> None:
     async with opened(tmp_path, spec) as house:
-        await house.supervisor.subscribe("s", "note://1")
+        await house.watch("note://1")
         with pytest.raises(UpstreamFailure) as caught:
-            await house.supervisor.subscribe("s", "secret://1")
+            await house.watch("secret://1")
         assert caught.value.data["code"] in (-32601, -32602)
         await house.hears("touch", UPDATED, uri="note://1")
 
@@ -175,7 +181,7 @@ async def test_a_server_that_will_not_tell_of_a_resource_fails_the_subscriber(
 @pytest.mark.proves("UP-2", "UP-4")
 async def test_what_was_watched_is_watched_again_after_the_server_came_back(spec: UpstreamSpec, tmp_path: Path) -> None:
     async with opened(tmp_path, spec) as house:
-        await house.supervisor.subscribe("s", "note://1")
+        await house.watch("note://1")
         assert await house.listed() == ["prompt_0"]
         await lose(house, spec, tmp_path)
         await house.hears("touch", UPDATED, uri="note://1")

@@ -14,7 +14,7 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, Peer, is_modern, peer_by_envelope, peer_by_handshake
-from mcpproxy_py.serve.mcp.listening import Listener, heard, wanted
+from mcpproxy_py.serve.mcp.listening import heard
 from mcpproxy_py.serve.mcp.respond import Outcome, initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
 
@@ -128,8 +128,7 @@ class Attached:
                 return {"result": await self._initialize(params)}
             exchange = self._exchange(message, params, early)
             if exchange.method == "subscriptions/listen" and exchange.peer.modern:
-                listener = Listener(self._surface.topic, exchange, wanted(exchange), self._door.closed)
-                await heard(self._surface, self._door.hub, exchange, listener)
+                await heard(self._door, exchange)
                 return {"result": {}}
             return await respond(self._surface, exchange)
         except RpcError as error:

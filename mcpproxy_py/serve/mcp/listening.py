@@ -15,8 +15,9 @@ from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPT
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.answer import Answer
+from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange
-from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED, Hub
+from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED
 from mcpproxy_py.serve.surfaces.surface import Surface
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -26,10 +27,8 @@ MAX_URIS: Final = 1000
 class Listener:
     """One such stream, as the hub sees it."""
 
-    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any], closed: asyncio.Event) -> None:
+    def __init__(self, topic: str, exchange: Exchange, wanted: Mapping[str, Any]) -> None:
         self.topic = topic
-        self.closed = closed
-        """Set when its surface is gone: then there is nothing left to hear."""
         self._exchange = exchange
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
@@ -49,10 +48,10 @@ class Listener:
         self._exchange.put(messages.notification(method, {**params, "_meta": meta}))
 
 
-async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer, closed: asyncio.Event) -> None:
+async def listen(door: Door, exchange: Exchange, answer: Answer) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
     try:
-        await heard(surface, hub, exchange, Listener(surface.topic, exchange, wanted(exchange), closed))
+        await heard(door, exchange)
         await answer.end()
     except RpcError as error:
         await answer.finish(messages.refusal(error, exchange.id), 503 if error.code == INTERNAL_ERROR else 400)
@@ -64,16 +63,19 @@ async def listen(surface: Surface, hub: Hub, exchange: Exchange, answer: Answer,
             task.uncancel()
 
 
-async def heard(surface: Surface, hub: Hub, exchange: Exchange, listener: Listener) -> None:
-    """Listen until cancelled or closed. Raises `RpcError` for a resource that cannot be watched, or one too many."""
+async def heard(door: Door, exchange: Exchange) -> None:
+    """Listen until cancelled, or until the surface is gone. Raises `RpcError` for a filter that makes no sense, a
+    resource that cannot be watched, or one listener too many."""
+    surface = door.surface
+    listener = Listener(surface.topic, exchange, _wanted(exchange))
     watched: list[str] = []
-    with hub.listening(listener):
+    with door.hub.listening(listener):
         try:
             for uri in listener.uris:
                 await surface.watch(exchange, uri)
                 watched.append(uri)
             listener.acknowledge()
-            await listener.closed.wait()
+            await door.closed.wait()
         finally:
             for uri in watched:
                 await _unwatched(surface, exchange, uri)
@@ -86,7 +88,7 @@ async def _unwatched(surface: Surface, exchange: Exchange, uri: str) -> None:
         return
 
 
-def wanted(exchange: Exchange) -> Mapping[str, Any]:
+def _wanted(exchange: Exchange) -> Mapping[str, Any]:
     """The filter. Raises `RpcError`."""
     asked = jsonvalue.as_object(exchange.params.get("notifications"))
     if asked is None:

@@ -41,7 +41,7 @@ class Modern:
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
         exchange, answer = self._exchange(scope, lines, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
-            await listen(self._door.surface, self._door.hub, exchange, answer, self._door.closed)
+            await listen(self._door, exchange, answer)
             return
         await self._answer(exchange, answer)
 

@@ -45,7 +45,6 @@ class Upstreams(Protocol):
         self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]: ...  # fmt: skip
-    async def unsubscribe(self, server: str, uri: str) -> dict[str, Any]: ...
 
 
 class Passthrough:
@@ -168,7 +167,7 @@ class Passthrough:
     async def unwatch(self, peer: Peer, uri: str) -> None:
         """Nobody asked for this: its client is gone. The server is told when the last one has left."""
         try:
-            await self._upstreams.unsubscribe(self.server, uri)
+            await self._upstreams.request(self.server, UNSUBSCRIBE, {"uri": uri})
         except UpstreamFailure as failure:
             raise _error_of(failure) from None
 
