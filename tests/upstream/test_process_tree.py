@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from mcpproxy_py.upstream import warden
-from tests.upstream.helpers import SERVERS, alive, connected, numbers, running, stdio, until, until_now
+from tests.upstream.helpers import SERVERS, alive, command_of, connected, numbers, running, stdio, until, until_now
 
 pytestmark = pytest.mark.proves("UP-3")
 OWNER = Path(__file__).with_name("owner.py")
@@ -97,7 +97,7 @@ def test_a_dead_warden_is_replaced_and_its_successor_knows_the_servers(tmp_path:
 
 def wardens_of(gateway: int) -> list[int]:
     children = [process.pid for process in warden.processes().values() if process.parent == gateway]
-    return [pid for pid in children if b"warden.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in children if "warden.py" in command_of(pid)]
 
 
 def test_the_warden_ends_no_process_of_anybody_else(tmp_path: Path, pids: Path) -> None:

@@ -16,7 +16,7 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.process import child_environment
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from tests.upstream.helpers import connected, running, stdio, text_of, until
+from tests.upstream.helpers import command_of, connected, running, stdio, text_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ async def test_a_call_that_was_given_up_before_it_left_never_leaves(tmp_path: Pa
     """The server reads nothing, so its pipe is full; what waits behind that was not sent, and says so."""
     async with running(tmp_path, stdio("s", "plain.py", "--log", str(tmp_path / "calls"), timeout=0.5)) as supervisor:
         await connected(supervisor, "s")
-        pid = next(int(p) for p in os.listdir("/proc") if p.isdigit() and str(tmp_path / "calls") in command_of(p))
+        pid = next(int(p) for p in os.listdir("/proc") if p.isdigit() and str(tmp_path / "calls") in command_of(int(p)))
         os.kill(pid, 19)
         failures: list[UpstreamFailure] = []
 
@@ -109,13 +109,6 @@ async def test_a_call_that_was_given_up_before_it_left_never_leaves(tmp_path: Pa
         assert text_of(await supervisor.call_tool("s", "echo", {"text": "after"})) == '{"text": "after"}'
     assert failures[-1].sent is False
     assert "unsent" not in (tmp_path / "calls").read_text()
-
-
-def command_of(pid: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 @pytest.mark.proves("UP-7")
