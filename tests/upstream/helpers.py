@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ from mcpproxy_py.upstream.supervisor import Supervisor
 
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 SERVERS = Path(__file__).parents[1] / "servers"
-LONG = 20.0
+LONG = 60.0
+"""Whatever should happen has happened by then, also where many others want the processor."""
 
 
 class Chat:
@@ -60,7 +62,17 @@ class Chat:
 
 
 def stdio(name: str, program: str, *args: str, **more: Any) -> UpstreamSpec:
-    return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **more)
+    given = {"connect_timeout": LONG, **more}
+    return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **given)
+
+
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """A port that nobody is given meanwhile, and that only refuses as long as no server of ours is told to take it."""
+    with socket.socket() as keeping:
+        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeping.bind(("127.0.0.1", 0))
+        yield keeping.getsockname()[1]
 
 
 @contextmanager
