@@ -33,8 +33,8 @@ Send = Callable[[dict[str, Any]], None]
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 READS = {"readOnlyHint": True}
-NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "wait", "log", "progress", "changed",
-         "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
+NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "go_on", "wait", "log", "progress",
+         "changed", "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
 BREAK = "break"
 QUESTIONS = itertools.count(1)
 
@@ -60,6 +60,7 @@ class Session:
             self.telling.set()
         self.last_to_ask: Any = None
         self.resumed = asyncio.Event()
+        self.going_on = asyncio.Event()
         self.broken: dict[str, asyncio.Queue[Any]] = {}
         self.asked: dict[str, int] = {}
 
@@ -187,7 +188,7 @@ class Session:
 
     async def do_ask_and_leave(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         self.put(args["method"], {}, self.aside if args.get("outside") else own)
-        await asyncio.sleep(0.2)
+        await self.going_on.wait()
         return "left"
 
     async def do_ask_late(self, args: Any, params: Any, own: Send, request_id: Any) -> None:
@@ -206,10 +207,15 @@ class Session:
 
     async def do_withdraw(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         self.put(args["method"], {}, own, "mine")
-        await asyncio.sleep(0.2)
+        await self.going_on.wait()
         own(notification("notifications/cancelled", {"requestId": "mine", "reason": "never mind"}))
         await asyncio.sleep(0.2)
         return self.answers
+
+    async def do_go_on(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        """Lets those go on that asked and wait, so that the question has arrived before what they do next."""
+        self.going_on.set()
+        return "gone on"
 
     async def do_wait(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         await asyncio.sleep(args["seconds"])
