@@ -1,9 +1,9 @@
 """Servers that take the question which era they speak badly: `python eras.py MODE`.
 
 `crash`: dies of `server/discover`. `late`: as well, and is slow to read it. `silent`: never answers it.
-`future`: speaks only a revision nobody knows. `ancient`: `initialize` agrees on a revision nobody knows. `stuck`: took the probe silently and is modern ever
-since, so that it refuses `initialize`, naming its version. `advertises`: knows discover, but only speaks the old
-revisions. `bare`: an old server without tools.
+`future`: speaks only a revision nobody knows. `ancient`: `initialize` agrees on a revision nobody knows. `stuck`:
+took the probe silently and is modern ever since, so that it refuses `initialize`, naming its version. `advertises`:
+knows discover, but only speaks the old revisions. `bare`: an old server without tools.
 """
 
 from __future__ import annotations
