@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -64,15 +63,6 @@ class Chat:
 def stdio(name: str, program: str, *args: str, **more: Any) -> UpstreamSpec:
     given = {"connect_timeout": LONG, **more}
     return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **given)
-
-
-@contextmanager
-def kept_port() -> Iterator[int]:
-    """A port that nobody is given meanwhile, and that only refuses as long as no server of ours is told to take it."""
-    with socket.socket() as keeping:
-        keeping.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        keeping.bind(("127.0.0.1", 0))
-        yield keeping.getsockname()[1]
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.stamp import Stamp
-from tests.upstream.helpers import Chat, connected, kept_port, running, text_of, until, web_server
+from tests.support.ports import kept_port
+from tests.upstream.helpers import Chat, connected, running, text_of, until, web_server
 
 pytestmark = pytest.mark.anyio
 

@@ -22,7 +22,8 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.http1 import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection
 from mcpproxy_py.upstream.origin import fields
 from mcpproxy_py.upstream.wire import Wire
-from tests.upstream.helpers import LONG, kept_port, until
+from tests.support.ports import kept_port
+from tests.upstream.helpers import LONG, until
 from tests.upstream.rawweb import (
     LIMIT,
     Answer,
