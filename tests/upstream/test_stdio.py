@@ -6,10 +6,12 @@ import json
 import os
 import stat
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from mcpproxy_py.errors import Code
@@ -17,6 +19,7 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.process import child_environment
 from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.stdio import LAST_WORDS, StdioConnection
 from tests.upstream.helpers import LONG, command_of, connected, running, stdio, text_of, until
 
 pytestmark = pytest.mark.anyio
@@ -145,6 +148,17 @@ async def test_a_server_that_asks_is_answered(tmp_path: Path) -> None:
     assert pong[0]["result"] == {}
     assert refusal[0]["error"]["code"] == -32601
     assert "sampling/createMessage" in refusal[0]["error"]["message"]
+
+
+async def test_what_a_server_said_last_is_read_also_where_the_gateway_stood_still_as_it_ended(tmp_path: Path) -> None:
+    connection = StdioConnection(1000, CappedLog(tmp_path / "s.log"))
+    connection.end("stdout")
+    time.sleep(3 * LAST_WORDS)  # noqa: ASYNC251 (that is the point)
+    await anyio.lowlevel.checkpoint()
+    connection.read(2, b"this is why\n")
+    connection.end("stderr")
+    connection.end("process", 3)
+    assert connection.why == "the command ended with exit status 3; it last wrote: this is why"
 
 
 @pytest.mark.proves("UP-3")
