@@ -31,6 +31,7 @@ from plain import error, record, record_pid, result, text, tool
 
 Send = Callable[[dict[str, Any]], None]
 MODERN = "2026-07-28"
+UNSUPPORTED = -32022
 META = "io.modelcontextprotocol/"
 READS = {"readOnlyHint": True}
 NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "go_on", "wait", "log", "progress",
@@ -45,6 +46,7 @@ class Session:
     def __init__(self, args: argparse.Namespace, aside: Send) -> None:
         self.args = args
         self.modern = args.modern or args.both
+        self.discovered = False
         self.aside = aside
         self.number = uuid.uuid4().hex[:8]
         self.capabilities: dict[str, Any] = {}
@@ -102,8 +104,12 @@ class Session:
         if method == "server/discover" and self.args.both:
             capabilities["resources"] = {}
         if method == "server/discover" and self.modern:
+            self.discovered = True
             return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
-        if method == "initialize" and (self.args.both or not self.modern):
+        if method == "initialize" and self.modern and (self.discovered or not self.args.both):
+            # As the SDK's: one that is slow to start may be asked for the handshake after a question that it answers.
+            return error(request_id, UNSUPPORTED, "there is no handshake here", {"supported": [MODERN]})
+        if method == "initialize":
             self.modern = False
             self.capabilities = params["capabilities"]
             info = {"name": "asks", "version": "1"}
