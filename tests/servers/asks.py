@@ -284,13 +284,21 @@ def notification(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def over_stdio(args: argparse.Namespace) -> None:
+    loop, said = asyncio.get_running_loop(), bytearray()
+
     def send(message: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(message) + "\n")
-        sys.stdout.flush()
+        """What is said in one turn leaves in one piece, so that no other call can begin in between."""
+        if not said:
+            loop.call_soon(flush)
+        said.extend(json.dumps(message).encode() + b"\n")
+
+    def flush() -> None:
+        sys.stdout.buffer.write(said)
+        sys.stdout.buffer.flush()
+        said.clear()
 
     session, tasks = Session(args, send), set[asyncio.Task[None]]()
     reader = asyncio.StreamReader(limit=2**26)
-    loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         task = loop.create_task(session.handle(json.loads(line), send))
