@@ -888,7 +888,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
-    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
+    "GATE-11": (
+        "core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",
+    ),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -1006,7 +1008,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-2": ("core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",),
+    "PERF-2": (
+        "core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",
+    ),
     "PERF-4": (
         "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
         "core/test_lanes.py::test_the_held_are_those_with_anything",
@@ -1441,6 +1445,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "upstream/test_process_tree.py::test_what_a_crashed_server_had_started_ends_before_it_is_started_again",
         "upstream/test_process_tree.py::test_servers_end_when_the_gateway_is_cancelled_while_they_start",
         "upstream/test_process_tree.py::test_where_there_is_no_proc_the_tree_is_read_from_ps",
+        "upstream/test_process_tree.py::test_whoever_is_found_late_is_asked_all_the_same",
         "upstream/test_process_tree.py::test_a_pid_that_was_given_to_somebody_else_is_left_alone",
         "upstream/test_sessions.py::test_further_sessions_are_processes_that_end_alone_and_with_the_gateway",
         "upstream/test_stdio.py::test_a_server_that_floods_its_stderr_works_and_its_log_stays_small_and_private",
