@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.gateway import Running, gateway, python_server
@@ -13,6 +14,11 @@ from tests.support.wire import HANDSHAKE, MODERN, Wire
 
 # A shell that runs us in the background lets us ignore Ctrl-C, and what we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture

