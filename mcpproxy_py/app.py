@@ -199,6 +199,7 @@ def _limits(settings: Settings) -> Limits:
         payload_bytes=settings.activity.max_payload_bytes,
         in_flight=settings.limits.max_in_flight,
         refuse_unrecorded=settings.activity.on_failure == "refuse",
+        patience=settings.limits.input_timeout,
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mcpproxy_py import confirming
 from mcpproxy_py.call import EXPIRED, TIMED_OUT, Call, Reply
 from mcpproxy_py.conversation import Conversations, Upstreams
 from mcpproxy_py.core import answers, decide, record
@@ -52,6 +53,8 @@ class Limits:
     payload_bytes: int = 65_536
     in_flight: int = 1000
     refuse_unrecorded: bool = True
+    patience: float = 300
+    """Seconds that a person has to say yes to a call."""
 
 
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
@@ -175,7 +178,13 @@ class Gateway:
         if isinstance(decision, Local):
             result = LOCAL[decision.tool](self.snapshot, decision.params)
             return call.answer(record.outcome_of(result, {}), result)
-        trouble = self._no_room(decision) or await self._write_ahead(call, decision)
+        decided_on = self.snapshot
+        trouble = (
+            await self._not_confirmed(call, decision, talk)
+            or self._no_room(decision)
+            or await self._write_ahead(call, decision)
+            or self._changed(call, decision, decided_on)
+        )
         if trouble is not None:
             return call.refuse(trouble)
         return await self._forward(call, decision, talk)
@@ -185,6 +194,20 @@ class Gateway:
         if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
             await self._upstreams.ready(call.decision.awaits)
             call.decision = decide.decide(call.ask, self.snapshot)
+
+    async def _not_confirmed(self, call: Call, to: Route | Relay, talk: Talk) -> Refusal | None:
+        """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
+        if not (isinstance(to, Route) and to.confirm):
+            return None
+        try:
+            await self.recorder.write_ahead(call, on_disk=False)
+            objection = await confirming.objection(to, talk, self._limits.patience)
+            if objection is None:
+                self.recorder.confirmed(call.ask.id)
+                return None
+        except StoreUnavailable:
+            return _unrecordable(to)
+        return _without_yes(to, objection)
 
     def _no_room(self, route: Route | Relay) -> Refusal | None:
         if self._draining:
@@ -197,17 +220,25 @@ class Gateway:
 
     async def _write_ahead(self, call: Call, route: Route | Relay) -> Refusal | None:
         """The ask on record before the upstream hears of it; on disk first where its risk is above read (ACT-5)."""
-        decided_on = self.snapshot
         try:
             await self.recorder.write_ahead(call, on_disk=route.risk != "read")
         except StoreUnavailable:
             if route.risk != "read" and self._limits.refuse_unrecorded:
-                message = f"'{route.full_name}' is refused: it cannot be recorded"
-                return decide.refuse(route, Code.STORE_UNAVAILABLE, "store", message)
+                return _unrecordable(route)
+        return None
+
+    def _changed(self, call: Call, to: Route | Relay, decided_on: Snapshot) -> Refusal | None:
+        """Decided anew, where the world changed while the disk was busy or a person thought."""
         if self.snapshot is decided_on:
             return None
-        again = decide.decide(call.ask, self.snapshot)  # the world changed while the disk was busy
-        return again if isinstance(again, Refusal) else None
+        again = decide.decide(call.ask, self.snapshot)
+        if isinstance(again, Refusal):
+            return again
+        needs_yes = isinstance(again, Route) and again.confirm
+        has_yes = isinstance(to, Route) and to.confirm and to.risk == again.risk
+        if needs_yes and not has_yes:
+            return _without_yes(to, "what it does changed meanwhile, so ask again")
+        return None
 
     async def _forward(self, call: Call, to: Route | Relay, talk: Talk) -> Reply:
         self.in_flight += 1
@@ -239,6 +270,16 @@ class Gateway:
 
 def _mute(ask: Ask) -> Talk:
     return Nobody(Caller(ask.principal, ask.source, ask.client, ask.request_id))
+
+
+def _without_yes(to: Route | Relay, why: str) -> Refusal:
+    message = f"Tool '{to.full_name}' needs a person's yes: {why}"
+    return decide.refuse(to, Code.NOT_CONFIRMED, "confirm", message)
+
+
+def _unrecordable(to: Route | Relay) -> Refusal:
+    message = f"'{to.full_name}' is refused: it cannot be recorded"
+    return decide.refuse(to, Code.STORE_UNAVAILABLE, "store", message)
 
 
 def _failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.call import TIMED_OUT, Call
-from mcpproxy_py.core import record
+from mcpproxy_py.core import confirm, record
 from mcpproxy_py.core.record import Outcome
 from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.values import Ask, Decision, Policy
@@ -58,6 +58,10 @@ class Recorder:
         except StoreUnavailable as error:
             self._count_unrecorded(call.ask.id, error)
             raise
+
+    def confirmed(self, ask_id: str) -> None:
+        """A person's yes, used up by being written. Raises `StoreUnavailable`."""
+        self._journal.append(record.round_trip(ask_id, time.time(), "confirmed", [confirm.METHOD]))
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""

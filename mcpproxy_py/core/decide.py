@@ -13,7 +13,7 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
  9. `offered`    the operator's allow and deny lists let it be called
 10. `class`      the variant covers what the tool does (phase two; permissive mode warns instead)
 11. `freeze`     nothing above read runs while frozen
-12. `confirm`    what the operator wants confirmed is confirmed
+12. `confirm`    whether a person has to say yes first; refuses nothing itself
 13. `schema`     the arguments fit the tool's input schema
 
 On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
@@ -22,7 +22,7 @@ optional `intent` of the direct surface, and `implied` lets the class say which 
 passthrough the server judges its arguments itself, so `schema` is left to it. A request that is no tool call
 needs `server`, `connected` and `freeze` only.
 
-Not rungs: whether the record can be written and whether the server has room. Those need I/O, so
+Not rungs: what a person says, whether the record can be written and whether the server has room. Those need I/O, so
 `gateway.call` meets them while acting and answers with the same kind of refusal.
 
 A new kind of check is a new rung, and nowhere else.
@@ -103,6 +103,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
         rule="class_relaxed" if draft.relaxed else "allowed",
         warning=draft.warning,
         origin=draft.origin,
+        confirm=draft.confirm,
     )
 
 
@@ -138,9 +139,16 @@ def explain(ask: Ask, snapshot: Snapshot) -> list[Tried]:
             steps.append(Tried(number, rule, "would wait", refused.message))
             continue
         failed = refused is not None
-        note = refused.message if refused else (draft.warning or "") if rule == "class" else ""
+        note = refused.message if refused else _note(rule, draft)
         steps.append(Tried(number, rule, "failed" if failed else "passed", note))
     return steps
+
+
+def _note(rule: str, draft: Draft) -> str:
+    """What is worth saying of a rung that let the call pass."""
+    if rule == "class":
+        return draft.warning or ""
+    return "a person is asked first" if rule == "confirm" and draft.confirm else ""
 
 
 def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapping[str, Any] | None = None) -> Refusal:

@@ -99,7 +99,7 @@ def _lone_surrogate(text: str) -> bool:
     return False
 
 
-def _text_of(value: object) -> str:
+def text_of(value: object) -> str:
     try:
         return json.dumps(value, default=str, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):  # too many digits, too deep, in a circle
@@ -108,7 +108,7 @@ def _text_of(value: object) -> str:
 
 def quoted(value: object, limit: int = 80) -> str:
     """A value from outside, short and printable, for a message. Strings come without their quotes."""
-    text = value if isinstance(value, str) else _text_of(value)
+    text = value if isinstance(value, str) else text_of(value)
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     if text.isprintable():

@@ -79,7 +79,8 @@ def finished(
 
 
 def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dict[str, Any]:
-    """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`)."""
+    """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`), a person
+    said yes to the call (`confirmed`)."""
     return {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
 
 

@@ -58,6 +58,7 @@ class Draft:
     risk: Operation = "write"
     warning: str | None = None
     relaxed: bool = False
+    confirm: bool = False
     said: str | None = None
     """What an agent wrote into the optional `intent` of a direct tool."""
 
@@ -188,10 +189,8 @@ def _freeze(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def _confirm(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     wanted = known(draft.server).confirm
-    if wanted == "none" or RANK[draft.risk] < RANK[wanted]:
-        return None
-    message = f"Tool '{draft.name}' needs a person's confirmation, and this gateway cannot ask for one yet"
-    return No(Code.NOT_CONFIRMED, message)
+    draft.confirm = wanted != "none" and RANK[draft.risk] >= RANK[wanted]
+    return None
 
 
 def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:

@@ -200,6 +200,8 @@ class Route:
     rule: str
     origin: ClassOrigin = "server"
     warning: str | None = None
+    confirm: bool = False
+    """Whether a person has to say yes first."""
 
     @property
     def full_name(self) -> str:

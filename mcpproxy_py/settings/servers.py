@@ -107,7 +107,7 @@ class Handling(BaseModel):
     allow_tools: tuple[Text, ...] | None = Field(default=None, description="If given, only these tools can be called.")
     deny_tools: tuple[Text, ...] = Field(default=(), description="These tools cannot be called.")
     confirm: Literal["none", "write", "destructive"] = Field(
-        default="none", description="Calls of this risk and above need a person's yes."
+        default="none", description="Before calls of this risk and above a person is asked."
     )
 
     @property

@@ -20,7 +20,6 @@ from pathlib import Path
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import disown
-from mcpproxy_py.store.follower import Source
 from mcpproxy_py.store.identity import identity
 from mcpproxy_py.store.options import JOURNAL, Options
 from mcpproxy_py.store.peers import number_of
@@ -29,7 +28,7 @@ from mcpproxy_py.store.segments import Place
 from mcpproxy_py.store.writer import Writer
 
 
-class Tail(Source):
+class Tail:
     """The journal as far as it was told of. Looking after its health is the gateway's."""
 
     def __init__(self, folder: Path) -> None:

@@ -32,10 +32,11 @@ class Source(Protocol):
     """The journal, or what stands in for it where there is only its folder."""
 
     folder: Path
-    end: Place
     trouble: str | None
     on_change: Callable[[], None]
 
+    @property
+    def end(self) -> Place: ...
     def probe(self) -> None: ...
     def sync_now_and_then(self) -> None: ...
 

@@ -11,11 +11,10 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
-
-import anyio
 
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.chain import START, Chain, Head, Sealer
@@ -23,14 +22,16 @@ from mcpproxy_py.store.entry import last_head
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FILE_MODE, explained, private_folder
 from mcpproxy_py.store.flush import Flush
+from mcpproxy_py.store.segment import Segment
 from mcpproxy_py.store.segments import Place, path_of
+from mcpproxy_py.store.turns import Turns
 
 log = logging.getLogger(__name__)
 SEGMENT_BYTES = 16 << 20
 MOST_BYTES = 1 << 30
 """What may wait for the database by default: a day or two of it being gone, and not the whole disk."""
 SYNC_SECONDS = 5.0
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+_PROBE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Journal:
@@ -71,20 +72,30 @@ class Journal:
         self._published = START
         self.on_durable: Callable[[Head], None] = lambda head: None
         """Told of it now and then, by another thread."""
-        self._descriptor = -1
+        self._closed = False
         self._wants_fresh = False
         self._appended = 0  # bytes, over all segments of this life
         self._durable = 0  # so many of them are known to be on the disk
         self._lost = 0  # and nobody can promise anything about so many, because a sync failed
         self._bad_segment = 0
-        self._unsynced: list[Path] = []
-        self._turn = anyio.Lock()
-        self._threads = anyio.CapacityLimiter(2)  # its own, so that no crowd of readers delays a sync
+        self._full: list[Segment] = []  # and not yet synced
+        self._turns = Turns(self._flush, "mcpproxy-sync")
         self._one_flush = Lock()
         self._turn_to_write = Lock()
         """Nearly always the event loop's, which is why nobody holds it for longer than a write."""
         self._flushed_at = time.monotonic()
         self._begin_segment(max([after, *segments.numbers(folder)]) + 1)
+
+    @property
+    def end(self) -> Place:
+        """Everything before this place is whole lines, so far may a reader go."""
+        segment = self._segment  # another thread may ask while the next one begins
+        return Place(segment.number, segment.size)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all lines that are still here."""
+        return segments.size_of(self.folder) - self._segment.spare
 
     @property
     def head(self) -> Head:
@@ -97,34 +108,31 @@ class Journal:
 
         Raises `StoreUnavailable`, and then the journal holds nothing of them.
         """
-        if self._descriptor < 0:
+        if self._closed:
             raise StoreUnavailable("the store is closed.")
         with self._turn_to_write:
             block, head = self._chain.lines(events)
-            if self._wants_fresh or self.end.offset >= self._segment_bytes:
+            if self._wants_fresh or self._segment.size >= self._segment_bytes:
                 self._rotate()
             try:
-                written = os.write(self._descriptor, block)
+                self._segment.write(block)
             except OSError as error:
-                self._undo(error.strerror or str(error), error)
-            if written != len(block):
-                self._undo("no space left for the whole record", None)
+                self._undo(error)
             self._chain.head = head
-            self._appended += written
-            self.end = Place(self.end.segment, self.end.offset + written)
+            self._appended += len(block)
         if self._bad_segment == 0:
             self.trouble = None
         self.on_change()
 
-    def _undo(self, reason: str, cause: OSError | None) -> NoReturn:
+    def _undo(self, cause: OSError) -> NoReturn:
         """Leaves no half of a line behind; where even that fails, the segment is not written to again."""
         self.append_failures += 1
-        self._wants_fresh = self._wants_fresh or self.end.offset > 0
+        self._wants_fresh = self._wants_fresh or self._segment.size > 0
         try:
-            os.ftruncate(self._descriptor, self.end.offset)
+            self._segment.trim()
         except OSError:
             self._wants_fresh = True
-        self._fail(f"cannot write to {path_of(self.folder, self.end.segment)}: {reason}. Free some disk space.", cause)
+        self._fail(f"cannot write to {self._segment.path}: {cause.strerror or cause}. Free some disk space.", cause)
 
     def _fail(self, message: str, cause: Exception | None) -> NoReturn:
         if self.trouble is None:
@@ -135,34 +143,32 @@ class Journal:
 
     def _rotate(self) -> None:
         self._must_have_room()
-        old, descriptor = self.end.segment, self._descriptor
+        old = self._segment
         try:
-            self._begin_segment(old + 1)
+            self._begin_segment(old.number + 1)
         except StoreUnavailable as error:
             self.append_failures += 1
             self._fail(error.message, error)
-        os.close(descriptor)
-        if old == self._bad_segment:
+        with suppress(OSError):  # zeros at its end harm nobody
+            old.trim()
+        if old.number == self._bad_segment:
+            old.close()
             self._lost = self._appended
         else:
-            self._unsynced.append(path_of(self.folder, old))
+            self._full.append(old)
 
     def _must_have_room(self) -> None:
         """The journal is bounded. Only a database that takes nothing for long lets it grow so far."""
-        size = segments.size_of(self.folder)
+        size = self.size
         if size + self._segment_bytes > self._most_bytes:
             self.append_failures += 1
             self._fail(f"the journal {self.folder} is full ({size} bytes): the database does not take what it holds. "
                        "Bring the database back, or raise activity.max_journal_mb.", None)  # fmt: skip
 
     def _begin_segment(self, number: int) -> None:
-        path = path_of(self.folder, number)
-        with explained(path, "create"):
-            self._descriptor = os.open(path, _NEW, FILE_MODE)
+        self._segment = Segment(self.folder, number)
         self._wants_fresh = False
         self._folder_changed = True
-        self.end = Place(number, 0)
-        """Everything before this place is whole lines, so far may a reader go."""
 
     # -- syncing
 
@@ -174,15 +180,14 @@ class Journal:
         target = self._appended
         if self._settled(target):
             return
-        async with self._turn:
-            if not self._settled(target):
-                await anyio.to_thread.run_sync(self._flush, self._take(), limiter=self._threads)
-                self._settled(target)
+        await self._turns.next()
+        if not self._settled(target):
+            raise StoreUnavailable("what was written could not be synced, and nobody can say why.")
 
     def sync_now_and_then(self) -> None:
         """For a thread that comes by: what nobody waits for gets to the disk too, some seconds later."""
         if self._appended > self._durable and time.monotonic() - self._flushed_at > SYNC_SECONDS:
-            self._flush(self._take())
+            self._flush()
         if self.durable_head != self._published:
             self._published = self.durable_head
             self.on_durable(self._published)
@@ -190,11 +195,11 @@ class Journal:
     def sync_now(self) -> None:
         """The same for a caller that has no loop and may block."""
         if not self._settled(self._appended):
-            self._flush(self._take())
+            self._flush()
             self._settled(self._appended)
 
     def _settled(self, target: int) -> bool:
-        if 0 < target <= self._lost or (target > self._durable and self.end.segment == self._bad_segment):
+        if 0 < target <= self._lost or (target > self._durable and self._segment.number == self._bad_segment):
             raise StoreUnavailable(f"{self.trouble or 'a sync failed'}; what was written may not survive a power cut.")
         return target <= self._durable
 
@@ -203,14 +208,13 @@ class Journal:
         with self._turn_to_write:
             self._flushed_at = time.monotonic()
             upto, head = self._appended, self._chain.head
-            older, self._unsynced = self._unsynced, []
+            full, self._full = self._full, []
             fresh, self._folder_changed = self._folder_changed, False
-            folder = self.folder if fresh else None
-            return Flush(upto, head, self.end.segment, os.dup(self._descriptor), older, folder)
+            return Flush(upto, head, self._segment, full, self.folder if fresh else None)
 
-    def _flush(self, flush: Flush) -> None:
-        # A caller that was cancelled may have left an earlier flush running in its thread.
+    def _flush(self) -> None:
         with self._one_flush:
+            flush = self._take()
             try:
                 flush.run()
             except OSError as error:
@@ -219,14 +223,14 @@ class Journal:
                 self.syncs += 1
                 self._durable = max(self._durable, flush.upto)
                 self.durable_head = max(self.durable_head, flush.head)
-                if flush.segment > self._bad_segment:
+                if flush.segment.number > self._bad_segment:
                     self._bad_segment, self.trouble = 0, None
 
     def _flush_failed(self, flush: Flush, error: OSError) -> None:
         """The kernel reports a lost page once and then calls the file clean, so this segment is never trusted again."""
         self.sync_failures += 1
-        self.trouble = f"cannot sync {path_of(self.folder, flush.segment)}: {error.strerror or error}"
-        self._bad_segment, self._wants_fresh, self._folder_changed = flush.segment, True, True
+        self.trouble = f"cannot sync {flush.segment.path}: {error.strerror or error}"
+        self._bad_segment, self._wants_fresh, self._folder_changed = flush.segment.number, True, True
         self._lost = max(self._lost, flush.upto)
         log.error("the journal cannot be synced: %s", self.trouble)
         self.on_change()
@@ -242,7 +246,7 @@ class Journal:
         path = self.folder / "probe"
         try:
             path.unlink(missing_ok=True)
-            descriptor = os.open(path, _NEW, FILE_MODE)
+            descriptor = os.open(path, _PROBE, FILE_MODE)
             try:
                 enough = os.write(descriptor, b" " * 4096) == 4096
                 os.fsync(descriptor)
@@ -256,14 +260,17 @@ class Journal:
 
     def close(self) -> None:
         """Syncs what can be synced. Nothing is appended afterwards."""
-        if self._descriptor < 0:
+        if self._closed:
             return
+        self._closed = True
+        self._turns.close()
+        with suppress(OSError):
+            self._segment.trim()
         try:
             self.sync_now()
         except StoreUnavailable as error:
             log.error("%s", error.message)
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self._segment.close()
         self.on_durable(self.durable_head)
 
     def _mend(self) -> None:

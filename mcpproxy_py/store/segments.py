@@ -47,7 +47,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def cut_torn_line(path: Path) -> int:
-    """Takes off a last line that has no end, as a crash leaves it, and says how many bytes that were.
+    """Takes off a last line that has no end, as a crash leaves it, and says how many bytes that were. What was reserved
+    behind it goes too, and counts nothing.
 
     Such a line was never acknowledged: its append did not return.
     """
@@ -55,9 +56,10 @@ def cut_torn_line(path: Path) -> int:
     try:
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)
-        if whole < size:
+        rest = os.pread(descriptor, size - whole, whole)
+        if rest:
             os.ftruncate(descriptor, whole)
-        return size - whole
+        return len(rest.rstrip(b"\0"))
     finally:
         os.close(descriptor)
 

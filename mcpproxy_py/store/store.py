@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 LOCK = "store.lock"
 CLOSE_TIMEOUT = 5.0
 VERIFY_PATIENCE = 30.0
+READ_PATIENCE, FAILING_PATIENCE = 10.0, 2.0
 SIZE_PATIENCE = 1.0
 COMMIT_TIMEOUT = 5.0
 """Seconds that an answer waits for the database, with `ack: commit`."""
@@ -181,8 +182,11 @@ class Store:
             self.unacknowledged += 1
             log.error("an answer leaves before %s has its record; it is in the journal", self._database.label)
 
-    async def caught_up(self, timeout: float = 2.0) -> bool:
-        """Whether, within this time, everything appended so far can be read."""
+    async def caught_up(self, timeout: float | None = None) -> bool:
+        """Whether, within this time, everything appended so far can be read. A database that fails is not waited for
+        as long as one that is only slow."""
+        if timeout is None:
+            timeout = READ_PATIENCE if self._writer.last_error is None else FAILING_PATIENCE
         return await self._patience.until(self._journal.end, timeout)
 
     async def activities(self, filters: Filters) -> Page:
@@ -247,7 +251,7 @@ class Store:
 
     def health(self) -> Mapping[str, Any]:
         """How the store is doing. `writable` says whether the last thing written, or tried out since, went well."""
-        size = segments.size_of(self._journal.folder)
+        size = self._journal.size
         return {
             "writable": not self._closed and self._journal.trouble is None,
             "database": self._database.label,

@@ -46,8 +46,7 @@ class Flow:
 
     def close(self) -> None:
         self._latest = None
-        if self._timer is not None:
-            self._timer.cancel()
+        self._wait_for_nothing()
 
     def _pass(self, method: str, params: Mapping[str, Any]) -> None:
         """An answer must not hang on whether its notes could be passed on."""
@@ -56,7 +55,13 @@ class Flow:
         except Exception:
             logger.exception("a notification could not be passed on")
 
+    def _wait_for_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _begin(self) -> None:
+        self._wait_for_nothing()  # a timer that is late would begin the next period at once
         self.flush()
         self._since, self._left = self._loop.time(), BURST
 

@@ -54,15 +54,21 @@ async def negotiate(
         try:
             found = await _discover(connection, PROBE_TIMEOUT)
         except UpstreamFailure as failure:
-            if failure.code is Code.SERVER_UNAVAILABLE:
-                raise ProbeKilled(failure.code, failure.message, sent=failure.sent) from None
             if failure.code is not Code.TIMEOUT:
-                raise
+                raise _of_the_probe(failure) from None
             unanswered = True
         else:
             if found is not None:
                 return found
-    return await _initialize_or_discover(connection, unanswered, capabilities)
+    try:
+        return await _initialize_or_discover(connection, unanswered, capabilities)
+    except UpstreamFailure as failure:
+        raise (_of_the_probe(failure) if unanswered else failure) from None  # a slow starter reads it only now
+
+
+def _of_the_probe(failure: UpstreamFailure) -> UpstreamFailure:
+    lost = failure.code is Code.SERVER_UNAVAILABLE
+    return ProbeKilled(failure.code, failure.message, sent=failure.sent) if lost else failure
 
 
 async def _initialize_or_discover(

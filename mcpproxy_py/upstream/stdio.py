@@ -147,7 +147,18 @@ class StdioConnection(Wire):
         if not self._open_ends:
             self._finish()
         elif which != "stderr":
-            self._loop.call_later(LAST_WORDS, self._finish)
+            self._wait_for_the_rest()
+
+    def _wait_for_the_rest(self) -> None:
+        due = self._loop.time() + LAST_WORDS
+        self._loop.call_at(due, self._waited, due)
+
+    def _waited(self, due: float) -> None:
+        """Where the gateway itself stood still meanwhile, what came in that time has not been read yet."""
+        if self._loop.time() > due + LAST_WORDS:
+            self._wait_for_the_rest()
+        else:
+            self._finish()
 
     def _finish(self) -> None:
         said = self._log.last_line

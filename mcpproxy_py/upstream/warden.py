@@ -143,9 +143,10 @@ def sweep(family: Family, grace: float = TERM_GRACE, limit: float = KILL_LIMIT) 
 
     Returns who is left after `grace + limit` seconds, which is nobody unless the system itself is stuck.
     """
-    begun = time.monotonic()
+    begun = 0.0
     asked: set[int] = set()
     while living := family.living():
+        begun = begun or time.monotonic()  # looking takes its time on a busy machine, and nobody was asked yet
         waited = time.monotonic() - begun
         if waited > grace + limit:
             return living

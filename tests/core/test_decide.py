@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.core import decide as ladder
 from mcpproxy_py.core.decide import decide, explain
-from mcpproxy_py.core.values import Ask, Local, Override, Policy, Refusal, Route, Snapshot
+from mcpproxy_py.core.values import (
+    VARIANT_OF,
+    VARIANTS,
+    Ask,
+    Local,
+    Override,
+    Policy,
+    Refusal,
+    Route,
+    Snapshot,
+)
 from mcpproxy_py.errors import Code
 from tests.bench.decide import world
 from tests.core.house import ask, read, snapshot, tool
@@ -277,13 +287,30 @@ def test_the_operators_lists_take_a_tool_away() -> None:
         assert decision.code is Code.TOOL_UNAVAILABLE
 
 
-def test_what_must_be_confirmed_and_cannot_be_is_refused() -> None:
-    here = snapshot(tool("t", {"destructiveHint": True}), confirm="destructive")
-    decision = decide(ask({"name": "s:t", "intent": {"operation_type": "destructive"}}, "call_tool_destructive"), here)
-    assert isinstance(decision, Refusal)
-    assert decision.code is Code.NOT_CONFIRMED
-    relaxed = snapshot(tool("t", {"destructiveHint": True}), confirm="destructive", policy=Policy(strict=False))
-    assert isinstance(decide(read(), relaxed), Refusal), "permissive mode does not get around a confirmation"
+@pytest.mark.proves("SEC-4")
+@pytest.mark.parametrize("wanted", ["none", "write", "destructive"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_the_operator_wants_confirmed_is_marked_by_its_risk_and_no_mode_gets_around_it(
+    wanted: Any, strict: bool
+) -> None:
+    hints = {
+        "read": {"readOnlyHint": True},
+        "write": {"destructiveHint": False},
+        "destructive": {"destructiveHint": True},
+    }
+    asked = {"none": set[str](), "write": {"write", "destructive"}, "destructive": {"destructive"}}[wanted]
+    for variant in VARIANTS.values():
+        for kind, declared in hints.items():
+            here = snapshot(tool("t", declared), confirm=wanted, policy=Policy(strict=strict))
+            params = {"name": "s:t", "intent": {"operation_type": variant}}
+            decision = decide(ask(params, VARIANT_OF[variant]), here)
+            if isinstance(decision, Route):
+                riskier = max(variant, kind, key=list(hints).index)
+                assert decision.confirm == (riskier in asked), (variant, kind)
+                (rung,) = [each for each in explain(ask(params, VARIANT_OF[variant]), here) if each.rule == "confirm"]
+                assert rung.message == ("a person is asked first" if decision.confirm else "")
+            else:
+                assert strict
 
 
 def test_arguments_that_miss_the_schema_are_answered_with_what_is_wrong_and_the_schema() -> None:

@@ -31,10 +31,11 @@ from plain import error, record, record_pid, result, text, tool
 
 Send = Callable[[dict[str, Any]], None]
 MODERN = "2026-07-28"
+UNSUPPORTED = -32022
 META = "io.modelcontextprotocol/"
 READS = {"readOnlyHint": True}
-NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "wait", "log", "progress", "changed",
-         "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
+NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "go_on", "wait", "log", "progress",
+         "changed", "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
 BREAK = "break"
 QUESTIONS = itertools.count(1)
 
@@ -45,6 +46,7 @@ class Session:
     def __init__(self, args: argparse.Namespace, aside: Send) -> None:
         self.args = args
         self.modern = args.modern or args.both
+        self.discovered = False
         self.aside = aside
         self.number = uuid.uuid4().hex[:8]
         self.capabilities: dict[str, Any] = {}
@@ -60,6 +62,7 @@ class Session:
             self.telling.set()
         self.last_to_ask: Any = None
         self.resumed = asyncio.Event()
+        self.going_on = asyncio.Event()
         self.broken: dict[str, asyncio.Queue[Any]] = {}
         self.asked: dict[str, int] = {}
 
@@ -101,8 +104,12 @@ class Session:
         if method == "server/discover" and self.args.both:
             capabilities["resources"] = {}
         if method == "server/discover" and self.modern:
+            self.discovered = True
             return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
-        if method == "initialize" and (self.args.both or not self.modern):
+        if method == "initialize" and self.modern and (self.discovered or not self.args.both):
+            # As the SDK's: one that is slow to start may be asked for the handshake after a question that it answers.
+            return error(request_id, UNSUPPORTED, "there is no handshake here", {"supported": [MODERN]})
+        if method == "initialize":
             self.modern = False
             self.capabilities = params["capabilities"]
             info = {"name": "asks", "version": "1"}
@@ -187,7 +194,7 @@ class Session:
 
     async def do_ask_and_leave(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         self.put(args["method"], {}, self.aside if args.get("outside") else own)
-        await asyncio.sleep(0.2)
+        await self.going_on.wait()
         return "left"
 
     async def do_ask_late(self, args: Any, params: Any, own: Send, request_id: Any) -> None:
@@ -206,10 +213,15 @@ class Session:
 
     async def do_withdraw(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         self.put(args["method"], {}, own, "mine")
-        await asyncio.sleep(0.2)
+        await self.going_on.wait()
         own(notification("notifications/cancelled", {"requestId": "mine", "reason": "never mind"}))
         await asyncio.sleep(0.2)
         return self.answers
+
+    async def do_go_on(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        """Lets those go on that asked and wait, so that the question has arrived before what they do next."""
+        self.going_on.set()
+        return "gone on"
 
     async def do_wait(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         await asyncio.sleep(args["seconds"])
@@ -272,13 +284,21 @@ def notification(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def over_stdio(args: argparse.Namespace) -> None:
+    loop, said = asyncio.get_running_loop(), bytearray()
+
     def send(message: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(message) + "\n")
-        sys.stdout.flush()
+        """What is said in one turn leaves in one piece, so that no other call can begin in between."""
+        if not said:
+            loop.call_soon(flush)
+        said.extend(json.dumps(message).encode() + b"\n")
+
+    def flush() -> None:
+        sys.stdout.buffer.write(said)
+        sys.stdout.buffer.flush()
+        said.clear()
 
     session, tasks = Session(args, send), set[asyncio.Task[None]]()
     reader = asyncio.StreamReader(limit=2**26)
-    loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         task = loop.create_task(session.handle(json.loads(line), send))

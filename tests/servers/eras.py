@@ -1,15 +1,16 @@
 """Servers that take the question which era they speak badly: `python eras.py MODE`.
 
-`crash`: dies of `server/discover`. `silent`: never answers it. `future`: speaks only a revision nobody knows.
-`ancient`: `initialize` agrees on a revision nobody knows. `stuck`: took the probe silently and is modern ever
-since, so that it refuses `initialize`, naming its version. `advertises`: knows discover, but only speaks the old
-revisions. `bare`: an old server without tools.
+`crash`: dies of `server/discover`. `late`: as well, and is slow to read it. `silent`: never answers it.
+`future`: speaks only a revision nobody knows. `ancient`: `initialize` agrees on a revision nobody knows. `stuck`:
+took the probe silently and is modern ever since, so that it refuses `initialize`, naming its version. `advertises`:
+knows discover, but only speaks the old revisions. `bare`: an old server without tools.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 MODE = sys.argv[1]
@@ -24,7 +25,7 @@ def unsupported(versions: list[str]) -> dict[str, Any]:
 
 
 def discover() -> dict[str, Any] | None:
-    if MODE == "crash":
+    if MODE in ("crash", "late"):
         sys.exit("what is server/discover?")
     if MODE == "silent" or (MODE == "stuck" and seen.count("server/discover") == 1):
         return None
@@ -55,6 +56,8 @@ def answer(method: str) -> dict[str, Any] | None:
     return {"error": {"code": -32601, "message": "Method not found"}}
 
 
+if MODE == "late":
+    time.sleep(1)
 for line in sys.stdin:
     message = json.loads(line)
     if "id" in message and (said := answer(message["method"])) is not None:

@@ -71,7 +71,12 @@ TOOLS = [
     tool("twice", "Answers twice.", {"readOnlyHint": True}),
     tool("never", "Never answers.", {"readOnlyHint": True}),
     tool("garbage", "Prints junk, then answers.", {"readOnlyHint": True}),
-    tool("flood", "Prints that many lines of junk, then answers.", {"readOnlyHint": True}, lines="integer"),
+    tool(
+        "flood",
+        "Prints junk until a file is there, and says how many lines.",
+        {"readOnlyHint": True},
+        until="string",
+    ),
     tool("invalid", "Answers with broken JSON.", {"readOnlyHint": True}),
     tool("progress", "Reports progress, then answers.", {"readOnlyHint": True}, steps="integer"),
     tool("ask", "Asks the client for something first.", {"readOnlyHint": True}, method="string"),
@@ -163,9 +168,11 @@ class Plain:
         send(result(request_id, text("after the garbage")))
 
     def _do_flood(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
-        for _ in range(int(args["lines"]) // 1000):
+        written = 0
+        while not Path(args["until"]).exists():
             raw(b"junk\n" * 999 + b"junk")
-        send(result(request_id, text("after the flood")))
+            written += 1000
+        send(result(request_id, text(str(written))))
 
     def _do_invalid(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{' % request_id)
@@ -183,7 +190,7 @@ class Plain:
         send({"jsonrpc": "2.0", "id": f"ask-{request_id}", "method": args.get("method", "ping"), "params": {}})
 
         def relay() -> None:
-            answered.wait(10)
+            answered.wait(60)
             send(result(request_id, text(json.dumps(box))))
 
         background(relay)

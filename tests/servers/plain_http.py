@@ -113,8 +113,10 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def stream(self, endpoint: str | None) -> None:
-        """A stream of what the server says unasked; the legacy transport answers on it too."""
+        """A stream of what the server says unasked; the legacy transport answers on it too. Whoever sees that it is
+        open hears everything from then on."""
         box: queue.Queue[bytes] = queue.Queue()
+        self.server.plain.announce = lambda message: box.put(json.dumps(message).encode())
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
@@ -123,7 +125,6 @@ class Handler(BaseHTTPRequestHandler):
             self.server.boxes[endpoint] = box
             self.wfile.write(f"event: endpoint\ndata: {endpoint}\n\n".encode())
             self.wfile.flush()
-        self.server.plain.announce = lambda message: box.put(json.dumps(message).encode())
         self.close_connection = True
         while True:
             self.wfile.write(b"data: " + box.get() + b"\n\n")

@@ -86,12 +86,37 @@ def test_an_unfinished_last_line_is_cut_off_and_counted(tmp_path: Path, caplog: 
     second.close()
 
 
+@pytest.mark.parametrize("reserved", [0, 1, 100_000])
 @pytest.mark.parametrize("size", [0, 1, 65535, 65536, 65537, 200_000])
-def test_a_torn_line_of_any_length_is_found(tmp_path: Path, size: int) -> None:
+def test_a_torn_line_of_any_length_is_found(tmp_path: Path, size: int, reserved: int) -> None:
     path = tmp_path / "segment"
-    path.write_bytes(b"whole\n" * 20_000 + b"x" * size)
+    path.write_bytes(b"whole\n" * 20_000 + b"x" * size + b"\0" * reserved)
     assert segments.cut_torn_line(path) == size
     assert path.read_bytes() == b"whole\n" * 20_000
+
+
+def test_room_that_was_reserved_is_no_record_and_is_given_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed = Journal(tmp_path / "journal")
+    killed.append({"n": 1})
+    path = segments.path_of(killed.folder, 1)
+    assert killed.size == killed.end.offset == len(path.read_bytes().rstrip(b"\0")) < path.stat().st_size
+    after = Journal(tmp_path / "journal")
+    assert (after.torn_bytes, caplog.text) == (0, "")
+    after.append({"n": 2})
+    after.close()
+    assert lines(after.folder) == [{"n": 1}, {"n": 2}]
+    assert not [path for path in after.folder.iterdir() if b"\0" in path.read_bytes()]
+
+
+def test_where_no_room_can_be_reserved_lines_are_written_all_the_same(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")  # as on macOS
+    journal.append({"n": 1})
+    assert segments.path_of(journal.folder, 1).stat().st_size == journal.size
+    assert lines(journal.folder) == [{"n": 1}]
 
 
 @pytest.mark.parametrize("block", [1, 5, 64, 1 << 20])
@@ -193,11 +218,10 @@ async def test_syncing_goes_on_across_a_change_of_segments(tmp_path: Path) -> No
 
 
 def break_disk(journal: Journal) -> None:
-    """Puts a pipe where the segment was: it can be written, and the kernel refuses to sync it."""
-    reading, writing = os.pipe()
-    os.dup2(writing, journal._descriptor)
-    os.close(writing)
-    os.set_blocking(reading, False)
+    """Puts a device where the segment was that can be written, and that the kernel refuses to sync."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, journal._segment._descriptor)
+    os.close(nothing)
 
 
 @pytest.mark.anyio
@@ -261,7 +285,7 @@ def test_a_journal_that_the_database_does_not_empty_is_bounded_and_says_so(tmp_p
             journal.append({"n": kept, "pad": "x" * 100})
             kept += 1
     assert (journal.append_failures, journal.trouble is None) == (1, False)
-    assert 4000 < segments.size_of(journal.folder) <= 5500
+    assert 4000 < journal.size <= 5500
     segments.path_of(journal.folder, 1).unlink()  # as the writer does once the database has it
     journal.append({"n": kept})
     assert journal.trouble is None

@@ -22,7 +22,7 @@ READY_TIMEOUT = 60.0
 SERVERS = Path(__file__).parents[1] / "servers"
 
 
-def until(condition: Callable[[], Any], timeout: float = 30.0, what: str = "condition") -> Any:
+def until(condition: Callable[[], Any], timeout: float = READY_TIMEOUT, what: str = "condition") -> Any:
     """Poll until something true comes back, and give it; fail when it takes too long."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -88,14 +88,14 @@ class Running:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(READY_TIMEOUT)
 
     def stop(self) -> int:
         """A polite end; its exit status."""
         self.client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(READY_TIMEOUT)
 
 
 def start(
@@ -151,7 +151,7 @@ def gateway(data_dir: Path, config: Mapping[str, Any] | None = None, **options: 
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
             try:
-                running.process.wait(30)
+                running.process.wait(READY_TIMEOUT)
             except subprocess.TimeoutExpired:
                 running.kill()
                 raise

@@ -17,6 +17,7 @@ from tests.support.peer import Message, Receive
 from tests.support.wire import ACCEPT
 
 SESSION = "mcp-session-id"
+OPEN_TIMEOUT = 60
 CLOSE_TIMEOUT = 10
 
 
@@ -72,7 +73,7 @@ class HttpLink:
     async def listen(self, headers: Mapping[str, str]) -> None:
         opened = anyio.Event()
         self.tasks.start_soon(self._listen, headers, opened)
-        with anyio.fail_after(CLOSE_TIMEOUT):
+        with anyio.fail_after(OPEN_TIMEOUT):
             await opened.wait()
 
     async def _listen(self, headers: Mapping[str, str], opened: anyio.Event) -> None:

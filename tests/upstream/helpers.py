@@ -17,7 +17,8 @@ from mcpproxy_py.upstream.supervisor import Supervisor
 
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 SERVERS = Path(__file__).parents[1] / "servers"
-LONG = 20.0
+LONG = 60.0
+"""Whatever should happen has happened by then, also where many others want the processor."""
 
 
 class Chat:
@@ -60,7 +61,8 @@ class Chat:
 
 
 def stdio(name: str, program: str, *args: str, **more: Any) -> UpstreamSpec:
-    return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **more)
+    given = {"connect_timeout": LONG, **more}
+    return UpstreamSpec(name, command=sys.executable, args=(str(SERVERS / program), *args), **given)
 
 
 @contextmanager

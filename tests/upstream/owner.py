@@ -18,7 +18,10 @@ from mcpproxy_py.upstream.supervisor import Supervisor
 
 
 async def main(log_dir: Path, servers: dict[str, list[str]]) -> None:
-    specs = {name: UpstreamSpec(name, command=argv[0], args=tuple(argv[1:])) for name, argv in servers.items()}
+    specs = {
+        name: UpstreamSpec(name, command=argv[0], args=tuple(argv[1:]), connect_timeout=60)
+        for name, argv in servers.items()
+    }
     supervisor = Supervisor(log_dir=log_dir)
     async with anyio.create_task_group() as tasks:
         await tasks.start(supervisor.run, specs)

@@ -14,6 +14,7 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.streamable import open_streamable
 from mcpproxy_py.upstream.web import Web
 from mcpproxy_py.upstream.wire import Wire
+from tests.upstream.helpers import LONG
 
 LIMIT = 1024 * 1024
 GONE = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, RuntimeError)
@@ -120,7 +121,7 @@ async def wire_to(url: str, **more: Any) -> AsyncIterator[Wire]:
         yield wire
 
 
-async def call(wire: Wire, timeout: float = 20.0, **headers: str) -> str:
+async def call(wire: Wire, timeout: float = LONG, **headers: str) -> str:
     params = {"name": "echo", "arguments": {}}
     result = await wire.request("tools/call", params, timeout=timeout, headers={**HEADERS, **headers})
     return result["content"][0]["text"]

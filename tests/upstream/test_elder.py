@@ -9,15 +9,22 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.upstream import elder
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until
+from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6", "UP-5")]
 
 
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that opens too slowly is gone without, and these tests are about those that open."""
+    monkeypatch.setattr(elder, "OPEN_PATIENCE", LONG)
+
+
 def both(**more: Any) -> UpstreamSpec:
-    return stdio("s", "asks.py", "--both", timeout=20, **more)
+    return stdio("s", "asks.py", "--both", timeout=2 * LONG, **more)
 
 
 def person(number: int = 1, **more: Any) -> Chat:

@@ -31,6 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("eras.py", "silent", "2025-06-18"),
         ("eras.py", "advertises", "2025-06-18"),
         ("eras.py", "crash", "2025-06-18"),
+        ("eras.py", "late", "2025-06-18"),
         ("eras.py", "bare", "2025-06-18"),
     ],
 )

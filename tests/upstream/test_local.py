@@ -51,7 +51,7 @@ def said(value: Any) -> dict[str, Any]:
 
 
 async def slowly(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    await anyio.sleep(0.6)
+    await anyio.sleep(2.5)
     return {"action": "accept"}
 
 
@@ -66,12 +66,15 @@ async def failure_of(supervisor: Supervisor, tool: str, chat: Chat) -> UpstreamF
 
 
 async def test_a_live_caller_is_asked_at_once_and_the_time_stands_still(tmp_path: Path) -> None:
-    async with inside(tmp_path, timeout=0.4) as supervisor:
+    async def ask(tool: str, questions: int) -> None:
+        chat = Chat(slowly)
+        assert text_of(await supervisor.call_tool("inside", tool, {}, talk=chat))
+        assert len(chat.asked) == questions
+
+    async with inside(tmp_path, timeout=2) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "inside")
-        for tool, questions in (("ask", 1), ("both", 2)):
-            chat = Chat(slowly)
-            assert text_of(await supervisor.call_tool("inside", tool, {}, talk=chat))
-            assert len(chat.asked) == questions
+        tasks.start_soon(ask, "ask", 1)
+        tasks.start_soon(ask, "both", 2)
 
 
 async def test_a_caller_that_is_not_live_is_asked_in_rounds(tmp_path: Path) -> None:

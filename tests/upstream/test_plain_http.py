@@ -22,7 +22,8 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.http1 import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection
 from mcpproxy_py.upstream.origin import fields
 from mcpproxy_py.upstream.wire import Wire
-from tests.upstream.helpers import until
+from tests.support.ports import kept_port
+from tests.upstream.helpers import LONG, until
 from tests.upstream.rawweb import (
     LIMIT,
     Answer,
@@ -38,6 +39,12 @@ from tests.upstream.rawweb import (
 
 pytestmark = pytest.mark.anyio
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests count connections, and a machine that stands still between two calls would cost one."""
+    monkeypatch.setattr("mcpproxy_py.upstream.origin.KEEP_IDLE", LONG)
 
 
 @pytest.fixture(autouse=True)
@@ -175,7 +182,7 @@ async def fed(pieces: list[bytes]) -> tuple[Heard, Keeper]:
     for piece in pieces:
         connection.data_received(piece)
     far.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LONG):
         await heard.done.wait()
     transport.close()
     return heard, keeper
@@ -404,13 +411,12 @@ async def test_a_request_that_met_the_end_of_a_used_connection_may_have_been_rea
 
 @pytest.mark.proves("UP-2")
 async def test_a_server_that_is_not_there_was_sent_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    async with wire_to(f"http://127.0.0.1:{port}/mcp") as wire:
-        failed = await failure(wire)
-        assert (failed.code, failed.sent) == (Code.SERVER_UNAVAILABLE, False)
-        assert wire.closed.is_set()
-        assert wire.why.startswith("cannot connect")
+    with kept_port() as port:
+        async with wire_to(f"http://127.0.0.1:{port}/mcp") as wire:
+            failed = await failure(wire)
+            assert (failed.code, failed.sent) == (Code.SERVER_UNAVAILABLE, False)
+            assert wire.closed.is_set()
+            assert wire.why.startswith("cannot connect")
 
 
 @pytest.mark.proves("UP-7")
@@ -441,8 +447,10 @@ async def test_giving_a_call_up_closes_its_connection_and_no_other() -> None:
 
     left: list[int] = []
     async with site(answer) as here, wire_to(here.url) as wire:
-        with anyio.move_on_after(0.2):
-            await call(wire)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call, wire)
+            await until(lambda: here.requests)
+            tasks.cancel_scope.cancel()
         await until(lambda: left == [1])
         assert [await call(wire), await call(wire)] == ["fine", "fine"]
         assert here.connections == 2
@@ -453,14 +461,16 @@ async def test_an_answer_before_the_request_was_read_is_taken_and_its_connection
         await reader.readuntil(b"\r\n\r\n")
         writer.write(json_response(b'{"error":{"code":-32600,"message":"too much"}}', status="413 Too Large"))
         await writer.drain()
-        await asyncio.sleep(0.2)
+        await taken.wait()
         writer.close()
 
+    taken = asyncio.Event()
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     async with server, wire_to(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp") as wire:
         with pytest.raises(UpstreamFailure, match="too much"):
             params = {"name": "echo", "arguments": {"text": "x" * 20_000_000}}
-            await wire.request("tools/call", params, timeout=20, headers={})
+            await wire.request("tools/call", params, timeout=LONG, headers={})
+        taken.set()
 
 
 # Streams.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until
+from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5", "UP-7")]
 
@@ -36,7 +37,7 @@ async def test_the_longest_open_question_gives_way_to_a_call_that_waits_if_its_c
     tmp_path: Path, live: bool
 ) -> None:
     log = tmp_path / "log"
-    spec = stdio("s", "asks.py", "--log", str(log), sessions="exclusive", max_concurrency=PLACES, timeout=3)
+    spec = stdio("s", "asks.py", "--log", str(log), sessions="exclusive", max_concurrency=PLACES, timeout=LONG)
     first, second, ended = Chat(live=live), Chat(live=live), [UpstreamFailure(Code.INTERNAL, "")][:0]
     async with running(tmp_path, spec, hurry=0.5) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "s")
@@ -44,6 +45,7 @@ async def test_the_longest_open_question_gives_way_to_a_call_that_waits_if_its_c
             tasks.start_soon(leave, supervisor, chat, ended)
             await until(lambda chat=chat: chat.asked)
         if live:
+            await supervisor.apply({"s": replace(spec, timeout=1)})  # for the call that waits in vain
             with pytest.raises(UpstreamFailure) as caught:
                 await call(supervisor, "wait", Chat(), seconds=0)
             assert caught.value.code is Code.OVERLOADED
@@ -56,7 +58,7 @@ async def test_the_longest_open_question_gives_way_to_a_call_that_waits_if_its_c
 
 
 async def test_nobody_is_hurried_while_there_is_room(tmp_path: Path) -> None:
-    spec = stdio("s", "asks.py", sessions="exclusive", max_concurrency=PLACES, timeout=20)
+    spec = stdio("s", "asks.py", sessions="exclusive", max_concurrency=PLACES, timeout=LONG)
     away, ended = Chat(live=False), [UpstreamFailure(Code.INTERNAL, "")][:0]
     async with running(tmp_path, spec, hurry=0.0) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "s")
@@ -71,14 +73,14 @@ async def test_nobody_is_hurried_while_there_is_room(tmp_path: Path) -> None:
 async def test_a_session_whose_opener_left_before_it_was_there_is_nobodys(tmp_path: Path) -> None:
     """Else the questions of its next call could be for two."""
     log = tmp_path / "log"
-    spec = stdio("s", "asks.py", "--log", str(log), sessions="exclusive", timeout=20)
+    spec = stdio("s", "asks.py", "--log", str(log), sessions="exclusive", timeout=2 * LONG)
 
     async def answer(method: str, params: Any) -> dict[str, Any]:
         return {"number": 4}
 
     async with running(tmp_path, spec) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "s")
-        tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=20))
+        tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=2 * LONG))
         await until(lambda: supervisor.describe()[0]["in_flight"] == 1)
         with anyio.move_on_after(0.01):
             await call(supervisor, "whoami", Chat())

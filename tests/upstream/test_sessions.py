@@ -16,7 +16,7 @@ from mcpproxy_py.upstream import pool
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import Chat, alive, connected, numbers, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import LONG, Chat, alive, connected, numbers, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 
@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 @pytest.fixture(params=["stdio", "http"])
 def spec(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UpstreamSpec]:
     if request.param == "stdio":
-        yield stdio("s", "asks.py", "--pid-file", str(tmp_path / "pids"), timeout=20)
+        yield stdio("s", "asks.py", "--pid-file", str(tmp_path / "pids"), timeout=2 * LONG)
     else:
         with web_server("asks.py", "--http", "0") as origin:
-            yield UpstreamSpec("s", "http", url=f"{origin}/mcp", timeout=20)
+            yield UpstreamSpec("s", "http", url=f"{origin}/mcp", timeout=2 * LONG)
 
 
 async def call(supervisor: Supervisor, tool: str, chat: Chat | None = None, **args: Any) -> Any:
@@ -38,9 +38,9 @@ def row(supervisor: Supervisor) -> dict[str, Any]:
     return supervisor.describe()[0]
 
 
-def answering(number: int, **more: Any) -> Chat:
+def answering(number: int, after: float = 0.2, **more: Any) -> Chat:
     async def answer(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        await anyio.sleep(0.2)
+        await anyio.sleep(after)
         return {"number": number}
 
     return Chat(answer, **more)
@@ -89,7 +89,7 @@ async def test_a_shared_server_keeps_its_one_session_and_refuses_what_could_be_f
     async with running(tmp_path, replace(spec, sessions="shared")) as supervisor:
         await connected(supervisor, "s")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=30))
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=2 * LONG))
             await until(lambda: row(supervisor)["in_flight"] == 1)
             answer = await call(supervisor, "ask", answering(1), method="roots/list", outside=True)
             tasks.cancel_scope.cancel()
@@ -103,7 +103,7 @@ async def test_the_first_question_among_many_calls_is_refused_and_the_next_is_no
     async with running(tmp_path, spec) as supervisor:
         await connected(supervisor, "s")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=20))
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=2 * LONG))
             await until(lambda: row(supervisor)["in_flight"] == 1)
             first = await call(supervisor, "ask", answering(0), method="elicitation/create", outside=True)
             assert "cannot tell" in first["error"]["message"]
@@ -157,7 +157,7 @@ async def test_a_server_that_asks_at_its_start_asks_the_client_it_is_started_for
     async with running(tmp_path, spec, on_unattributed=hook) as supervisor:
         await connected(supervisor, "s")
         await until(lambda: refused == ["roots/list"])  # of the session that is nobody's
-        chat = answering(3, key="ann")
+        chat = answering(3, after=0, key="ann")
         assert await call(supervisor, "wait", chat, seconds=0.6) == "waited"
         assert chat.asked == [("roots/list", {})]
         assert [each["result"] for each in await call(supervisor, "answers", chat)] == [{"number": 3}]
@@ -220,14 +220,15 @@ async def test_clients_beyond_the_bound_take_the_place_of_one_that_rests(
 ) -> None:
     monkeypatch.setattr(pool, "MAX_CLIENTS", 2)
     with web_server("asks.py", "--http", "0") as origin:
-        spec = UpstreamSpec("s", "http", url=f"{origin}/mcp", sessions="per_client")
+        spec = UpstreamSpec("s", "http", url=f"{origin}/mcp", sessions="per_client", timeout=2 * LONG)
         async with running(tmp_path, spec) as supervisor:
             await connected(supervisor, "s")
             for name in ("ann", "bob", "eve", "joe"):
                 assert await call(supervisor, "wait", Chat(key=name), seconds=0) == "waited"
+                await until(lambda: row(supervisor)["extra_sessions"] <= 2)  # also what ends takes a place
             async with anyio.create_task_group() as tasks:
                 for name in ("ann", "bob"):
-                    tasks.start_soon(lambda name=name: call(supervisor, "wait", Chat(key=name), seconds=30))
+                    tasks.start_soon(lambda name=name: call(supervisor, "wait", Chat(key=name), seconds=2 * LONG))
                 await until(lambda: row(supervisor)["in_flight"] == 2)
                 await until(lambda: row(supervisor)["extra_sessions"] == 2)
                 with pytest.raises(UpstreamFailure) as caught:
@@ -263,6 +264,14 @@ async def told(supervisor: Supervisor, chat: Chat) -> int:
     return (await call(supervisor, "whoami", chat))["asked"].get(ROOTS, 0)
 
 
+async def is_told(supervisor: Supervisor, chat: Chat) -> None:
+    """Once it is there: it travels, over HTTP by a request of its own."""
+    with anyio.fail_after(LONG):
+        while not (times := await told(supervisor, chat)):  # noqa: ASYNC110 (nobody tells)
+            await anyio.sleep(0.02)
+    assert times == 1
+
+
 async def test_a_client_whose_roots_change_is_heard_by_the_session_that_is_its_own_and_no_other(
     spec: UpstreamSpec, tmp_path: Path
 ) -> None:
@@ -273,9 +282,7 @@ async def test_a_client_whose_roots_change_is_heard_by_the_session_that_is_its_o
         for _ in range(1000):
             supervisor.roots_changed("ann")
         await until(lambda: not supervisor._moved)
-        with anyio.fail_after(10):
-            while await told(supervisor, ann) != 1:  # noqa: ASYNC110 (it travels, and nobody tells when it is there)
-                await anyio.sleep(0.02)
+        await is_told(supervisor, ann)
         assert [await told(supervisor, chat) for chat in (bob, Chat())] == [0, 0]
 
 
@@ -285,8 +292,10 @@ async def test_a_session_that_serves_one_call_at_a_time_hears_of_that_calls_clie
     async with running(tmp_path, replace(spec, sessions="exclusive")) as supervisor:
         await connected(supervisor, "s")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: call(supervisor, "wait", Chat(key="ann"), seconds=0.5))
+            tasks.start_soon(lambda: call(supervisor, "wait", Chat(key="ann"), seconds=2 * LONG))
             await until(lambda: row(supervisor)["in_flight"] == 1)
             supervisor.roots_changed("bob")
             supervisor.roots_changed("ann")
-        assert await told(supervisor, Chat()) == 1
+            await until(lambda: not supervisor._moved)
+            tasks.cancel_scope.cancel()
+        await is_told(supervisor, Chat())

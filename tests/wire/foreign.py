@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import socket
 import sys
 import tarfile
 import urllib.request
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.node import CACHE, alone, environment, lacking, node, packages
+from tests.support.ports import kept_port
 from tests.wire.through import served
 
 SDIST: Final = (
@@ -32,19 +32,19 @@ FETCH_TIMEOUT: Final = 60
 @contextlib.contextmanager
 def python_sdk() -> Iterator[str]:
     """Its address. It knows both eras, and asks its clients in both."""
-    port = _free_port()
-    command = [sys.executable, "-m", "mcp_everything_server", "--port", str(port)]
-    with served(command, f"http://127.0.0.1:{port}/mcp", cwd=_unpacked()) as url:
-        yield url
+    with kept_port() as port:
+        command = [sys.executable, "-m", "mcp_everything_server", "--port", str(port)]
+        with served(command, f"http://127.0.0.1:{port}/mcp", cwd=_unpacked()) as url:
+            yield url
 
 
 @contextlib.contextmanager
 def npm_everything() -> Iterator[str]:
     """Its address. It knows the handshake era only."""
-    port = _free_port()
-    env = {**environment(), "PORT": str(port)}
-    with served([node(), str(_launcher()), "streamableHttp"], f"http://127.0.0.1:{port}/mcp", env=env) as url:
-        yield url
+    with kept_port() as port:
+        env = {**environment(), "PORT": str(port)}
+        with served([node(), str(_launcher()), "streamableHttp"], f"http://127.0.0.1:{port}/mcp", env=env) as url:
+            yield url
 
 
 def npm_everything_on_a_pipe() -> dict[str, Any]:
@@ -85,11 +85,3 @@ def _unpack(data: bytes, target: Path) -> None:
             path = target / member.name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.read())
-
-
-def _free_port() -> int:
-    """Free now; none of these servers can be asked which one it took."""
-    with contextlib.closing(socket.socket()) as found:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

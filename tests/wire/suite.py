@@ -15,7 +15,9 @@ from tests.support.node import environment, node, packages
 
 HERE = Path(__file__).parent
 REVISIONS = ("2025-11-25", "2026-07-28")
-TIMEOUT = 240
+TIMEOUT = 600
+SCENARIO_TIMEOUT_MS = 120_000
+"""The suite's own is 30 seconds, in which a client also has to start."""
 BAD = ("FAILURE", "WARNING")
 """The suite's own list of expected failures counts a warning as a failure, and so do we."""
 
@@ -55,8 +57,9 @@ def run_client(command: str, revision: str, scenario: str, output: Path, env: Ma
 
 def _suite(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     script = packages(HERE / "npm") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    patient = ["--require", str(HERE / "npm" / "patient.cjs")]
     return subprocess.run(
-        [node(), str(script), *args],
+        [node(), *patient, str(script), *args, "--timeout", str(SCENARIO_TIMEOUT_MS)],
         env={**environment(), **env},
         cwd=HERE.parents[1],
         capture_output=True,

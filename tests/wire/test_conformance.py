@@ -92,7 +92,7 @@ def direct(everything: str, suite: Suite) -> Callable[[str], Report]:
 @contextlib.contextmanager
 def behind(tmp_path: Path, entry: Mapping[str, Any]) -> Iterator[str]:
     """The address of a passthrough surface in front of an upstream."""
-    config = {"surfaces": SURFACES, "limits": {"input_timeout": 3}, "mcpServers": {"everything": entry}}
+    config = {"surfaces": SURFACES, "limits": {"input_timeout": 20}, "mcpServers": {"everything": entry}}
     with gateway(tmp_path / "data", config) as running:
         yield f"{running.mcp}/s/everything"
 

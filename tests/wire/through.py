@@ -48,7 +48,7 @@ def _answers(url: str) -> bool:
 def behind(where: Path, entry: Mapping[str, Any], *surfaces: str) -> Iterator[str]:
     """The address of a passthrough surface in front of an upstream."""
     servers = {"behind": {**entry}}
-    config = {"surfaces": ["gate", "passthrough", *surfaces], "limits": {"input_timeout": 3}, "mcpServers": servers}
+    config = {"surfaces": ["gate", "passthrough", *surfaces], "limits": {"input_timeout": 20}, "mcpServers": servers}
     with gateway(where / "data", config) as running:
         yield f"{running.mcp}/s/behind"
 

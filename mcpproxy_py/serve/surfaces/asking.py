@@ -68,10 +68,7 @@ class Asking:
     async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
-        reply = await _Turn(self, ask, exchange).run()
-        if reply.status == "pending":
-            return self.rounds.wrap(reply.id, reply.result, _bound(ask, exchange))
-        return reply
+        return self._told(await _Turn(self, ask, exchange).run(), ask, exchange)
 
     async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
@@ -85,10 +82,16 @@ class Asking:
         coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
         held.at_line(lambda what: None if coming.done() else coming.set_result(what))
         try:
-            return await coming
+            return self._told(await coming, ask, exchange)
         except asyncio.CancelledError:
             held.give_up("the client left")
             raise
+
+    def _told(self, what: dict[str, Any] | Reply, ask: Ask, exchange: Exchange) -> dict[str, Any] | Reply:
+        """A server's own questions, which end its turn, go out with our state around its own."""
+        if isinstance(what, Reply) and what.status == "pending":
+            return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
+        return what
 
     async def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
