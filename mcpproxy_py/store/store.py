@@ -247,7 +247,7 @@ class Store:
 
     def health(self) -> Mapping[str, Any]:
         """How the store is doing. `writable` says whether the last thing written, or tried out since, went well."""
-        size = segments.size_of(self._journal.folder)
+        size, head = segments.size_of(self._journal.folder), self._journal.durable_head
         return {
             "writable": not self._closed and self._journal.trouble is None,
             "database": self._database.label,
@@ -261,8 +261,8 @@ class Store:
             "unacknowledged": self.unacknowledged,
             "retention_deleted": self._writer.deleted,
             "torn_bytes": self._journal.torn_bytes,
-            "chain_events": self._journal.durable_head.seq,
-            "chain_head": str(self._journal.durable_head),
+            "chain_events": head.seq,
+            "chain_head": str(head),
             "last_error": self._journal.trouble or self._writer.last_error,
         }
 
