@@ -22,7 +22,7 @@ READY_TIMEOUT = 60.0
 SERVERS = Path(__file__).parents[1] / "servers"
 
 
-def until(condition: Callable[[], Any], timeout: float = 30.0, what: str = "condition") -> Any:
+def until(condition: Callable[[], Any], timeout: float = READY_TIMEOUT, what: str = "condition") -> Any:
     """Poll until something true comes back, and give it; fail when it takes too long."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -72,7 +72,18 @@ class Running:
         return self.client.post(f"/api/v1{path}", json=body)
 
     def activities(self, **filters: Any) -> list[dict[str, Any]]:
+        self.catch_up()
         return self.get("/activity", **{"limit": 500, **filters})["activities"]
+
+    def catch_up(self) -> None:
+        """Until the database has all that was answered. A reader waits two seconds for that, and then reads what there
+        is; the process that writes it may have to wait longer than that for its turn."""
+
+        def there() -> bool:
+            self.get("/activity", limit=1)  # where somebody reads, it makes haste
+            return self.get("/status")["store"]["lag_bytes"] == 0
+
+        until(there, what="the database to catch up")
 
     def wait_for(self, *servers: str, state: str = "connected") -> None:
         """Until these servers are in this state."""
@@ -88,14 +99,14 @@ class Running:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(READY_TIMEOUT)
 
     def stop(self) -> int:
         """A polite end; its exit status."""
         self.client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(READY_TIMEOUT)
 
 
 def start(
@@ -151,7 +162,7 @@ def gateway(data_dir: Path, config: Mapping[str, Any] | None = None, **options: 
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGTERM)
             try:
-                running.process.wait(30)
+                running.process.wait(READY_TIMEOUT)
             except subprocess.TimeoutExpired:
                 running.kill()
                 raise

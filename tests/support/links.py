@@ -13,7 +13,7 @@ import anyio
 import httpx
 from anyio.abc import Process, TaskGroup
 
-from tests.support.peer import Message, Receive
+from tests.support.peer import WAIT, Message, Receive
 from tests.support.wire import ACCEPT
 
 SESSION = "mcp-session-id"
@@ -72,7 +72,7 @@ class HttpLink:
     async def listen(self, headers: Mapping[str, str]) -> None:
         opened = anyio.Event()
         self.tasks.start_soon(self._listen, headers, opened)
-        with anyio.fail_after(CLOSE_TIMEOUT):
+        with anyio.fail_after(WAIT):
             await opened.wait()
 
     async def _listen(self, headers: Mapping[str, str], opened: anyio.Event) -> None:

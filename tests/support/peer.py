@@ -22,7 +22,7 @@ Message = dict[str, Any]
 Receive = Callable[[Message], Awaitable[None]]
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
-WAIT = 30.0
+WAIT = 60.0
 META = "io.modelcontextprotocol/"
 
 
