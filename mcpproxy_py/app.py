@@ -136,7 +136,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams,
             store,
             ConfigFile(loaded.path),
-            reload=current.reload,
+            edit=current.edit,
             rotate_key=lambda: rotate_key(data_dir),
             shown_config=lambda: shown(current.settings),
             status=lambda: _status(current, gateway, store, url, started),
