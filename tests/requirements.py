@@ -163,6 +163,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_apart.py::test_a_writer_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled",
         "store/test_apart.py::test_lines_that_the_gateway_may_still_take_back_are_not_written",
         "store/test_apart.py::test_events_that_cannot_be_read_are_counted_wherever_they_were_read",
+        "store/test_apart.py::test_a_writer_that_reads_nothing_for_a_while_is_told_when_it_does",
         "store/test_apart.py::test_a_database_that_fails_is_reported_from_the_other_process_and_made_up_for",
         "store/test_apart.py::test_a_writer_that_cannot_even_begin_says_why_and_is_tried_again",
         "store/test_apart.py::test_closing_drains_ends_the_writer_and_lets_go_of_the_folder",

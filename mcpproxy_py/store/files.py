@@ -13,6 +13,8 @@ from mcpproxy_py.store.failure import StoreUnavailable
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
+PATIENCE = 20.0
+"""Seconds for the batch that the writer of a killed gateway is at: it gives way to everybody else on a busy machine."""
 
 
 @contextmanager
@@ -59,9 +61,9 @@ class FolderLock:
     whose gateway is gone is waited for, and one whose gateway lives is not.
     """
 
-    def __init__(self, path: Path, patience: float = 5.0) -> None:
+    def __init__(self, path: Path) -> None:
         self.descriptor = private_file(path)
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + PATIENCE
         while not _taken(self.descriptor):
             holder = _named_in(self.descriptor)
             if _lives(holder) or time.monotonic() > give_up:

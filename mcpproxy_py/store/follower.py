@@ -154,6 +154,7 @@ class Follower:
             except Exception as error:
                 pause = min(SLOWEST_RETRY, pause * 2 or 0.05)
                 self._failed(error)
+                self.lag.note(self._journal.end, self.place)
                 self.on_step()
                 self._news.clear()
                 self._stopping.wait(pause)

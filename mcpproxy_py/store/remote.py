@@ -78,7 +78,7 @@ class Remote(Follower):
                 return False
             with contextlib.suppress(OSError):
                 if stdin.write(b"%d %d\n" % end) is None:
-                    return False  # it reads nothing at the moment, so it is told later
+                    return True  # it reads nothing at the moment, so it is told a little later
             self._told = end
             return True
 

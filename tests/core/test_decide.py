@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -339,15 +341,17 @@ def test_a_wish_that_nobody_takes_is_an_unknown_tool() -> None:
 
 @pytest.mark.proves("GATE-11")
 def test_deciding_touches_nothing_outside_its_arguments() -> None:
-    """No file, socket, clock or thread: the interpreter itself would tell of any (PEP 578)."""
+    """No file, socket, clock or thread: the interpreter itself would tell of any (PEP 578), and of those that threads
+    of other tests still use, or what is collected as garbage just then."""
     here = snapshot(tool("t", {"readOnlyHint": True}))
     asks = [ask(cell.params, f"call_tool_{cell.variant}") for cell in CELLS]
     events: list[str] = []
-    watching = [True]
-    sys.addaudithook(lambda event, _: events.append(event) if watching[0] else None)
-    for asked in asks:
-        decide(asked, here)
-    watching[0] = False
+    watched = [threading.get_ident()]
+    sys.addaudithook(lambda event, _: events.append(event) if threading.get_ident() in watched else None)
+    with no_garbage_collected():
+        for asked in asks:
+            decide(asked, here)
+    watched.clear()
     assert [event for event in events if event.split(".")[0] in ("open", "socket", "os", "subprocess", "import")] == []
 
 
@@ -375,9 +379,9 @@ def test_the_decision_is_total_and_the_same_every_time(params: Any, outer: str) 
 @pytest.mark.proves("PERF-2")
 def test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools() -> None:
     """How long one takes is for `python -m tests.bench.decide` to say; that it is as long everywhere can be counted."""
-    counts = [
-        [steps(each, here) for each in of_every_kind()] for here in (world(1, 4), world(10, 100), world(100, 100))
-    ]
+    worlds = [world(1, 4), world(10, 100), world(100, 100)]
+    counts = [[steps(each, here) for each in of_every_kind()] for here in (worlds[0], *worlds)]
+    del counts[0]  # what is only done once is no part of a decision; and Python 3.12 counts from the second time on
     assert counts[0] == counts[1] == counts[2]
     assert min(counts[0]) > 100
 
@@ -410,3 +414,12 @@ def steps(one: Ask, here: Snapshot) -> int:
         sys.settrace(before)
         gc.enable()
     return taken
+
+
+@contextmanager
+def no_garbage_collected() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ import mcp_types as sdk_types
 import mcp_types.jsonrpc as sdk_codes
 import mcp_types.version as sdk_versions
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
@@ -17,9 +17,6 @@ from mcpproxy_py.core import headers as names
 from mcpproxy_py.core import revisions
 from mcpproxy_py.core.envelope import Modern, Rejected, classify, unsupported
 from mcpproxy_py.core.headers import encode_header_value
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 PAIR = {revisions.PROTOCOL_VERSION: revisions.LATEST_MODERN, revisions.CLIENT_CAPABILITIES: {}}
 KEYS = (revisions.PROTOCOL_VERSION, revisions.CLIENT_INFO, revisions.CLIENT_CAPABILITIES)
@@ -80,7 +77,6 @@ def requests(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, str] | None]:
     return body, honest
 
 
-@unhurried
 @given(requests())
 def test_every_request_is_read_as_the_sdk_reads_it(request: tuple[dict[str, Any], dict[str, str] | None]) -> None:
     body, headers = request
@@ -92,7 +88,6 @@ def test_every_request_is_read_as_the_sdk_reads_it(request: tuple[dict[str, Any]
         assert repr(outcome(classify(body, headers))) == repr(sdk_outcome(theirs))  # NaN is not equal to itself
 
 
-@unhurried
 @given(st.text() | st.sampled_from(revisions.MODERN))
 def test_a_revision_alone_is_judged_as_the_sdk_judges_it(version: str) -> None:
     ours, theirs = unsupported(version), sdk.unsupported_protocol_version_rejection(version)

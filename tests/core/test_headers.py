@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 
 from mcpproxy_py.core import headers
 from mcpproxy_py.core.headers import decode_header_value, duplicated_routing_header, encode_header_value
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 values = (
     st.text()
@@ -24,7 +21,6 @@ lines = st.lists(
 )
 
 
-@unhurried
 @given(values)
 @example("=?base64?=")
 @example(" a")
@@ -35,7 +31,6 @@ def test_a_text_is_spelled_as_the_sdk_spells_it_and_comes_back_whole(text: str) 
     assert decode_header_value(spelled) == text
 
 
-@unhurried
 @given(st.none() | values)
 @example("=?base64?YQ==\n?=")
 @example("=?base64?YR==?=")
@@ -48,7 +43,6 @@ def test_a_header_is_read_as_the_sdk_reads_it(value: str | None) -> None:
     assert decode_header_value(value) == theirs
 
 
-@unhurried
 @given(lines)
 def test_a_routing_header_sent_twice_is_found_as_the_sdk_finds_it(sent: list[tuple[str, str]]) -> None:
     assert duplicated_routing_header(sent) == sdk.find_duplicated_routing_header(sent)

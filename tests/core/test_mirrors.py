@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 
 from mcpproxy_py.core.headers import encode_header_value
 from mcpproxy_py.core.mirrors import Mirror, declared, disagreement, mirrors, param_headers
 from mcpproxy_py.core.revisions import HEADER_MISMATCH
-
-# A busy machine is no failure.
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NAMES = ("a", "b", "c")
 HUGE = 10**5000
@@ -70,7 +67,6 @@ headers = st.dictionaries(
 )
 
 
-@unhurried
 @given(schemas | good_schemas)
 def test_a_schema_asks_for_the_headers_that_the_sdk_finds_in_it(schema: Any) -> None:
     rightly = sdk.find_invalid_x_mcp_header(schema) is None
@@ -80,14 +76,12 @@ def test_a_schema_asks_for_the_headers_that_the_sdk_finds_in_it(schema: Any) -> 
     }
 
 
-@unhurried
 @given(good_schemas, arguments)
 def test_a_call_sends_the_headers_that_the_sdk_sends(schema: dict[str, Any], args: dict[str, Any]) -> None:
     theirs = {} if sdk.find_invalid_x_mcp_header(schema) else sdk.mcp_param_headers(sdk.x_mcp_header_map(schema), args)
     assert param_headers(mirrors(schema), args) == theirs
 
 
-@unhurried
 @given(good_schemas | schemas, arguments, headers, st.booleans())
 def test_headers_and_arguments_disagree_where_the_sdk_says_so(
     schema: Any, args: dict[str, Any], sent: dict[str, str], honest: bool
@@ -98,7 +92,6 @@ def test_headers_and_arguments_disagree_where_the_sdk_says_so(
     assert (ours and (ours.code, ours.data)) == (theirs and (theirs.code, theirs.data))
 
 
-@unhurried
 @given(good_schemas, arguments)
 @example({"properties": {"a": {"type": "integer", "x-mcp-header": "One"}}}, {"a": HUGE})
 def test_what_a_call_sends_agrees_with_what_it_says(schema: dict[str, Any], args: dict[str, Any]) -> None:

@@ -221,7 +221,7 @@ EDITS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(comments=st.lists(TEXTS, max_size=3), listed=st.booleans(), edits=EDITS)
 def test_any_edits_give_what_a_dictionary_would_and_keep_every_comment(
     comments: list[str], listed: bool, edits: list[tuple[str, str, Any]]

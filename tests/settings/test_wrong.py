@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.errors import Code, GatewayError
@@ -233,13 +233,11 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_no_document_makes_the_check_itself_fail(document: Any) -> None:
     assert isinstance(validate_text(json.dumps(document), origin="f.json"), list)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:/\\ \n19eE.-untfalse', max_size=60))
 def test_no_text_makes_the_check_itself_fail(text: str) -> None:
     assert isinstance(validate_text(text, origin="f.json"), list)

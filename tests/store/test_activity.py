@@ -140,7 +140,7 @@ def test_each_filter_alone_finds_what_a_loop_finds(
     expect_same(reader, everything, Filters(**{key: value}))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(combined, st.integers(0, 100), st.sampled_from([1, 7, 50, 500]))
 def test_filters_together_find_what_a_loop_finds(
     reader: Reader, everything: list[dict[str, Any]], chosen: dict[str, Any], seconds: int, limit: int

@@ -70,7 +70,7 @@ async def test_an_older_database_under_a_newer_journal_catches_up(
 ) -> None:
     store = opened(tmp_path / "data")
     store.append(asked("first"), finished("first"))
-    assert await store.caught_up()
+    assert await store.caught_up(30)
     back_up(tmp_path / "data", tmp_path / "saved")
     store.append(asked("second"), finished("second"))
     store.close()

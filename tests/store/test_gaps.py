@@ -40,7 +40,7 @@ class Diary:
         return row_id
 
     async def seen(self, since: float = 0) -> list[tuple[str, str]]:
-        assert await self.store.caught_up(20)
+        assert await self.store.caught_up(30)
         found = await self.store.gaps.seen(int((START + since) * 1000))
         return sorted((one.kind, one.subject) for one in found.sightings)
 

@@ -136,7 +136,7 @@ broken_events = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(st.lists(broken_events, min_size=1, max_size=6))
 def test_no_event_can_hold_up_those_after_it(database: Database, apply: Apply, story: list[dict[str, Any]]) -> None:
     with database.writing() as connection:

@@ -14,6 +14,7 @@ import pytest
 from mcpproxy_py.store import retention
 from mcpproxy_py.store.activity import Filters
 from mcpproxy_py.store.store import Store
+from mcpproxy_py.store.writer import Writer
 from tests.store.conftest import on_sqlite
 
 pytestmark = [pytest.mark.proves("ACT-7"), pytest.mark.anyio]
@@ -43,15 +44,17 @@ async def fill(store: Store, asked: Make, finished: Make, many: int, ages: float
 
 
 async def until_quiet(store: Store) -> list[str]:
-    """The ids that are left once retention has nothing more to do."""
-    before: Any = None
+    """The ids that are left once retention has deleted some, looked again, and found nothing more to do."""
+    assert isinstance(store._writer, Writer) and store._writer._retention
+    retention = store._writer._retention
     with anyio.fail_after(60):
-        while True:
-            await anyio.sleep(0.5)  # several looks
-            found = [row["id"] async for batch in store.export(Filters()) for row in batch]
-            if found == before and store.health()["retention_deleted"]:
-                return sorted(found)
-            before = found
+        looks = 0
+        while looks < 2:
+            last = retention._next_look
+            while retention._next_look == last:  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+            looks = looks + 1 if retention.deleted and not retention.busy else 0
+    return sorted([row["id"] async for batch in store.export(Filters()) for row in batch])
 
 
 async def test_records_older_than_the_limit_go_and_the_chain_still_holds(

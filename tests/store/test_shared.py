@@ -18,6 +18,7 @@ from mcpproxy_py.store.bell import RESYNC, Bell
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.postgres import Postgres
+from mcpproxy_py.store.remote import Remote
 from mcpproxy_py.store.store import Store, open_store
 from tests.store.conftest import on_postgres
 from tests.support.postgres import Server, own_server
@@ -33,6 +34,13 @@ async def until(condition: Callable[[], Any], what: str, seconds: float = 60) ->
             await anyio.sleep(0.02)
         return
     raise AssertionError(f"{what} did not come true in {seconds} s")
+
+
+async def all_listen(sql: Any, gateways: int) -> None:
+    """What is said before that nobody has promised to hear."""
+    listening = """SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND state = 'idle' AND query LIKE 'LISTEN %'"""
+    await until(lambda: sql(listening) == [(gateways,)], "all of them to listen")
 
 
 async def status_of(store: Store, row_id: str) -> str | None:
@@ -104,19 +112,27 @@ DIES = """
 
 
 @pytest.fixture
-def quick_to_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def notice(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """To be called when somebody is dead: who is only slow must not be taken for it before."""
     monkeypatch.setattr(peers, "RENEWAL", 0.1)
-    monkeypatch.setattr(peers, "LAPSE", 1.0)
+    return lambda: monkeypatch.setattr(peers, "LAPSE", 1.0)
 
 
 @on_postgres
 async def test_what_a_dead_gateway_left_pending_is_closed_by_one_of_the_others(
-    opened: Open, tmp_path: Path, child: Callable[..., Any], options: Options, quick_to_notice: None, recorded: Any
+    opened: Open,
+    tmp_path: Path,
+    child: Callable[..., Any],
+    options: Options,
+    recorded: Any,
+    notice: Callable[[], None],
 ) -> None:
     process = child(DIES, tmp_path / "dead", options.as_line())
     assert process.stdout.readline() == "there\n"
     one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
     process.kill()
+    process.wait(30)
+    notice()
     with anyio.fail_after(60):
         while await status_of(one, "pending") != "interrupted":  # noqa: ASYNC110
             await anyio.sleep(0.05)
@@ -132,13 +148,14 @@ async def test_what_a_dead_gateway_left_pending_is_closed_by_one_of_the_others(
 
 @on_postgres
 async def test_a_gateway_that_was_only_cut_off_has_the_last_word(
-    opened: Open, tmp_path: Path, asked: Make, finished: Make, quick_to_notice: None
+    opened: Open, tmp_path: Path, asked: Make, finished: Make, notice: Callable[[], None]
 ) -> None:
     cut_off, other = opened(tmp_path / "cut-off"), opened(tmp_path / "other")
     cut_off.append(asked())
     assert await cut_off.caught_up(30)
     assert cut_off._watchman is not None
     cut_off._watchman.close()
+    notice()
     with anyio.fail_after(60):
         while await status_of(other, "a1") != "interrupted":  # noqa: ASYNC110
             await anyio.sleep(0.05)
@@ -161,12 +178,12 @@ async def test_who_is_taken_for_dead_after_it_was_done_changes_nothing(
 
 
 @on_postgres
-async def test_an_announcement_reaches_every_gateway_once(opened: Open, tmp_path: Path) -> None:
+async def test_an_announcement_reaches_every_gateway_once(opened: Open, tmp_path: Path, sql: Any) -> None:
     stores = [opened(tmp_path / name) for name in ("one", "two", "three")]
     heard: dict[int, list[Any]] = {number: [] for number in range(3)}
     for number, store in enumerate(stores):
         store.on_event(lambda kind, said, to=heard[number]: to.append((kind, said)) if kind == "list" else None)
-    await anyio.sleep(0.5)  # until all of them listen; what is said before that nobody has promised to hear
+    await all_listen(sql, 3)
     stores[0].announce("list", {"server": "github"})
     stores[1].announce("list", "ünicode")
     await until(lambda: all(len(told) == 2 for told in heard.values()), "everybody to hear both")
@@ -178,11 +195,13 @@ async def test_an_announcement_reaches_every_gateway_once(opened: Open, tmp_path
 
 @on_postgres
 @pytest.mark.proves("GATE-13")
-async def test_a_switch_that_one_throws_is_announced_and_read_by_the_others(opened: Open, tmp_path: Path) -> None:
+async def test_a_switch_that_one_throws_is_announced_and_read_by_the_others(
+    opened: Open, tmp_path: Path, sql: Any
+) -> None:
     one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
     heard: list[Any] = []
     other.on_event(lambda kind, said: heard.append(said) if kind == "switch" else None)
-    await anyio.sleep(0.5)
+    await all_listen(sql, 2)
     await one.set_switch("frozen", True)
     await until(lambda: heard == ["frozen"], "the other to hear")
     assert await other.switch("frozen") is True
@@ -190,17 +209,19 @@ async def test_a_switch_that_one_throws_is_announced_and_read_by_the_others(open
 
 @on_postgres
 async def test_who_streams_hears_of_what_another_gateway_records(
-    opened: Open, tmp_path: Path, asked: Make, finished: Make
+    opened: Open, tmp_path: Path, asked: Make, finished: Make, sql: Any
 ) -> None:
     one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
+    await all_listen(sql, 2)
     stream = one.events()
     assert (await anext(stream)).kind == "hello"  # type: ignore[union-attr]
     other.append(asked(), finished())
-    with anyio.fail_after(30):
-        told = [await anext(stream), await anext(stream)]
-    assert [(event.kind, event.record["id"]) for event in told if event and event.record] == [
-        ("asked", "a1"), ("finished", "a1"),
-    ]  # fmt: skip
+    told: list[tuple[str, str]] = []
+    with anyio.fail_after(60):
+        while len(told) < 2:
+            event = await anext(stream)
+            told += [(event.kind, event.record["id"])] if event and event.record else []
+    assert told == [("asked", "a1"), ("finished", "a1")]
     await stream.aclose()
 
 
@@ -298,7 +319,7 @@ async def test_a_connection_that_is_cut_in_the_middle_of_a_batch_is_made_up_for(
         await anyio.sleep(0.01 * round_)
         with victim.writing() as connection:
             connection.exec_driver_sql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
     victim.close()
@@ -396,12 +417,12 @@ async def test_a_database_that_does_not_even_answer_is_waited_for_only_so_long(
     server: Server, tmp_path: Path, asked: Make, finished: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped in its tracks, as behind a network that swallows everything: no error comes, and no end."""
-    monkeypatch.setattr("mcpproxy_py.store.threads.PATIENCE", 1.0)
     store = open_store(tmp_path, options=Options(database_url=server.database()))
     try:
         store.append(asked("before"), finished("before"))
         assert await store.caught_up(60)
-        with server.silent():
+        with server.silent(), monkeypatch.context() as hurry:
+            hurry.setattr("mcpproxy_py.store.threads.PATIENCE", 1.0)
             store.append(asked("during"), finished("during"))
             await store.synced()
             for read in (store.activities(Filters()), store.position(), store.switch("frozen"), anext(store.events())):
@@ -419,10 +440,14 @@ async def test_a_gateway_can_end_while_its_database_says_nothing(
     monkeypatch.setattr("mcpproxy_py.store.store.CLOSE_TIMEOUT", 0.5)
     options = Options(database_url=server.database())
     store = open_store(tmp_path, options=options, apart=True)
+    remote = store._writer
+    assert isinstance(remote, Remote)
+    await until(lambda: remote.pid, "a process apart")
     with server.silent():
         store.append(asked("left"))
         with anyio.fail_after(60):
             await anyio.to_thread.run_sync(store.close)
+    await until(lambda: remote.pid is None, "the end of what was killed")
     again = await anyio.to_thread.run_sync(lambda: open_store(tmp_path, options=options))
     assert await status_of(again, "left") == "interrupted"
     again.close()
