@@ -1656,6 +1656,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "settings/test_changes.py::test_tightening_and_new_servers_are_no_loosening",
         "settings/test_changes.py::test_what_a_provider_is_permitted_is_said_like_that_of_a_server",
         "settings/test_changes.py::test_what_cannot_change_while_running_is_named",
+        "settings/test_watch.py::test_an_edit_between_reading_the_file_and_watching_it_is_noticed",
         "upstream/test_supervisor.py::test_a_change_of_policy_takes_effect_without_a_new_connection",
         "upstream/test_supervisor.py::test_only_what_changed_is_connected_again",
         "upstream/test_supervisor.py::test_a_server_can_be_disabled_and_enabled_and_keeps_its_tools",
