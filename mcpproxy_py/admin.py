@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -63,7 +64,7 @@ class Admin:
         ledger: Ledger,
         file: File,
         *,
-        reload: Callable[[], Awaitable[None]],
+        edit: Callable[[Callable[[], object]], Awaitable[None]],
         rotate_key: Callable[[], str],
         shown_config: Callable[[], dict[str, Any]],
         status: Callable[[], dict[str, Any]],
@@ -73,7 +74,7 @@ class Admin:
         self._servers = servers
         self._ledger = ledger
         self._file = file
-        self._reload = reload
+        self._edit = edit
         self._rotate_key = rotate_key
         self.shown_config = shown_config
         self.status = status
@@ -81,25 +82,17 @@ class Admin:
         self._masker = masker
 
     async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
-        async def act() -> None:
-            await anyio.to_thread.run_sync(lambda: self._file.put_server(name, config, replace=replace))
-            await self._reload()
-
-        await self.on_record("add_server", name, by, config, act)
+        change = partial(self._file.put_server, name, config, replace=replace)
+        await self.on_record("add_server", name, by, config, lambda: self._edit(change))
 
     async def remove_server(self, name: str, by: Caller) -> None:
-        async def act() -> None:
-            await anyio.to_thread.run_sync(self._file.drop_server, name)
-            await self._reload()
-
-        await self.on_record("remove_server", name, by, {}, act)
+        change = partial(self._file.drop_server, name)
+        await self.on_record("remove_server", name, by, {}, lambda: self._edit(change))
 
     async def set_enabled(self, name: str, enabled: bool, by: Caller) -> None:
-        async def act() -> None:
-            await anyio.to_thread.run_sync(self._file.set_enabled, name, enabled)
-            await self._reload()
-
-        await self.on_record("enable_server" if enabled else "disable_server", name, by, {}, act)
+        change = partial(self._file.set_enabled, name, enabled)
+        action = "enable_server" if enabled else "disable_server"
+        await self.on_record(action, name, by, {}, lambda: self._edit(change))
 
     async def restart_server(self, name: str, by: Caller) -> None:
         self._must_exist(name)

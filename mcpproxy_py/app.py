@@ -136,7 +136,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams,
             store,
             ConfigFile(loaded.path),
-            reload=current.reload,
+            edit=current.edit,
             rotate_key=lambda: rotate_key(data_dir),
             shown_config=lambda: shown(current.settings),
             status=lambda: _status(current, gateway, store, url, started),
@@ -173,7 +173,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)
-        tasks.start_soon(watch, loaded.path, current.reload_noticed)
+        tasks.start_soon(watch, loaded, current.reload_noticed)
         tasks.start_soon(web.serve, [listener])
         # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
         with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):

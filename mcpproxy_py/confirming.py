@@ -10,7 +10,7 @@ from mcpproxy_py.core.values import Route
 from mcpproxy_py.errors import RpcError
 
 
-async def objection(to: Route, talk: Talk, patience: float) -> str | None:
+async def why_not(to: Route, talk: Talk, patience: float) -> str | None:
     """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the call
     waits here for it, and a later one asks again."""
     if not confirm.takes_forms(talk.capabilities):

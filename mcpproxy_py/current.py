@@ -37,6 +37,7 @@ class Current:
         self._store = store
         self._new_id = new_id
         self._inside = inside
+        self._changing = anyio.Lock()
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
         self.on_reload: Callable[[Settings], None] = lambda settings: None
@@ -56,8 +57,18 @@ class Current:
             private=settings.mcp_token is not None,
         )
 
-    async def reload(self, *, noticed: bool = False) -> None:
-        """Read the file again, and apply what may change while running: the servers and the policy.
+    async def edit(self, change: Callable[[], object]) -> None:
+        """What somebody changes in the file through us. Nobody reads it in between: who watches it would take this for
+        an edit by hand, and who had read it before would bring back what was there."""
+        async with self._changing:
+            await anyio.to_thread.run_sync(change)
+            changed = await self._reload(noticed=False)
+        if changed:
+            await self.apply()
+
+    async def _reload(self, *, noticed: bool) -> bool:
+        """Read the file again, and put in force what may change while running: whether anything did. The servers are
+        for `apply`.
 
         What the change loosens is on record before it takes hold, and so is every change that was `noticed`
         rather than asked for. Raises `GatewayError` for a file that is wrong, and changes nothing then.
@@ -65,7 +76,7 @@ class Current:
         fresh = await anyio.to_thread.run_sync(self._read_again)
         self.error = None
         if fresh.settings == self.settings:
-            return
+            return False
         loosens, waits = loosened(self.settings, fresh.settings), needs_restart(self.settings, fresh.settings)
         if noticed or loosens:
             await self._record({"loosens": loosens, "after_restart": waits})
@@ -75,7 +86,7 @@ class Current:
         frozen = self._upstreams.snapshot.policy.frozen
         self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
         self.on_reload(fresh.settings)
-        await self.apply()
+        return True
 
     async def apply(self) -> None:
         """Make the running upstreams those of the settings in force."""
@@ -93,7 +104,10 @@ class Current:
         try:
             if not self._loaded.path.exists():
                 raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
-            await self.reload(noticed=True)
+            async with self._changing:
+                changed = await self._reload(noticed=True)
+            if changed:
+                await self.apply()
         except (GatewayError, StoreUnavailable) as error:
             self.error = str(error)
             log.error("the configuration stays as it was: %s", error)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcpproxy_py import confirming
 from mcpproxy_py.call import EXPIRED, TIMED_OUT, Call, Reply
+from mcpproxy_py.confirming import why_not
 from mcpproxy_py.conversation import Conversations, Upstreams
 from mcpproxy_py.core import answers, decide, record
 from mcpproxy_py.core.finding import retrieve_tools
@@ -201,7 +201,7 @@ class Gateway:
             return None
         try:
             await self.recorder.write_ahead(call, on_disk=False)
-            objection = await confirming.objection(to, talk, self._limits.patience)
+            objection = await why_not(to, talk, self._limits.patience)
             if objection is None:
                 self.recorder.confirmed(call.ask.id)
                 return None

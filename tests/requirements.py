@@ -38,6 +38,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_bad_neighbours.py::test_a_client_that_hangs_up_leaves_a_cancelled_record",
         "journeys/test_client_news.py::test_watching_a_resource_and_leaving_it_are_on_record_for_every_client",
         "journeys/test_commands.py::test_a_server_is_added_used_disabled_and_removed_while_the_gateway_runs",
+        "journeys/test_commands.py::test_what_several_people_change_at_once_all_takes_effect_and_passes_for_no_edit_by_hand",
         "journeys/test_crash.py::test_however_often_it_is_killed_every_answer_is_on_record_and_the_chain_holds",
         "journeys/test_direct.py::test_the_variant_is_what_the_tools_class_implies_and_on_record_as_implied",
         "journeys/test_gate.py::test_bad_input_gets_a_clear_error_and_a_record",
@@ -352,6 +353,7 @@ DONE: dict[str, tuple[str, ...]] = {
     ),
     "API-1": (
         "journeys/test_commands.py::test_a_server_is_added_used_disabled_and_removed_while_the_gateway_runs",
+        "journeys/test_commands.py::test_what_several_people_change_at_once_all_takes_effect_and_passes_for_no_edit_by_hand",
         "journeys/test_schemathesis.py::test_nothing_is_found_between_the_served_document_and_what_the_gateway_does",
         "journeys/test_serving.py::test_with_nothing_configured_it_makes_a_private_data_directory_and_serves",
         "serve/test_guard.py::test_the_probes_are_open_to_any_host_and_need_no_credential",
@@ -1641,6 +1643,7 @@ DONE: dict[str, tuple[str, ...]] = {
     ),
     "UP-8": (
         "journeys/test_commands.py::test_an_edit_of_the_file_takes_effect_between_two_calls_and_a_bad_one_changes_nothing",
+        "journeys/test_commands.py::test_what_several_people_change_at_once_all_takes_effect_and_passes_for_no_edit_by_hand",
         "journeys/test_live_surfaces.py::test_surfaces_appear_and_go_with_the_file_and_opening_one_is_on_record",
         "journeys/test_live_surfaces.py::test_a_surface_that_goes_takes_its_sessions_and_streams_with_it",
         "journeys/test_live_surfaces.py::test_it_takes_those_with_it_who_listen_or_came_over_a_pipe",
@@ -1653,6 +1656,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "settings/test_changes.py::test_tightening_and_new_servers_are_no_loosening",
         "settings/test_changes.py::test_what_a_provider_is_permitted_is_said_like_that_of_a_server",
         "settings/test_changes.py::test_what_cannot_change_while_running_is_named",
+        "settings/test_watch.py::test_an_edit_between_reading_the_file_and_watching_it_is_noticed",
         "upstream/test_supervisor.py::test_a_change_of_policy_takes_effect_without_a_new_connection",
         "upstream/test_supervisor.py::test_only_what_changed_is_connected_again",
         "upstream/test_supervisor.py::test_a_server_can_be_disabled_and_enabled_and_keeps_its_tools",

@@ -149,21 +149,22 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")] = False,
 ) -> None:
     """What an upstream wrote to its stderr."""
-    answer = session.client.get("servers", name, "logs", lines=lines)
     if not follow:
+        answer = session.client.get("servers", name, "logs", lines=lines)
         session.show(answer, lambda shown: _print_lines(shown.get("lines", [])))
         return
     if session.format is Format.YAML:
         raise GatewayError(Code.BAD_REQUEST, "--follow prints lines; use it with -o table or json")
     emit = _print_lines if session.human else _print_json_lines
-    emit(answer.get("lines", []))
-    for fresh in _fresh_lines(lambda: session.client.get("servers", name, "logs", lines=MAX_LOG_LINES)["lines"]):
+    for fresh in _fresh_lines(lambda: session.client.get("servers", name, "logs", lines=MAX_LOG_LINES)["lines"], lines):
         emit(fresh)
 
 
-def _fresh_lines(read: Callable[[], list[str]]) -> Iterator[list[str]]:
-    """New lines by comparing one tail of the log with the next; the log has no position to ask for."""
+def _fresh_lines(read: Callable[[], list[str]], first: int) -> Iterator[list[str]]:
+    """The last so many lines, then new ones, by comparing one tail of the log with the next: the log has no position to
+    ask for."""
     seen = read()
+    yield seen[-first:]
     while True:
         time.sleep(POLL_SECONDS)
         now = read()

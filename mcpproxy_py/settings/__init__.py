@@ -3,7 +3,7 @@
 from mcpproxy_py.settings.changes import loosened, needs_restart
 from mcpproxy_py.settings.datadir import ensure_data_dir, load_or_create_key, load_or_create_seal, rotate_key
 from mcpproxy_py.settings.edit import ConfigFile
-from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, load, validate_text
+from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings
 from mcpproxy_py.settings.schema import json_schema
@@ -25,6 +25,7 @@ __all__ = [
     "Settings",
     "check_name",
     "ensure_data_dir",
+    "fingerprint",
     "json_schema",
     "load",
     "load_or_create_key",

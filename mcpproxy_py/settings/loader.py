@@ -22,6 +22,7 @@ CONFIG_NAME: Final = "mcp_config.json"
 DEFAULT_DATA_DIR: Final = "~/.mcpproxy"
 
 Document = dict[str, Any]
+Fingerprint = tuple[int, int, int]
 # Other keys that say the same; asked when the source of a key is looked up.
 _ALSO_WRITTEN: Final = {"transport": "type"}
 
@@ -35,6 +36,8 @@ class Loaded:
     exists: bool
     warnings: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    seen: Fingerprint | None = None
+    """Of the file, from before it was read."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def load(
     environ = os.environ if environ is None else environ
     flags = _flags(overrides or {}, data_dir)
     path, demanded = _config_path(config, flags.get("data_dir"), environ)
+    seen = fingerprint(path)
     text = _read(path, demanded)
     written, problems = ({}, []) if text is None else read_document(text, path.parent)
     variables = EnvironmentSource(environ)
@@ -74,7 +78,7 @@ def load(
     place = _place_finder(layers, variables, str(path))
     _raise_for([*sentences([*problems, *variables.problems, *found], place)], f"the configuration ({path})")
     assert settings is not None
-    return Loaded(settings, path, text is not None, tuple(variables.warnings), _sources(settings, layers))
+    return Loaded(settings, path, text is not None, tuple(variables.warnings), _sources(settings, layers), seen)
 
 
 def validate_text(text: str, *, origin: str) -> list[str]:
@@ -140,6 +144,15 @@ def _config_path(config: Path | None, data_dir: str | None, environ: Mapping[str
         return Path(named).expanduser().absolute(), True
     directory = data_dir or environ.get(ENV_PREFIX + "DATA_DIR") or DEFAULT_DATA_DIR
     return Path(directory).expanduser().absolute() / CONFIG_NAME, False
+
+
+def fingerprint(path: Path) -> Fingerprint | None:
+    """One stat of a local file; editors replace the file, so its inode counts too."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(path: Path, demanded: bool) -> str | None:

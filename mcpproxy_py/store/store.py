@@ -251,7 +251,7 @@ class Store:
 
     def health(self) -> Mapping[str, Any]:
         """How the store is doing. `writable` says whether the last thing written, or tried out since, went well."""
-        size = self._journal.size
+        size, head = self._journal.size, self._journal.durable_head
         return {
             "writable": not self._closed and self._journal.trouble is None,
             "database": self._database.label,
@@ -265,8 +265,8 @@ class Store:
             "unacknowledged": self.unacknowledged,
             "retention_deleted": self._writer.deleted,
             "torn_bytes": self._journal.torn_bytes,
-            "chain_events": self._journal.durable_head.seq,
-            "chain_head": str(self._journal.durable_head),
+            "chain_events": head.seq,
+            "chain_head": str(head),
             "last_error": self._journal.trouble or self._writer.last_error,
         }
 

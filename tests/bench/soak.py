@@ -10,9 +10,11 @@ gateway's memory did not grow after the first third. The exit status says whethe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -30,7 +32,7 @@ import anyio
 import psutil
 
 from tests.support.everything import over_stdio
-from tests.support.gateway import SERVERS, Running, gateway, python_server, until
+from tests.support.gateway import SERVERS, Running, gateway, python_server
 from tests.support.links import HttpLink
 from tests.support.peer import Peer, connected
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, text
@@ -79,14 +81,17 @@ class Web:
     """A server over HTTP that can be killed, and is there again at the same address."""
 
     def __init__(self) -> None:
-        self.port = 0
+        self._kept = socket.socket()  # bound and never heard of, so that between two lives nobody else gets the port
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self.port = self._kept.getsockname()[1]
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, str(SERVERS / "plain_http.py"), "--http", str(self.port), "--session"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
-        self.port = int(self.process.stdout.readline().split()[1])
+        assert self.process.stdout.readline() == f"PORT {self.port}\n"
 
     def restart(self) -> None:
         self.stop()
@@ -187,7 +192,8 @@ class Soak:
         """Of the processes that the gateway started, those of this server."""
         found = [process for process in _family(self.running.process.pid) if MARKS[server] in _command(process)]
         for process in found:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         return bool(found)
 
     async def _sample(self) -> None:
@@ -288,7 +294,7 @@ def soaked(folder: Path, seconds: float, sessions: int, seed: int = 1) -> Report
         running = stack.enter_context(gateway(folder / "data", configuration(web)))
         soak = Soak(running, web, seconds, random.Random(seed))
         anyio.run(soak.run, sessions)
-        until(lambda: len(on_record(running)) >= len(soak.tally.outcomes), PATIENCE, "the record of every call")
+        running.catch_up()
         return report(soak, sessions)
 
 

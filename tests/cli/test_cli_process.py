@@ -19,7 +19,7 @@ import typer
 from mcpproxy_py.cli.main import COMMANDS, app, loaded
 from mcpproxy_py.cli.reference import PAGE, page
 
-TIMEOUT = 30
+TIMEOUT = 60
 
 
 def finished(process: subprocess.Popen[bytes]) -> tuple[int, bytes, bytes]:

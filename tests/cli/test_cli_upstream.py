@@ -122,11 +122,11 @@ def test_logs_lose_their_colours(run, gateway) -> None:
 @pytest.mark.proves("CLI-2")
 def test_following_a_log_prints_each_line_once_until_ctrl_c(command, gateway) -> None:
     first, second = [f"line {n}" for n in range(3)], [f"line {n}" for n in range(1, 5)]
-    gateway.answer("GET", "/servers/time/logs", *({"lines": lines} for lines in (first, first, second)))
+    gateway.answer("GET", "/servers/time/logs", {"lines": first}, {"lines": second})
     process = command("upstream", "logs", "time", "--follow")
     lines = [process.stdout.readline().decode().strip() for _ in range(5)]
     process.send_signal(signal.SIGINT)
-    rest, errors = process.communicate(timeout=20)
+    rest, errors = process.communicate(timeout=60)
     assert lines == [f"line {n}" for n in range(5)]
     assert (process.returncode, rest, errors) == (130, b"", b"")
 

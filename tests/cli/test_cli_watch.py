@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import select
 import signal
 import subprocess
 import sys
@@ -73,7 +73,7 @@ def test_watch_prints_what_happens_until_it_is_interrupted(tmp_path: Path) -> No
             assert watching.stdout is not None
             _ask_until_seen(running.mcp, watching)
             watching.send_signal(signal.SIGINT)
-            _, err = watching.communicate(timeout=30)
+            _, err = watching.communicate(timeout=60)
             assert (watching.returncode, "Traceback" in err) == (0, False), err
         finally:
             watching.kill()
@@ -82,13 +82,11 @@ def test_watch_prints_what_happens_until_it_is_interrupted(tmp_path: Path) -> No
 def _ask_until_seen(url: str, watching: subprocess.Popen[str]) -> None:
     """It hears of what is asked once it listens, and says nothing before."""
     assert watching.stdout is not None
-    os.set_blocking(watching.stdout.fileno(), False)
     wire, deadline = Wire(url), time.monotonic() + 60
     while time.monotonic() < deadline:
         wire.read("s:hint_t_f", {"marker": "seen"})
-        time.sleep(0.2)
-        if line := watching.stdout.readline():
-            record = json.loads(line)
+        if select.select([watching.stdout], [], [], 0.2)[0]:
+            record = json.loads(watching.stdout.readline())
             assert (record["status"], record["arguments"]) == ("success", {"marker": "seen"})
             return
     raise AssertionError("nothing was printed")

@@ -75,6 +75,7 @@ def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         wire = Wire(running.mcp)
         for number in range(RECORDS):
             wire.read("s:echo", {"text": f"{number} {BIG}"})
+        running.catch_up()
         yield House(running, *tools)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import re
 import shutil
 import socket
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.providers.test_asking_journey import PROVIDER
-from tests.support.gateway import Running, python_server, until
+from tests.support.gateway import Running, python_server
 from tests.support.links import HttpLink
 from tests.support.peer import Message, connected
 from tests.support.postgres import own_server
@@ -62,28 +62,19 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     (config,) = re.findall(rf"```{request.param}\n(.*?)```", HOWTO.read_text(encoding="utf-8"), re.DOTALL)
     for running in request.getfixturevalue("gateways"):
         config = re.sub(r"10\.0\.0\.1\d:8080", running.url.removeprefix("http://"), config, count=1)
-    port = free_port()
-    config = config.replace("bind :80", f"bind 127.0.0.1:{port}").replace("listen 80", f"listen 127.0.0.1:{port}")
-    arguments = PROGRAMS[request.param](config, tmp_path)
-    with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([program, *arguments], stdout=log, stderr=log)
+    # Opened here and inherited: a port that was only picked may be somebody else's by the time it is bound.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        inherited, address = listener.fileno(), f"127.0.0.1:{listener.getsockname()[1]}"
+        config = config.replace("bind :80", f"bind fd@{inherited}").replace("listen 80", f"listen {address}")
+        arguments = PROGRAMS[request.param](config, tmp_path)
+        env = {**os.environ, "NGINX": f"{inherited};"}  # where nginx looks for what it inherits
+        process = subprocess.Popen([program, *arguments], env=env, pass_fds=[inherited])
     try:
-        until(lambda: answers(port), what=f"{request.param}: {(tmp_path / 'log').read_text()}")
-        yield f"http://127.0.0.1:{port}/mcp"
+        yield f"http://{address}/mcp"
     finally:
         process.terminate()
-        process.wait(30)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
-def answers(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
+        process.wait(60)
 
 
 async def test_a_modern_call_of_several_rounds_is_one_call(url: str, gateways: list[Running]) -> None:

@@ -205,15 +205,18 @@ def test_no_agent_can_approve_by_any_credential_or_door_of_its_own(tmp_path: Pat
         for headers in ({"authorization": f"Bearer {token}"}, {"x-api-key": token}, {}):
             for step in ("approve", "deny"):
                 path = f"{running.url}/api/v1/approvals/{approval}/{step}"
-                assert httpx.post(path, json={}, headers=headers, trust_env=False).status_code == 401
+                assert post(path, headers).status_code == 401
         for tool in ("approve", "mcp_approve_capability", "mcp_request_capability/approve"):
             assert client.via("destructive", f"catalog:{tool}")["isError"] is True
         for path in (f"/mcp/approvals/{approval}/approve", f"/mcp/request-capability/{approval}/approve"):
-            answer = httpx.post(running.url + path, json={}, headers={"authorization": f"Bearer {token}"})
-            assert answer.status_code == 404
+            assert post(running.url + path, {"authorization": f"Bearer {token}"}).status_code == 404
         again = said(request(client, "notion", context={"status": "approved", "reviewed_by": "admin"}))
         assert again["approval"]["status"] == "pending"
         assert running.get(f"/approvals/{approval}")["status"] == "pending"
+
+
+def post(path: str, headers: dict[str, str]) -> httpx.Response:
+    return httpx.post(path, json={}, headers=headers, timeout=60, trust_env=False)
 
 
 @pytest.mark.proves("CAT-6")
@@ -290,7 +293,7 @@ def test_nothing_is_filed_while_the_gateway_is_frozen(tmp_path: Path) -> None:
 
 @pytest.mark.proves("CAT-5")
 def test_an_agent_without_mcp_discovers_and_asks_over_plain_http(running: Running) -> None:
-    with httpx.Client(base_url=running.url, trust_env=False, headers={"user-agent": "curl/8"}) as http:
+    with httpx.Client(base_url=running.url, trust_env=False, timeout=60, headers={"user-agent": "curl/8"}) as http:
         tools = http.get("/mcp/tools").json()["tools"]
         ids = http.get("/tool/ids").json()["ids"]
         assert [tool["name"] for tool in tools] == ids
@@ -317,13 +320,14 @@ def test_plain_http_for_agents_takes_the_agent_token_and_not_the_admin_key(tmp_p
     with gateway(tmp_path / "data", {}, env={"MCPPROXY_MCP_TOKEN": token}) as running:
         for path in ("/mcp/tools", "/tool/ids", "/mcp/catalog"):
             statuses = [
-                httpx.get(running.url + path, headers=headers, trust_env=False).status_code
+                httpx.get(running.url + path, headers=headers, timeout=60, trust_env=False).status_code
                 for headers in ({}, {"authorization": f"Bearer {running.key}"}, {"x-api-key": running.key})
             ]
             assert statuses == [401, 401, 401], path
         running.wait_for("catalog")
         with_token = {"authorization": f"Bearer {token}"}
-        assert httpx.get(f"{running.url}/mcp/catalog", headers=with_token, trust_env=False).status_code == 200
+        answer = httpx.get(f"{running.url}/mcp/catalog", headers=with_token, timeout=60, trust_env=False)
+        assert answer.status_code == 200
 
 
 @pytest.mark.proves("SURF-4", "CAT-1")
@@ -336,7 +340,7 @@ def test_the_catalog_is_a_server_of_its_own_behind_its_passthrough_path(running:
     assert {(hints["destructiveHint"], hints["openWorldHint"]) for hints in tools.values()} == {(False, False)}
     found = said(client.call("lookup_capability", {"agent": "claude-code", "capability": "mcp"}))
     assert found["capability"]["name"] == "MCP Support"
-    assert httpx.get(f"{running.url}/mcp/s/s").status_code == 404
+    assert client.http.get(f"{running.url}/mcp/s/s").status_code == 404
 
 
 @pytest.mark.proves("SURF-5", "CAT-1")
@@ -394,6 +398,7 @@ def test_what_agents_missed_is_reported_with_explicit_requests_first(tmp_path: P
         for _ in range(2):
             client.read("s:hint_t_t")
         Wire(f"{running.url}/mcp/direct").call("s__hint_t_f", {"intent": "there is no tool for invoices, so I look"})
+        running.catch_up()
         report = running.get("/gaps")
         kinds = [(gap["capability"], gap["kinds"]) for gap in report["gaps"]]
         assert kinds[0] == ("send SMS to customers", {"request": 2})

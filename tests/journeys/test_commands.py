@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_a_rotated_key_opens_and_the_old_one_does_not(tmp_path: Path) -> None:
 @pytest.mark.proves("ACT-4", "CLI-2")
 def test_activity_is_listed_shown_summed_up_and_exported(running: Running, tmp_path: Path) -> None:
     Wire(running.mcp).read("s:hint_t_f", {"mark": "=cmd()"})
+    running.catch_up()
     row = as_json(running, "activity", "list", "--tool", "hint_t_f", "--limit", "1")["activities"][0]
     assert as_json(running, "activity", "show", row["id"])["id"] == row["id"]
     assert as_json(running, "activity", "summary")
@@ -127,3 +129,18 @@ def test_an_edit_of_the_file_takes_effect_between_two_calls_and_a_bad_one_change
         del config["mcpServers"]["new"]
         path.write_text(json.dumps(config))
         until(lambda: {row["name"] for row in own.get("/servers")["servers"]} == {"catalog", "s"}, what="its removal")
+
+
+@pytest.mark.proves("UP-8", "API-1", "ACT-1")
+def test_what_several_people_change_at_once_all_takes_effect_and_passes_for_no_edit_by_hand(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(40)]
+    with gateway(tmp_path / "data", {"mcpServers": {}}) as own, ThreadPoolExecutor(8) as people:
+
+        def add(name: str) -> int:
+            entry = {"name": name, "config": {"url": "http://127.0.0.1:9/mcp", "enabled": False}}
+            return own.post("/servers", entry).status_code
+
+        assert {*people.map(add, names)} == {201}
+        assert {row["name"] for row in own.get("/servers")["servers"]} == {*names, "catalog"}
+        assert json.loads((own.data_dir / "mcp_config.json").read_text())["mcpServers"].keys() == {*names}
+        assert [row["tool"] for row in own.activities(type="config_change")] == ["add_server"] * len(names)

@@ -84,9 +84,10 @@ KINDS: dict[str, Callable[[Doors, str], dict[str, Any]]] = {
 
 
 def outcome(kind: str, answer: Mapping[str, Any]) -> str:
-    """What the record of this answer has to say."""
+    """What the record of this answer has to say. A gateway that has just started may wait in vain for its servers."""
     code = (answer.get("structuredContent") or answer.get("_meta", {}).get("mcpproxy/refusal") or {}).get("code")
-    return "blocked" if kind.startswith("refused") or code == "STORE_UNAVAILABLE" else "success"
+    refused = code in ("STORE_UNAVAILABLE", "SERVER_UNAVAILABLE")
+    return "blocked" if kind.startswith("refused") or refused else "success"
 
 
 class Crowd:
@@ -96,8 +97,10 @@ class Crowd:
         self.gateway: Running | None = None
         self.answered: dict[str, tuple[str, str]] = {}
         """Every marker that got an answer: the kind of its ask, and what its record has to say."""
+        self.doomed: Running | None = None
+        """A gateway that can write nothing, and will not live to make up for it."""
         self.unpromised: set[str] = set()
-        """Those that were answered while nothing could be written, by a gateway that did not live to make up for it."""
+        """Those that were answered by it."""
         self.insatiable = True
         """Until the worst has befallen the gateway it is asked on, however many answers there are."""
         self._asks = asks
@@ -119,14 +122,16 @@ class Crowd:
                     gateway = self.gateway
                     assert gateway is not None
                     doors = Doors.of(gateway, f"client{worker}")
-                self.note(mark, kind, KINDS[kind](doors, mark))
+                self.note(mark, kind, KINDS[kind](doors, mark), gateway)
             except (httpx.HTTPError, ValueError, LookupError, RpcError, AssertionError, RuntimeError):
                 threading.Event().wait(0.05)  # it was killed; another one will be there soon
                 doors = None
 
-    def note(self, mark: str, kind: str, answer: Mapping[str, Any]) -> None:
+    def note(self, mark: str, kind: str, answer: Mapping[str, Any], by: Running) -> None:
         with self._lock:
             self.answered[mark] = kind, outcome(kind, answer)
+            if by is self.doomed:
+                self.unpromised.add(mark)
 
     def answers(self, more: int) -> None:
         """Wait for so many more, or until there are enough."""
@@ -150,6 +155,7 @@ def rows_of(running: Running) -> dict[str, list[dict[str, Any]]]:
 
 def check(running: Running, crowd: Crowd, upstream_log: Path) -> Counter[str]:
     """Nothing is missing, twice or untrue; gives how many records there are of each outcome."""
+    running.catch_up()
     rows = rows_of(running)
     assert [mark for mark, found in rows.items() if len(found) != 1] == [], "each is on record once"
     for mark, (kind, expected) in crowd.answered.items():
@@ -206,11 +212,10 @@ class FullDisk(Trouble):
         self.heal()
         until(lambda: running.client.get("/readyz").status_code == 200, 60, "room to be noticed")
         crowd.answers(30)
-        before = set(crowd.answered)
+        crowd.doomed = running
         self._fill(running)
         crowd.answers(30)
         running.kill()
-        crowd.unpromised |= set(crowd.answered) - before
 
     def _fill(self, running: Running) -> None:
         def full() -> bool:
@@ -307,7 +312,7 @@ def test_on_a_full_disk_what_is_above_read_is_refused_reads_go_on_and_all_is_on_
 
         def ask(number: int, kind: str) -> dict[str, Any]:
             answer = KINDS[kind](doors, f"m0x{number}")
-            crowd.note(f"m0x{number}", kind, answer)
+            crowd.note(f"m0x{number}", kind, answer, running)
             return answer
 
         for number, kind in enumerate(KINDS):

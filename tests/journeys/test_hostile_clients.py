@@ -34,8 +34,8 @@ SESSION_LIMIT = 400
 META = "io.modelcontextprotocol/"
 ENVELOPE = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
 READ = {"name": "call_tool_read", "arguments": {"name": "s:echo", "intent": {"operation_type": "read"}}}
-TIMEOUT = 30
-HTTP = httpx.Client(timeout=10, trust_env=False, verify=False)
+TIMEOUT = 60
+HTTP = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("hostile")
     config = {
         "limits": {"max_body_bytes": BODY_LIMIT, "max_sessions": SESSION_LIMIT},
-        "mcpServers": {"s": python_server("plain.py", "--log", str(home / "calls"), timeout=20)},
+        "mcpServers": {"s": python_server("plain.py", "--log", str(home / "calls"))},
     }
     with gateway(home / "data", config) as found:
         yield found
@@ -445,19 +445,21 @@ def test_anything_else_is_no_id(running: Running, request_id: Any) -> None:
     assert refused(session.post(ping), 400, -32600)["id"] is None
 
 
-def test_an_id_in_use_is_refused_in_its_session_and_free_in_every_other(running: Running) -> None:
+def test_an_id_in_use_is_refused_in_its_session_and_free_in_every_other(running: Running, tmp_path: Path) -> None:
     first, second = Wire(running.mcp, HANDSHAKE), Wire(running.mcp, HANDSHAKE)
-    slow = {**READ, "arguments": {**READ["arguments"], "name": "s:slow", "args": {"seconds": 2}}}
+    args = {"seconds": 50, "until": str(tmp_path / "enough")}
+    slow = {**READ, "arguments": {**READ["arguments"], "name": "s:slow", "args": args}}
     body = {"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": slow}
     with ThreadPoolExecutor(2) as pool:
-        before = len(running.activities(tool="slow"))
         going = pool.submit(first.post, body)
-        until(lambda: len(running.activities(tool="slow")) > before)
+        until(lambda: running.get("/status")["in_flight"] == 1)
         refused(first.post(body), 400, -32600)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}
         assert second.post(cancelled).status_code == 202, "of a request that is not its own"
         ping = {"jsonrpc": "2.0", "id": 77, "method": "ping"}
         assert messages(second.post(ping))[-1] == {"jsonrpc": "2.0", "id": 77, "result": {}}
+        assert not going.done()
+        (tmp_path / "enough").touch()
         (answer,) = messages(going.result(TIMEOUT))
         assert (answer["id"], text(answer["result"])) == (77, "slow")
         assert first.post(ping).status_code == 200, "and it is free again"
@@ -614,6 +616,7 @@ async def test_nobody_can_answer_for_another_session(running: Running) -> None:
 def test_clients_that_never_read_hold_up_nobody_and_can_still_have_their_answer(running: Running, era: str) -> None:
     client, size = Wire(running.mcp, era), 8_000_000
     slow: list[Raw] = []
+    before = len(running.activities(tool="huge", status="success"))
     for number in range(10):
         arguments = {**READ["arguments"], "name": "s:huge", "args": {"bytes": size}}
         body = modern(params={"name": "call_tool_read", "arguments": arguments}, request_id=number)
@@ -623,7 +626,7 @@ def test_clients_that_never_read_hold_up_nobody_and_can_still_have_their_answer(
         raw = Raw(running)
         raw.send(raw.head(*routing, f"content-length: {len(content)}", "connection: close") + b"\r\n" + content)
         slow.append(raw)
-    until(lambda: len(running.activities(tool="huge", status="success")) >= 10)
+    until(lambda: len(running.activities(tool="huge", status="success")) >= before + 10)
     for _ in range(5):
         well_behaved(running)
     for number, raw in enumerate(slow):

@@ -31,8 +31,8 @@ def test_kill_9_of_the_gateway_leaves_no_upstream_process_three_deep(tmp_path: P
     everyone = [*psutil.Process(running.process.pid).children(recursive=True), *(psutil.Process(p) for p in family)]
     running.kill()
     running.client.close()
-    _, alive = psutil.wait_procs(everyone, timeout=20)
-    assert not alive, [process.cmdline() for process in alive]
+    _, alive = psutil.wait_procs(everyone, timeout=60)
+    assert not alive
 
 
 @pytest.mark.proves("ACT-5", "ACT-1", "GATE-12")
@@ -40,7 +40,7 @@ def test_kill_9_under_load_loses_no_answer_and_no_call_above_read(tmp_path: Path
     seen = tmp_path / "calls.jsonl"
     config = {"mcpServers": {"s": python_server("plain.py", "--log", str(seen))}}
     running = start(tmp_path / "data", config)
-    answered: list[str] = []
+    answered: dict[str, str] = {}
     lock, stop = threading.Lock(), threading.Event()
 
     def hammer(worker: int) -> None:
@@ -50,17 +50,17 @@ def test_kill_9_under_load_loses_no_answer_and_no_call_above_read(tmp_path: Path
             variant = ("read", "write", "destructive")[number % 3]
             tool = {"read": "s:hint_t_f", "write": "s:hint_f_f", "destructive": "s:hint_f_t"}[variant]
             try:
-                wire.via(variant, tool, {"marker": marker})
+                answer = wire.via(variant, tool, {"marker": marker})
             except (httpx.HTTPError, ValueError, IndexError):
                 return
             with lock:
-                answered.append(marker)
+                answered[marker] = "blocked" if answer.get("isError") else "success"
             if stop.is_set():
                 return
 
     with ThreadPoolExecutor(8) as pool:
         done = [pool.submit(hammer, worker) for worker in range(8)]
-        until(lambda: len(answered) > 300, what="300 answers")
+        until(lambda: len(answered) > 300, 120, what="300 answers")
         running.kill()
         stop.set()
         for future in done:
@@ -78,8 +78,8 @@ def test_kill_9_under_load_loses_no_answer_and_no_call_above_read(tmp_path: Path
                 break
         by_marker = {row["arguments"]["marker"]: row for row in rows if "marker" in (row["arguments"] or {})}
         assert len(by_marker) == len([row for row in rows if "marker" in (row["arguments"] or {})]), "each once"
-        for marker in answered:
-            assert by_marker[marker]["status"] == "success", "an answer that a client received is on record"
+        for marker, status in answered.items():
+            assert by_marker[marker]["status"] == status, "an answer that a client received is on record"
         for line in seen.read_text().splitlines():
             call = json.loads(line)
             if call["name"] != "hint_t_f":

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from tests.providers.test_asking_journey import PROVIDER
 from tests.support.balancer import Balancer, balanced
 from tests.support.everything import over_http, over_stdio
-from tests.support.gateway import Running, python_server
+from tests.support.gateway import Running, python_server, until
 from tests.support.links import HttpLink
 from tests.support.peer import Message, Peer, connected
 from tests.support.postgres import Server, own_server
@@ -155,18 +154,17 @@ async def test_every_round_is_decided_where_it_lands_on_what_everybody_knows(pai
         first = await turn(peer, params)
         pair.gateways[0].post("/freeze")
         try:
-            with anyio.fail_after(30):
-                while not pair.gateways[1].get("/status")["frozen"]:  # noqa: ASYNC110 (another process tells nobody)
-                    await anyio.sleep(0.02)
+            until(lambda: pair.gateways[1].get("/status")["frozen"], what="the other to freeze")
             told = await turn(peer, retry(params, first))
         finally:
             pair.gateways[0].post("/unfreeze")
+            until(lambda: not pair.gateways[1].get("/status")["frozen"], what="the other to thaw")
     assert told["structuredContent"]["code"] == "FROZEN"
 
 
 async def test_a_client_that_never_comes_back_leaves_one_row_that_says_so(tmp_path: Path, server: Server) -> None:
     """And one that comes back elsewhere has the last word, although the gateway that asked gives it up meanwhile."""
-    config = documented(mcpServers={"apart": python_server("asks.py", "--modern")}, limits={"input_timeout": 2})
+    config = documented(mcpServers={"apart": python_server("asks.py", "--modern")}, limits={"input_timeout": 10})
     wait = gated("apart:ask", method="elicitation/create", params={"message": "Go?", "requestedSchema": {}})
     with (
         replicas(tmp_path, server.database(), config) as gateways,
@@ -175,10 +173,8 @@ async def test_a_client_that_never_comes_back_leaves_one_row_that_says_so(tmp_pa
         async with connected(HttpLink(f"{url}/mcp", token=TOKEN), MODERN) as peer:
             await turn(peer, retry(wait, await turn(peer, wait), yes=True))
             await turn(peer, wait)
-        with anyio.fail_after(30):
-            while "timeout" not in (found := statuses(gateways[0])):  # noqa: ASYNC110 (another process tells nobody)
-                await anyio.sleep(0.05)
-        assert found == ["timeout", "success"]
+        until(lambda: "timeout" in statuses(gateways[0]), what="the end of its patience")
+        assert statuses(gateways[0]) == ["timeout", "success"]
         assert gateways[1].get("/activity/verify")["findings"] == []
 
 

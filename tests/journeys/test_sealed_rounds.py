@@ -6,18 +6,18 @@ the arguments of that call, as long as that call waits; everything else gets a c
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
 import psutil
 import pytest
 
 from tests.journeys.cells import Cell, World, through
 from tests.support.everything import over_stdio
-from tests.support.gateway import Running, gateway, start
-from tests.support.peer import WAIT, Message, Peer
+from tests.support.gateway import Running, gateway, start, until
+from tests.support.peer import Message, Peer
 from tests.support.wire import RpcError, text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6", "UP-5")]
@@ -158,17 +158,23 @@ async def test_when_the_server_dies_between_rounds_the_retry_hears_it_and_nothin
     async with cell.peer(world) as peer:
         for ended in (True, False):
             round_ = await asked(peer, params)
+            before = restarts(running)
             for process in psutil.Process(running.process.pid).children(recursive=True):
-                if "handshake" in process.cmdline():
-                    process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it ended while we looked
+                    if "handshake" in process.cmdline():
+                        process.kill()
             if ended:
-                with anyio.fail_after(WAIT):
-                    while "pending" in statuses():  # noqa: ASYNC110 (the record tells nobody)
-                        await anyio.sleep(0.02)
+                until(lambda: "pending" not in statuses(), what="the end of the call")
             assert "may have acted" in await refusal(peer, answered(params, round_, "blue"))
+            until(lambda before=before: restarts(running) > before, what="another life of the server")
             running.wait_for(UPSTREAM)
     assert statuses() == ["error", "error"]
     assert f"asked {who} accept" not in world.notes_of(UPSTREAM)
+
+
+def restarts(running: Running) -> int:
+    (row,) = (row for row in running.get("/servers")["servers"] if row["name"] == UPSTREAM)
+    return row["restarts"]
 
 
 @in_the_hard_cell
@@ -178,12 +184,10 @@ async def test_a_retry_that_never_comes_times_out_and_cancels_the_upstream(tmp_p
         params = cell.params("ask", {"who": "gone"})
         async with cell.peer(world) as peer:
             round_ = await asked(peer, params)
-            with anyio.fail_after(WAIT):
-                while "cancelled gone" not in world.notes_of(UPSTREAM):  # noqa: ASYNC110 (a file tells nobody)
-                    await anyio.sleep(0.02)
+            until(lambda: "cancelled gone" in world.notes_of(UPSTREAM), what="the upstream to hear of it")
             assert await refusal(peer, answered(params, round_, "late"))
-        oldest = running.activities(tool="ask")[-1]
-        assert oldest["status"] == "timeout", "the call's own row; the retry that was refused may have one beside it"
+        # The call's own row is the oldest; the retry that was refused may have one beside it.
+        until(lambda: running.activities(tool="ask")[-1]["status"] == "timeout", what="the end of the call on record")
 
 
 @in_the_hard_cell

@@ -10,14 +10,14 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.gateway import clean_environment, gateway, python_server, start, until
+from tests.support.gateway import clean_environment, gateway, python_server, until
 from tests.support.wire import Wire
 
 
@@ -37,14 +37,15 @@ def failing(data_dir: Path, *args: str, config: Any = None, **env: str) -> subpr
 def test_with_nothing_configured_it_makes_a_private_data_directory_and_serves(tmp_path: Path) -> None:
     data = tmp_path / "deep" / "data"
     with gateway(data) as running:
-        assert httpx.get(f"{running.url}/healthz", trust_env=False).json() == {"status": "ok"}
-        assert httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200
+        assert httpx.get(f"{running.url}/healthz", timeout=60, trust_env=False).json() == {"status": "ok"}
+        assert httpx.get(f"{running.url}/readyz", timeout=60, trust_env=False).status_code == 200
         assert len(Wire(running.mcp).request("tools/list")["tools"]) == 5
         assert Wire(running.mcp).call("retrieve_tools", {"query": "anything"})["structuredContent"]["total"] == 0
         assert f"{running.url}/mcp" in running.stderr(), "it says where to connect"
         assert data.stat().st_mode & 0o777 == 0o700
         for path in data.rglob("*"):
-            assert path.stat().st_mode & 0o077 == 0, path
+            with contextlib.suppress(FileNotFoundError):  # one that was there for a moment only
+                assert path.stat().st_mode & 0o077 == 0, path
         assert running.key not in running.stderr()
 
 
@@ -55,7 +56,7 @@ def test_the_admin_key_opens_rest_and_never_the_gate_and_the_token_the_other_way
         assert Wire(running.mcp, token=token).request("tools/list")["cacheScope"] == "private"
         for wrong in (None, running.key, "nonsense"):
             assert Wire(running.mcp, token=wrong).post({}).status_code == 401
-        with httpx.Client(base_url=running.url, trust_env=False) as anyone:
+        with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as anyone:
             assert anyone.get("/api/v1/status").status_code == 401
             assert anyone.get("/api/v1/status", headers={"Authorization": f"Bearer {token}"}).status_code == 401
             assert anyone.get("/api/v1/status", headers={"Authorization": f"Bearer {running.key}"}).status_code == 200
@@ -64,7 +65,7 @@ def test_the_admin_key_opens_rest_and_never_the_gate_and_the_token_the_other_way
 
 @pytest.mark.proves("SEC-1")
 def test_foreign_hosts_and_origins_are_refused_on_every_door(tmp_path: Path) -> None:
-    with gateway(tmp_path / "data", {"mcpServers": {}}) as running, httpx.Client(trust_env=False) as client:
+    with gateway(tmp_path / "data", {"mcpServers": {}}) as running, httpx.Client(timeout=60, trust_env=False) as client:
         for path in ("/mcp", "/api/v1/status", "/"):
             assert client.post(f"{running.url}{path}", headers={"host": "evil.example"}).status_code == 421
             assert client.post(f"{running.url}{path}", headers={"origin": "http://evil.example"}).status_code == 403
@@ -161,22 +162,21 @@ def test_a_read_only_data_directory_is_named_with_the_fix(tmp_path: Path) -> Non
 
 @pytest.mark.proves("OPS-1", "UP-3")
 def test_sigterm_lets_calls_in_flight_finish_and_takes_no_new_ones(tmp_path: Path) -> None:
-    running = start(tmp_path / "data", {"mcpServers": {"s": python_server("plain.py")}})
-    results: list[Any] = []
-    slow = threading.Thread(
-        target=lambda: results.append(Wire(running.mcp).via("destructive", "s:slow", {"seconds": 1.5}))
-    )
-    slow.start()
-    until(lambda: running.get("/status")["in_flight"] == 1, what="the call in flight")
-    late = Wire(running.mcp)
-    late.request("tools/list")  # its connection is open before the drain begins
-    running.process.send_signal(signal.SIGTERM)
-    until(lambda: "draining" in running.stderr(), what="draining")
-    refused = late.via("write", "s:echo", {})
-    assert refused["structuredContent"]["code"] == "SERVER_UNAVAILABLE"
-    slow.join(30)
-    assert results and not results[0].get("isError"), "the call in flight got its answer"
-    assert running.process.wait(30) == 0
+    config = {"mcpServers": {"s": python_server("plain.py")}, "shutdown_timeout": 60}
+    enough = tmp_path / "enough"
+    with gateway(tmp_path / "data", config) as running, ThreadPoolExecutor(1) as pool:
+        slow = {"seconds": 50, "until": str(enough)}
+        in_flight = pool.submit(Wire(running.mcp).via, "destructive", "s:slow", slow)
+        until(lambda: running.get("/status")["in_flight"] == 1, what="the call in flight")
+        late = Wire(running.mcp)
+        late.request("tools/list")  # its connection is open before the drain begins
+        running.process.send_signal(signal.SIGTERM)
+        until(lambda: "draining" in running.stderr(), what="draining")
+        refused = late.via("write", "s:echo", {})
+        assert refused["structuredContent"]["code"] == "SERVER_UNAVAILABLE"
+        enough.touch()
+        assert not in_flight.result(60).get("isError"), "the call in flight got its answer"
+        assert running.process.wait(60) == 0
     with gateway(tmp_path / "data") as again:
         assert {row["tool"]: row["status"] for row in again.activities()} == {"slow": "success", "echo": "blocked"}
 
@@ -224,9 +224,9 @@ def test_when_the_record_cannot_be_written_reads_go_on_and_everything_else_is_re
             read = wire.read("s:hint_t_f", {"fill": "y" * 60_000})
             assert not read.get("isError"), "reads go on"
             assert running.get("/status")["unrecorded"] > 0, "and are counted"
-            assert httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 503
+            assert httpx.get(f"{running.url}/readyz", timeout=60, trust_env=False).status_code == 503
             (data / "filler").unlink()
             until(lambda: not wire.call("call_tool_destructive", lenient).get("isError"), what="recovery")
-            assert httpx.get(f"{running.url}/readyz", trust_env=False).status_code == 200
+            assert httpx.get(f"{running.url}/readyz", timeout=60, trust_env=False).status_code == 200
     finally:
         subprocess.run(["umount", "-l", str(data)], check=True)

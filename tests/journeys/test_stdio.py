@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.support.gateway import clean_environment, gateway, python_server, until
 from tests.support.wire import HANDSHAKE, MODERN
+from tests.upstream.helpers import alive
 
 pytestmark = pytest.mark.proves("SURF-5")
 
@@ -63,7 +63,7 @@ class Pipes:
     def close(self) -> int:
         assert self.process.stdin
         self.process.stdin.close()
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe
             pipe.close()
@@ -77,7 +77,8 @@ def test_two_ides_start_one_gateway_share_it_and_closing_one_hurts_nobody(tmp_pa
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
     started = tmp_path / "started"
-    config = {"listen": "127.0.0.1:0", "mcpServers": {"s": python_server("plain.py", "--pid-file", str(started))}}
+    plain = python_server("plain.py", "--pid-file", str(started), connect_timeout=60)
+    config = {"listen": "127.0.0.1:0", "mcpServers": {"s": plain}}
     (data / "mcp_config.json").write_text(json.dumps(config))
     first, second = Pipes(data), Pipes(data)
     try:
@@ -90,12 +91,12 @@ def test_two_ides_start_one_gateway_share_it_and_closing_one_hurts_nobody(tmp_pa
         assert second.close() == 0
         where = json.loads((data / "gateway.json").read_text())
         assert Path(where["socket"]).stat().st_mode & 0o777 == 0o600
-        assert psutil.pid_exists(where["pid"]), "it stays for the next one"
+        assert alive(where["pid"]), "it stays for the next one"
         assert len(started.read_text().splitlines()) == 1, "the upstream was started once"
     finally:
         pid = json.loads((data / "gateway.json").read_text())["pid"]
         os.kill(pid, signal.SIGTERM)
-        until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", what="the end")
+        until(lambda: not alive(pid), what="the end")
 
 
 def test_it_attaches_to_a_gateway_that_runs_and_leaves_it_running(tmp_path: Path) -> None:
@@ -125,6 +126,6 @@ def test_a_detached_gateway_ends_after_it_was_idle(tmp_path: Path) -> None:
 def test_a_surface_that_is_not_served_is_refused_with_a_reason(tmp_path: Path) -> None:
     with gateway(tmp_path / "data", {"mcpServers": {}}):
         ide = Pipes(tmp_path / "data", "--surface", "direct")
-        assert ide.process.wait(30) == 1
+        assert ide.process.wait(60) == 1
         assert ide.process.stderr and "gate" in ide.process.stderr.read().decode()
         ide.close()

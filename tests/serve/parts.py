@@ -30,6 +30,8 @@ from mcpproxy_py.upstream.failure import UpstreamFailure
 T = TypeVar("T")
 CATALOG = load()
 KEY = "mcpk_the-first-key"
+PATIENCE = 60.0
+"""Seconds that whoever reads the record waits for it here. Outside it is two, which a busy machine may not keep."""
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False}
 DESTROYS = {"destructiveHint": True}
@@ -175,7 +177,8 @@ class House:
     """Everything behind one ASGI application, `app`."""
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store, caught_up = store, store.caught_up
+        store.caught_up = lambda timeout=PATIENCE: caught_up(timeout)
         self.upstreams = Upstreams()
         self.gateway = Gateway(self.upstreams, store, Limits(), IdMaker(os.urandom))
         self.desk = Desk(self.upstreams)

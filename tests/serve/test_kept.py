@@ -34,7 +34,7 @@ async def read(stream: Stream) -> bytes:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await asyncio.wait_for(stream.pour(send, asyncio.get_running_loop().create_future()), 5)
+    await asyncio.wait_for(stream.pour(send, asyncio.get_running_loop().create_future()), 30)
     return b"".join(message["body"] for message in sent)
 
 

@@ -50,11 +50,12 @@ async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
 @pytest.mark.proves("SURF-6")
 async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_more_is_heard_of_it() -> None:
     given_up, taken_up, bound = [], [], Bound("local", "digest")
-    here = Rounds([b"key"], 0.5, given_up.append, taken_up.append)
+    here = Rounds([b"key"], 60, given_up.append, taken_up.append)
     there = Rounds([b"other", b"key"], 60, given_up.append, taken_up.append)
     state = there.open(here.wrap("a1", {}, bound)["requestState"], bound)
     there.take_up(state)
     assert taken_up == ["a1"]
+    here._patience = 0.01  # only now: a state that was opened later than that would have expired
     here.taken_up_elsewhere("a1")
     here.taken_up_elsewhere("of another")
     assert (len(here), len(there)) == (1, 0)

@@ -16,6 +16,7 @@ import pytest
 
 from mcpproxy_py.serve.sheet import COLUMNS, csv_header, csv_lines, neutral
 from mcpproxy_py.store.store import DATABASE
+from tests.serve.parts import PATIENCE
 from tests.serve.test_rest import call, error_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
@@ -197,7 +198,7 @@ async def test_csv_takes_rows_of_any_shape() -> None:
 async def test_a_failure_before_the_first_row_is_an_error_and_not_a_torn_file(
     http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as behind_our_back:
+    with closing(sqlite3.connect(tmp_path / "data" / DATABASE, PATIENCE)) as behind_our_back:
         behind_our_back.execute("DROP TABLE activity")
     response = await http.get("/api/v1/activity/export")
     error_of(response, "STORE_UNAVAILABLE")

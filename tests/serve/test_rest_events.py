@@ -13,21 +13,18 @@ import httpx
 import pytest
 
 from mcpproxy_py.serve import routes_events
-from tests.serve.parts import KEY, House
+from tests.serve.parts import PATIENCE, House
 from tests.serve.test_rest import call, error_of
 from tests.serve.test_rest_approvals import filed
-from tests.serve.test_rest_wire import serving
+from tests.serve.test_rest_wire import serving, through
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
-PATIENCE = 30.0
 
 
 @pytest.fixture
 async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(house.app) as port:
-        base = f"http://127.0.0.1:{port}"
-        async with httpx.AsyncClient(base_url=base, headers={"X-API-Key": KEY}, timeout=PATIENCE) as http:
-            yield http
+    async with serving(house.app) as port, through(port) as http:
+        yield http
 
 
 @asynccontextmanager
@@ -113,7 +110,7 @@ async def test_an_export_that_is_hung_up_leaves_no_reading_open(client: httpx.As
     text = "x" * 20_000
     for number in range(300):
         house.store.append({"kind": "asked", "id": f"{number:04}", "at": 5.0 + number, "tool": "t", "arguments": text})
-    assert await house.store.caught_up(PATIENCE)
+    assert await house.store.caught_up()
     for _ in range(5):
         async with client.stream("GET", "/api/v1/activity/export") as response:
             await anext(response.aiter_bytes())

@@ -17,12 +17,10 @@ import uvicorn
 
 from mcpproxy_py.store.activity import EXPORT_PAGE
 from mcpproxy_py.store.store import DATABASE
-from tests.serve.parts import KEY, House
+from tests.serve.parts import KEY, PATIENCE, House
 from tests.serve.test_rest import READ, error_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("API-1", "SEC-1")]
-
-PATIENCE = 20.0
 
 
 class _Server(uvicorn.Server):
@@ -66,12 +64,16 @@ async def raw(port: int, request: bytes) -> tuple[int, dict[str, Any]]:
     return int(head.split(b" ")[1]), json.loads(body)
 
 
+def through(port: int) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": KEY}, timeout=PATIENCE)
+
+
 def get(path: str, *headers: str) -> bytes:
     return "\r\n".join((f"GET {path} HTTP/1.1", *headers, "Connection: close", "", "")).encode()
 
 
 async def test_a_call_goes_through_a_real_server(port: int) -> None:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": KEY}) as http:
+    async with through(port) as http:
         body = {"variant": "read", "name": "notes:read_note", "intent": READ}
         answer = await http.post("/api/v1/call", json=body)
         assert answer.json()["status"] == "success"
@@ -108,7 +110,7 @@ async def test_a_streamed_body_is_cut_at_the_limit(port: int) -> None:
         for _ in range(100):
             yield b"x" * 10_000
 
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": KEY}) as http:
+    async with through(port) as http:
         headers = {"content-type": "application/json"}
         error_of(await http.post("/api/v1/call", content=endless(), headers=headers), "TOO_LARGE")
         assert (await http.get("/healthz")).is_success
@@ -123,7 +125,7 @@ async def test_a_caller_that_hangs_up_cancels_its_call_and_that_is_on_record(hou
             await stream.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             await house.upstreams.waiting.wait()
         await house.upstreams.given_up.wait()
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": KEY}) as http:
+        async with through(port) as http:
             rows: list[Any] = []
             while not rows:
                 rows = (await http.get("/api/v1/activity", params={"status": "cancelled"})).json()["activities"]
@@ -132,11 +134,11 @@ async def test_a_caller_that_hangs_up_cancels_its_call_and_that_is_on_record(hou
 
 async def test_an_export_that_breaks_in_the_middle_is_seen_to_be_torn(house: House, port: int, tmp_path: Path) -> None:
     """The oldest record is damaged on disk, behind more than one page of good ones."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": KEY}) as http:
+    async with through(port) as http:
         for _ in range(EXPORT_PAGE + 1):
             await house.gateway.call(house.ask("notes:read_note"))
         oldest = (await http.get("/api/v1/activity/export")).text.splitlines()[-1]
-        with closing(sqlite3.connect(tmp_path / "data" / DATABASE, isolation_level=None)) as behind_our_back:
+        with closing(sqlite3.connect(tmp_path / "data" / DATABASE, PATIENCE, isolation_level=None)) as behind_our_back:
             damage = "UPDATE activity SET metadata = '{broken' WHERE id = ?"
             behind_our_back.execute(damage, (json.loads(oldest)["id"],))
         with pytest.raises(httpx.RemoteProtocolError):

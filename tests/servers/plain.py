@@ -140,8 +140,15 @@ class Plain:
             send(error(request_id, -32602, f"Unknown tool: {name}"))
 
     def _do_slow(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
-        answer = result(request_id, text("slow"))
-        background(lambda: (time.sleep(float(args.get("seconds", 1))), send(answer)))
+        """After these seconds, or as soon as there is the file `until`."""
+        end, until = time.monotonic() + float(args.get("seconds", 1)), args.get("until")
+
+        def answer() -> None:
+            while (left := end - time.monotonic()) > 0 and not (until and os.path.exists(until)):
+                time.sleep(min(left, 0.02) if until else left)
+            send(result(request_id, text("slow")))
+
+        background(answer)
 
     def _do_fail(self, request_id: Any, params: Any, args: Any, send: Send, raw: Raw) -> None:
         send(result(request_id, text("it did not work", isError=True)))

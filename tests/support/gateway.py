@@ -72,7 +72,18 @@ class Running:
         return self.client.post(f"/api/v1{path}", json=body)
 
     def activities(self, **filters: Any) -> list[dict[str, Any]]:
+        self.catch_up()
         return self.get("/activity", **{"limit": 500, **filters})["activities"]
+
+    def catch_up(self) -> None:
+        """Until the database has all that was answered. A reader waits two seconds for that, and then reads what there
+        is; the process that writes it may have to wait longer than that for its turn."""
+
+        def there() -> bool:
+            self.get("/activity", limit=1)  # where somebody reads, it makes haste
+            return self.get("/status")["store"]["lag_bytes"] == 0
+
+        until(there, what="the database to catch up")
 
     def wait_for(self, *servers: str, state: str = "connected") -> None:
         """Until these servers are in this state."""

@@ -55,7 +55,12 @@ def _started(start: Callable[[], None]) -> bool:
     """On a busy machine it takes longer than the wheel waits, and is there when it is asked for again."""
     try:
         start()
-    except (subprocess.SubprocessError, AssertionError):  # the latter where it finds one that is not ready yet
+    except (
+        subprocess.SubprocessError,
+        AssertionError,
+        OSError,
+        ValueError,
+    ):  # the latter where it finds one that is not ready yet
         return False
     return True
 
