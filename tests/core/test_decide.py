@@ -406,13 +406,12 @@ def steps(one: Ask, here: Snapshot) -> int:
         return trace
 
     before = sys.gettrace()
-    gc.disable()  # a collection in between would be counted too: finalisers, and what others put into `gc.callbacks`
-    sys.settrace(trace)
-    try:
-        decide(one, here)
-    finally:
-        sys.settrace(before)
-        gc.enable()
+    with no_garbage_collected():  # it would be counted too: finalisers, and what others put into `gc.callbacks`
+        sys.settrace(trace)
+        try:
+            decide(one, here)
+        finally:
+            sys.settrace(before)
     return taken
 
 
