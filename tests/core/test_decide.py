@@ -406,7 +406,7 @@ def steps(one: Ask, here: Snapshot) -> int:
         return trace
 
     before = sys.gettrace()
-    with no_garbage_collected():  # or whoever is told of that, as Hypothesis is, is counted too
+    with no_garbage_collected():  # it would be counted too: finalisers, and what others put into `gc.callbacks`
         sys.settrace(trace)
         try:
             decide(one, here)
