@@ -138,11 +138,12 @@ async def test_lines_that_the_gateway_may_still_take_back_are_not_written(
     store = apart(tmp_path)
     store.append(asked("kept"))
     journal = store._journal
-    os.write(journal._descriptor, journal._chain.lines([asked("refused")])[0])
+    segment = journal._segment
+    os.pwrite(segment._descriptor, journal._chain.lines([asked("refused")])[0], segment.size)
     assert await store.caught_up(30)
     writer_of(store).kill()
     assert await anyio.to_thread.run_sync(store._writer.wait_for, journal.end, 30)
-    os.ftruncate(journal._descriptor, journal.end.offset)
+    segment.trim()
     store.append(asked("next"))
     assert await store.caught_up(30)
     assert recorded(tmp_path) == [("kept", "asked"), ("next", "asked")]
@@ -152,8 +153,7 @@ async def test_events_that_cannot_be_read_are_counted_wherever_they_were_read(
     tmp_path: Path, apart: Open, asked: Make
 ) -> None:
     store = apart(tmp_path)
-    os.write(store._journal._descriptor, b"not json\n")
-    store._journal.end = store._journal.end._replace(offset=store._journal.end.offset + 9)
+    store._journal._segment.write(b"not json\n")
     store.append(asked())
     assert await store.caught_up(30)
     assert store.health()["unreadable_events"] == 1
