@@ -291,8 +291,8 @@ def small_disk() -> Iterator[Path]:
 
 
 def fill(path: Path) -> None:
-    """Until not a byte more fits."""
-    with path.open("wb", buffering=0) as file:
+    """Until not a byte more fits. What fills it already stays: room made for a moment would be taken for good."""
+    with path.open("ab", buffering=0) as file:
         for size in (1 << 20, 4096, 1):
             try:
                 while file.write(b"x" * size) == size:

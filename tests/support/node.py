@@ -49,8 +49,10 @@ def npm() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """This Node first on the path, for the scripts that look for one."""
-    return {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ.get('PATH', '')}", "NO_COLOR": "1"}
+    """This Node first on the path, for the scripts that look for one. It trusts whom the machine trusts: a registry may
+    be behind a proxy with a certificate of its own."""
+    path = f"{Path(node()).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "NO_COLOR": "1", "NODE_USE_SYSTEM_CA": "1"}
 
 
 @functools.cache
