@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import answers, record
 from mcpproxy_py.core.record import Outcome
@@ -17,8 +16,7 @@ TIMED_OUT: Final = Outcome("timeout", error=record.failure(Code.TIMEOUT, EXPIRED
 UNFINISHED: Final = Outcome("error", error=record.failure(Code.INTERNAL, "the gateway did not finish this call"))
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """The answer to an ask. `result` is what the server said, or a tool result that refuses; then `refusal` says
     why. A `pending` one asks back, and the call goes on with the next round."""
 

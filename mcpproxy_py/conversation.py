@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.rounds import answers_to, asks_back, questions_of
@@ -21,10 +21,10 @@ class Upstreams(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
-    async def request(
+    def request(
         self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]: ...  # fmt: skip
+    ) -> Awaitable[dict[str, Any]]: ...  # fmt: skip
 
 
 class Conversations:

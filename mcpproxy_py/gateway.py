@@ -25,6 +25,7 @@ from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.rounds import asks_back, questions_of
 from mcpproxy_py.core.talk import Nobody, Talk
 from mcpproxy_py.core.values import (
+    NOTHING,
     Ask,
     Caller,
     Client,
@@ -101,13 +102,16 @@ class Gateway:
             self._idle.clear()
             await self._idle.wait()
 
-    def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
-                session_id: str | None = None, request_id: str | None = None, **more: Any) -> Ask:  # fmt: skip
-        """`more`: the fields of an ask that only MCP's own surfaces have."""
+    def new_ask(
+        self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
+        session_id: str | None = None, request_id: str | None = None, server: str | None = None,
+        method: str = "tools/call", meta: Mapping[str, Any] | None = None, carried: Mapping[str, Any] = NOTHING,
+    ) -> Ask:  # fmt: skip
         at = time.time()
         return Ask(
-            self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, **more
-        )
+            self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
+            method, meta, carried,
+        )  # fmt: skip
 
     async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but

@@ -27,7 +27,9 @@ class BadIntent:
 
 def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
     """The declared intent of a call to `variant` (the outer tool name), from its nested and flat spellings."""
-    flat = {field: params[name] for name, field in FLAT.items() if params.get(name) is not None}
+    flat: dict[str, Any] = {}
+    if not FLAT.keys().isdisjoint(params):
+        flat = {field: params[name] for name, field in FLAT.items() if params.get(name) is not None}
     raw = params.get("intent")
     if raw is None:
         return _checked(flat) if flat else BadIntent(Code.MISSING_INTENT, f"intent parameter is required for {variant}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
 from mcpproxy_py.core.redaction import PLAIN, Masker, capped
 from mcpproxy_py.core.values import (
+    NOTHING,
     UNDECLARING,
     VARIANT_OF,
     Ask,
@@ -39,14 +39,13 @@ TYPES: Final[Mapping[str, str]] = {
 """What is no tool call is a `request`, unless it has a name of its own here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an ask ended. `result` is the MCP tool result that answers it."""
 
     status: Status
     result: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    metadata: Mapping[str, Any] = NOTHING
 
 
 def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> dict[str, Any]:
@@ -194,7 +193,8 @@ def _decision(decision: Decision, policy: Policy, masker: Masker) -> dict[str, A
         return {"verdict": "allow", "rule": decision.rule, "mode": policy.mode, "risk": decision.risk}
     shown: dict[str, Any] = {"verdict": _verdict(decision), "rule": decision.rule, "mode": policy.mode}
     if decision.tool_class is not None:
-        shown |= {"class": decision.tool_class, "class_origin": decision.origin}
+        shown["class"] = decision.tool_class
+        shown["class_origin"] = decision.origin
     if decision.tool is not None:
         shown["annotations"] = capped(decision.tool.annotations, 2048, masker.encode)[0]
     if isinstance(decision, Refusal):

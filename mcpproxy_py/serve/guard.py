@@ -14,8 +14,8 @@ In this order, and the first that fails answers:
 from __future__ import annotations
 
 import logging
+import os
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -157,4 +157,4 @@ def _named(headers: Iterable[tuple[bytes, bytes]]) -> str:
     for name, value in headers:
         if name == b"x-request-id" and _FIT_TO_LOG.fullmatch(value):
             return value.decode("ascii")
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()

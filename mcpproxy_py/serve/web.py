@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcpproxy_py.serve.heads import BoundedHeads
+from mcpproxy_py.serve.http1 import Http1
 
 
 class Pulse:
@@ -31,7 +31,7 @@ class Web(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=BoundedHeads,
+                http=Http1,
                 log_config=None,
                 access_log=False,
                 lifespan="off",

@@ -76,8 +76,12 @@ class Calls:
             self._main()
             timeout = self._spec.timeout
             end = time.monotonic() + timeout
-            async with self.lane.place(timeout):
+            if not self.lane.enter():
+                await self.lane.wait(timeout)
+            try:
                 return await self._placed(method, params, talk, meta, end)
+            finally:
+                self.lane.leave()
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise

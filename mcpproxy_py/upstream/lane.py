@@ -34,17 +34,27 @@ class Lane:
     @asynccontextmanager
     async def place(self, patience: float) -> AsyncIterator[None]:
         """Raises `UpstreamFailure(OVERLOADED)`; nothing was sent then."""
-        if self.in_flight < self._width and not self._waiting:
-            self.in_flight += 1
-        else:
-            await self._wait(patience)
+        if not self.enter():
+            await self.wait(patience)
         try:
             yield
         finally:
-            self.in_flight -= 1
+            self.leave()
+
+    def enter(self) -> bool:
+        """Takes a place where one is free. Whoever has one, by this or by `wait`, has to `leave`."""
+        if self.in_flight >= self._width or self._waiting:
+            return False
+        self.in_flight += 1
+        return True
+
+    def leave(self) -> None:
+        self.in_flight -= 1
+        if self._waiting:
             self._admit()
 
-    async def _wait(self, patience: float) -> None:
+    async def wait(self, patience: float) -> None:
+        """Until there is a place. Raises like `place`."""
         if len(self._waiting) >= self._room:
             raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
         turn = asyncio.get_running_loop().create_future()

@@ -39,7 +39,10 @@ class Stamp:
         """`capabilities` are those of the client it is for; the gateway's own requests can do nothing but wait."""
         meta = {key: value for key, value in (params.get("_meta") or {}).items() if key not in OURS}
         if self.era == "handshake":
-            return {**params, "_meta": meta} if meta else {k: v for k, v in params.items() if k != "_meta"}
+            stamped = {**params, "_meta": meta}
+            if not meta:
+                del stamped["_meta"]
+            return stamped
         meta = {
             **meta,
             revisions.PROTOCOL_VERSION: self.version,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -147,13 +147,13 @@ class Supervisor:
         params = {"name": tool, "arguments": dict(args)}
         return await self.request(server, "tools/call", params, talk=talk, meta=meta)
 
-    async def request(
+    def request(
         self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> Coroutine[Any, Any, dict[str, Any]]:  # fmt: skip
         """Any request of a client's, with the server's limits. `talk` is the way back to that client, `meta` its own
-        `_meta`. Raises `UpstreamFailure`."""
-        return await self._worker(server).request(method, params, talk or NOBODY, meta)
+        `_meta`. Raises `UpstreamFailure`, also before it is awaited."""
+        return self._worker(server).request(method, params, talk or NOBODY, meta)
 
     async def listed(self, server: str, method: str) -> list[dict[str, Any]]:
         """All that `prompts/list`, `resources/list` or `resources/templates/list` gives, raw, kept until the server

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -115,14 +115,14 @@ class Worker:
         self._stopped = True
         self._life.cancel()
 
-    async def request(
+    def request(
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
         if method in WATCHING:
-            return await self._watch(method == "resources/subscribe", str(params.get("uri")), talk)
+            return self._watch(method == "resources/subscribe", str(params.get("uri")), talk)
         if method == "logging/setLevel":
-            return await self._set_level(params, talk)
-        return await self.calls.request(method, params, talk, meta)
+            return self._set_level(params, talk)
+        return self.calls.request(method, params, talk, meta)
 
     async def _watch(self, begins: bool, uri: str, talk: Talk) -> dict[str, Any]:
         main, timeout = self.main_session(), self.spec.timeout

@@ -48,6 +48,11 @@ async def bare_relay(rig: Rig) -> Call:
     return client.calling(client.message("tools/call", {"name": rig.upstream.tool, "arguments": ARGS}, {}))
 
 
+async def bare_asgi(rig: Rig) -> Call:
+    """Not even a server behind it: what the machine can do at all, for figures in calls a second."""
+    return Http(f"{await rig.bare_asgi()}/").modern(rig.upstream.tool, ARGS)
+
+
 def gated(variant: str) -> Way:
     async def way(rig: Rig) -> Call:
         arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
@@ -80,6 +85,7 @@ Way = Callable[[Rig], Awaitable[Call]]
 WAYS: dict[str, Way] = {
     "direct": direct,
     "bare relay": bare_relay,
+    "bare ASGI": bare_asgi,
     "gated read": gated("read"),
     "gated write": gated("write"),
     "direct surface": direct_surface,

@@ -19,6 +19,7 @@ from tests.support.gateway import SERVERS, Running, start
 
 PATIENCE = 60.0
 BARE_RELAY = Path(__file__).with_name("bare_relay.py")
+BARE_ASGI = Path(__file__).with_name("bare_asgi.py")
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ class Rig:
             raise ValueError("it stands before pipes only")
         port = await self.port_of(sys.executable, str(BARE_RELAY), *self.upstream.command)
         return f"http://127.0.0.1:{port}"
+
+    async def bare_asgi(self) -> str:
+        return f"http://127.0.0.1:{await self.port_of(sys.executable, str(BARE_ASGI))}"
 
     async def fastmcp(self) -> str:
         python = await asyncio.to_thread(peers.program, "fastmcp", "python")

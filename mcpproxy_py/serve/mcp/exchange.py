@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.envelope import Modern
 from mcpproxy_py.core.revisions import LOG_LEVEL, METHOD_NOT_FOUND, PROTOCOL_VERSION
 from mcpproxy_py.core.talk import lacks
-from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.core.values import NOTHING, Caller, Client
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 
@@ -19,15 +19,14 @@ CLAIM_LIMIT: Final = 128
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """Who asks, as far as the wire tells."""
 
     client: Client
     principal: str
     version: str
     modern: bool
-    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capabilities: Mapping[str, Any] = NOTHING
     session_id: str | None = None
 
     @property
@@ -142,7 +141,15 @@ def loud_enough(level: object, least: object) -> bool:
 def claimed_client(info: object) -> Client:
     """A client's own words about itself, cut to what fits a record."""
     said = jsonvalue.as_object(info) or {}
-    return Client(*(jsonvalue.quoted(said.get(key) or "", CLAIM_LIMIT) for key in ("name", "version")))
+    name, version = said.get("name") or "", said.get("version") or ""
+    if isinstance(name, str) and isinstance(version, str) and max(len(name), len(version)) <= CLAIM_LIMIT:
+        return _client(name, version)  # a modern one says so with each request
+    return Client(jsonvalue.quoted(name, CLAIM_LIMIT), jsonvalue.quoted(version, CLAIM_LIMIT))
+
+
+@lru_cache(256)
+def _client(name: str, version: str) -> Client:
+    return Client(jsonvalue.quoted(name, CLAIM_LIMIT), jsonvalue.quoted(version, CLAIM_LIMIT))
 
 
 def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> Peer:

@@ -16,7 +16,7 @@ from mcpproxy_py.serve.mcp import messages, streams
 from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_handshake
-from mcpproxy_py.serve.mcp.posted import Refused, accepts, check_kind, kind_of, message_in, params_of
+from mcpproxy_py.serve.mcp.posted import Refused, accepts, check_kind, kind_of, lines_of, message_in, params_of
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
 
@@ -30,10 +30,8 @@ class Handshake:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(
-        self, scope: Scope, lines: list[tuple[str, str]], seen: dict[str, str], receive: Receive, send: Send
-    ) -> None:
-        _check_once(lines, seen)
+    async def serve(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
+        _check_once(scope, seen)
         method = scope["method"]
         if method == "POST":
             await self._post(scope, seen, receive, send)
@@ -113,7 +111,7 @@ class Handshake:
         await answer.finish(messages.answer(request_id, outcome))
 
     async def _get(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
-        if not accepts(seen, "text/event-stream"):
+        if not accepts(seen.get("accept", ""), "text/event-stream"):
             raise Refused(406, RpcError(INVALID_REQUEST, "Not Acceptable: a GET is answered with text/event-stream"))
         session = self._session(scope, seen)
         stream, after = session.aside, 0
@@ -143,11 +141,11 @@ class Handshake:
         return session
 
 
-def _check_once(lines: list[tuple[str, str]], seen: Mapping[str, str]) -> None:
+def _check_once(scope: Scope, seen: Mapping[str, str]) -> None:
     """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
-    if len(seen) == len(lines):
+    if len(seen) == len(scope["headers"]):
         return
-    counted = Counter(name for name, _ in lines)
+    counted = Counter(name for name, _ in lines_of(scope))
     twice = [name for name in (*headers.ROUTING, SESSION_ID) if counted[name] > 1]
     if twice:
         raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"))

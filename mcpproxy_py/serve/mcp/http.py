@@ -10,7 +10,7 @@ from mcpproxy_py.serve.mcp.answer import plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.handshake import Handshake
 from mcpproxy_py.serve.mcp.modern import Modern
-from mcpproxy_py.serve.mcp.posted import Refused
+from mcpproxy_py.serve.mcp.posted import Refused, seen_of
 
 
 class Endpoint:
@@ -20,11 +20,10 @@ class Endpoint:
         self._handshake = Handshake(door)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lines = [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
-        seen = dict(lines)
+        seen = seen_of(scope)
         version = seen.get(headers.PROTOCOL_VERSION)
         era = self._handshake if version is None or version in HANDSHAKE else self._modern
         try:
-            await era.serve(scope, lines, seen, receive, send)
+            await era.serve(scope, seen, receive, send)
         except Refused as refused:
             await plain(send, refused.status, refused.body, refused.headers)

@@ -18,7 +18,7 @@ from mcpproxy_py.serve.mcp.answer import Answer, plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, message_in
+from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in
 from mcpproxy_py.serve.mcp.respond import respond
 from mcpproxy_py.serve.mcp.streams import Stream
 
@@ -27,9 +27,7 @@ class Modern:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(
-        self, scope: Scope, lines: list[tuple[str, str]], seen: dict[str, str], receive: Receive, send: Send
-    ) -> None:
+    async def serve(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             raise Refused(405, None, allow="POST")
         check_kind(seen)
@@ -39,7 +37,7 @@ class Modern:
             return
         if kind_of(message) != "request":
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
-        exchange, answer = self._exchange(scope, lines, seen, message, receive, send)
+        exchange, answer = self._exchange(scope, seen, message, receive, send)
         if exchange.method == "subscriptions/listen":
             await listen(self._door, exchange, answer)
             return
@@ -53,17 +51,18 @@ class Modern:
         await plain(send, 202, b"")
 
     def _exchange(
-        self, scope: Scope, lines: list[tuple[str, str]], seen: dict[str, str], message: Mapping[str, Any],
-        receive: Receive, send: Send,
-    ) -> tuple[Exchange, Answer]:  # fmt: skip
+        self, scope: Scope, seen: dict[str, str], message: Mapping[str, Any], receive: Receive, send: Send
+    ) -> tuple[Exchange, Answer]:
         request_id = message["id"]
-        if len(seen) != len(lines) and (twice := headers.duplicated_routing_header(lines)) is not None:
-            raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
+        if len(seen) != len(scope["headers"]):
+            twice = headers.duplicated_routing_header(lines_of(scope))
+            if twice is not None:
+                raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
         said = envelope.classify(message, seen)
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
-        self._check_mirrors(message["method"], params, lines, request_id)
+        self._check_mirrors(message["method"], params, scope, request_id)
         task = asyncio.current_task()
         assert task is not None
         answer = Answer(receive, send, on_left=task.cancel, stream=lambda: Stream(scale=self._door.kept))
@@ -76,14 +75,12 @@ class Modern:
     def _dressed(self, exchange: Exchange, result: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._door.surface.dressed(exchange.method, result)
 
-    def _check_mirrors(
-        self, method: str, params: Mapping[str, Any], lines: list[tuple[str, str]], request_id: Any
-    ) -> None:
+    def _check_mirrors(self, method: str, params: Mapping[str, Any], scope: Scope, request_id: Any) -> None:
         name, arguments = params.get("name"), params.get("arguments", {})
         if method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
             return
         if mirrored := self._door.surface.mirrors(name):
-            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, lines)
+            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, lines_of(scope))
             if wrong is not None:
                 raise _rejected(wrong, request_id)
 

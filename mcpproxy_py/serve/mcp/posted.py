@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
+
+USUAL: Final = ("application/json, text/event-stream", "application/json")
+"""What the SDKs send as `Accept` and `Content-Type`."""
 
 
 class Refused(Exception):
@@ -22,16 +25,29 @@ class Refused(Exception):
         self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
 
 
+def seen_of(scope: Scope) -> dict[str, str]:
+    """The headers by their lower-case names. Of those that came several times, the last."""
+    return dict(lines_of(scope))
+
+
+def lines_of(scope: Scope) -> list[tuple[str, str]]:
+    """The headers as they came."""
+    return [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
+
+
 def check_kind(seen: Mapping[str, str]) -> None:
-    if not (accepts(seen, "application/json") and accepts(seen, "text/event-stream")):
+    accepted, kind = seen.get("accept", ""), seen.get("content-type", "")
+    if (accepted, kind) == USUAL:
+        return
+    if not (accepts(accepted, "application/json") and accepts(accepted, "text/event-stream")):
         message = "Not Acceptable: Client must accept both application/json and text/event-stream"
         raise Refused(406, RpcError(INVALID_REQUEST, message))
-    if seen.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if kind.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, RpcError(INVALID_REQUEST, "Unsupported Media Type: Content-Type must be application/json"))
 
 
-def accepts(seen: Mapping[str, str], kind: str) -> bool:
-    accepted = seen.get("accept", "").lower()
+def accepts(accepted: str, kind: str) -> bool:
+    accepted = accepted.lower()
     return kind in accepted or "*/*" in accepted or f"{kind.partition('/')[0]}/*" in accepted
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from mcpproxy_py.call import Reply
 from mcpproxy_py.core import rounds
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
-from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
+from mcpproxy_py.core.values import NOTHING, Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
 from mcpproxy_py.gateway import Gateway
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
@@ -52,7 +51,7 @@ class Asking:
             raise await self._turned_down(ask, bad) from None
         self.rounds.take_up(state)
         self.gateway.recorder.note_round(state.ask_id, "answered", [])
-        again = replace(ask, id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
+        again = ask._replace(id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
 
     def _ask(
@@ -74,7 +73,7 @@ class Asking:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
         held = self.rounds.held(state)
-        allowed = self.gateway.decides(replace(ask, id=state.ask_id))
+        allowed = self.gateway.decides(ask._replace(id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
             held.refuse(allowed)
         else:
@@ -152,9 +151,11 @@ def _bound(ask: Ask, exchange: Exchange) -> Bound:
     return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
 
 
-def _carried(exchange: Exchange, inner: Any) -> dict[str, Any]:
+def _carried(exchange: Exchange, inner: Any) -> Mapping[str, Any]:
     """What the upstream gets to see of a round: the answers as they came, and its own state."""
     said = exchange.params.get("inputResponses") if exchange.method in rounds.WHAT else None
+    if said is None and inner is None:
+        return NOTHING
     return {
         **({} if said is None else {"inputResponses": said}),
         **({} if inner is None else {"requestState": inner}),

@@ -7,7 +7,7 @@ server knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.call import Reply
@@ -41,10 +41,10 @@ class Upstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
     def handshake(self, server: str) -> Handshake | None: ...
-    async def request(
+    def request(
         self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]: ...  # fmt: skip
+    ) -> Awaitable[dict[str, Any]]: ...  # fmt: skip
 
 
 class Passthrough:
