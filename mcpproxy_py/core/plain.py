@@ -35,12 +35,7 @@ def json_text(value: Any, encode: Callable[[Any], bytes] = encode) -> bytes | No
     except (TypeError, ValueError, RecursionError):
         return None
     # Text with few brackets cannot be deep, which spares nearly every value the walk.
-    return text if _brackets(text) <= DEEPEST or _shallow(value, DEEPEST) else None
-
-
-def _brackets(text: bytes) -> int:
-    """How many begin, as far as it matters. Splitting looks for a byte many times faster than counting."""
-    return len(text.split(b"[", DEEPEST + 1)) + len(text.split(b"{", DEEPEST + 1)) - 2
+    return text if text.count(b"[") + text.count(b"{") <= DEEPEST or _shallow(value, DEEPEST) else None
 
 
 def _shallow(value: Any, allowed: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -125,17 +125,23 @@ def door_of(path: str) -> Door:
     return "admin"
 
 
-def single_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
+def single_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
     """The headers that decide something. Sent twice, two readers could each believe another one: refused."""
-    found: dict[bytes, str] = {}
-    for name, value in headers:
-        if name in ONCE:
-            if name in found:
-                raise bad_request(f"The {name.decode()} header was sent twice", header=name.decode())
-            found[name] = value.decode("latin-1")
-        elif name in FORWARDED:
-            found[b"forwarded"] = ""
-    return found
+    found = dict(headers)
+    if len(found) != len(headers):
+        _refuse_repeated(headers)
+    seen = {name: found[name].decode("latin-1") for name in ONCE if name in found}
+    if not FORWARDED.isdisjoint(found):
+        seen[b"forwarded"] = ""
+    return seen
+
+
+def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    names: set[bytes] = set()
+    for name, _ in headers:
+        if name in names and name in ONCE:
+            raise bad_request(f"The {name.decode()} header was sent twice", header=name.decode())
+        names.add(name)
 
 
 def same_secret(given: str | None, secret: str | None) -> bool:

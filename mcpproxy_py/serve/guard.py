@@ -154,7 +154,5 @@ async def _failed(scope: Scope, exchange: _Watched) -> None:
 
 def _named(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The caller's own id, if it is one that can stand in a log line; else a new one."""
-    for name, value in headers:
-        if name == b"x-request-id" and _FIT_TO_LOG.fullmatch(value):
-            return value.decode("ascii")
-    return os.urandom(8).hex()
+    own = dict(headers).get(b"x-request-id")
+    return own.decode("ascii") if own is not None and _FIT_TO_LOG.fullmatch(own) else os.urandom(8).hex()

@@ -47,6 +47,7 @@ class Http1(asyncio.Protocol):
         self._waiting: deque[Turn] = deque()
         self._head: int | None = 0
         """How much has come of a head whose end has not. What comes at once with its end is bounded by a read."""
+        self._deaf = False
         self._idle_since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,12 +97,12 @@ class Http1(asyncio.Protocol):
     # What comes.
 
     def data_received(self, data: bytes) -> None:
-        if self._transport.is_closing():
+        if self._deaf or self._transport.is_closing():
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._no_more_after_this()
+            self._listen_no_more()
         except httptools.HttpParserError:
             self._turn_away(400, UNPARSABLE)
         else:
@@ -110,14 +111,17 @@ class Http1(asyncio.Protocol):
                 if self._head > MAX_HEAD:
                     self._turn_away(431, TOO_LONG)
 
-    def _no_more_after_this(self) -> None:
-        """It would like to go on in another protocol. It gets its answer in this one."""
+    def _listen_no_more(self) -> None:
+        """What came whole is answered; what else comes is for nobody, be it another protocol or none at all."""
+        self._deaf = True
         last = self._waiting[-1] if self._waiting else self._turn
         if last is not None:
             last.keep_alive = False
 
     def _turn_away(self, status: int, why: bytes) -> None:
-        """In the middle of an answer there is nothing to be said any more."""
+        if self._turn is not None and self._coming is None:
+            self._listen_no_more()
+            return
         if self._turn is None:
             kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
             self._transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))

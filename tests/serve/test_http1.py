@@ -305,6 +305,28 @@ async def test_what_is_no_request_is_turned_away(junk: bytes) -> None:
         assert await client.rest() == b"This is no HTTP request."
 
 
+@pytest.mark.parametrize("head", ["Connection: close", "X-Nothing: special"])
+async def test_junk_after_a_request_does_not_cost_its_answer(head: str) -> None:
+    async with talking_to(echo) as client:
+        await client.send("POST / HTTP/1.1", head, "Content-Length: 2", body=b"hi\x00\x00 junk\r\n\r\n")
+        assert "200 ok" in await client.head()
+        assert await client.rest() == b"POST /? hi"
+
+
+async def test_junk_in_the_middle_of_a_body_ends_it() -> None:
+    heard: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "http.request" and message["more_body"]:
+            pass
+        heard.set_result(message)
+
+    async with talking_to(app) as client:
+        await client.send("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=b"2\r\nab\r\nzz\r\n")
+        assert await client.rest() == b""
+        assert (await heard)["type"] == "http.disconnect"
+
+
 async def test_a_head_without_end_is_turned_away() -> None:
     async with talking_to(echo) as client:
         client.writer.write(b"GET / HTTP/1.1\r\n" + b"x-filler: %b\r\n" % (b"x" * MAX_HEAD))

@@ -16,12 +16,21 @@ from mcpproxy_py.serve.mcp import messages, streams
 from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_handshake
-from mcpproxy_py.serve.mcp.posted import Refused, accepts, check_kind, kind_of, lines_of, message_in, params_of
+from mcpproxy_py.serve.mcp.posted import (
+    LAST_EVENT_ID,
+    SESSION_ID,
+    Refused,
+    accepts,
+    check_kind,
+    kind_of,
+    lines_of,
+    message_in,
+    params_of,
+    repeats,
+)
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
 
-SESSION_ID: Final = "mcp-session-id"
-LAST_EVENT_ID: Final = "last-event-id"
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
 
@@ -31,7 +40,7 @@ class Handshake:
         self._door = door
 
     async def serve(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
-        _check_once(scope, seen)
+        _check_once(scope)
         method = scope["method"]
         if method == "POST":
             await self._post(scope, seen, receive, send)
@@ -141,9 +150,9 @@ class Handshake:
         return session
 
 
-def _check_once(scope: Scope, seen: Mapping[str, str]) -> None:
+def _check_once(scope: Scope) -> None:
     """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
-    if len(seen) == len(scope["headers"]):
+    if not repeats(scope):
         return
     counted = Counter(name for name, _ in lines_of(scope))
     twice = [name for name in (*headers.ROUTING, SESSION_ID) if counted[name] > 1]

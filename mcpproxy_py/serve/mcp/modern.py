@@ -18,7 +18,7 @@ from mcpproxy_py.serve.mcp.answer import Answer, plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in
+from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, repeats
 from mcpproxy_py.serve.mcp.respond import respond
 from mcpproxy_py.serve.mcp.streams import Stream
 
@@ -54,7 +54,7 @@ class Modern:
         self, scope: Scope, seen: dict[str, str], message: Mapping[str, Any], receive: Receive, send: Send
     ) -> tuple[Exchange, Answer]:
         request_id = message["id"]
-        if len(seen) != len(scope["headers"]):
+        if repeats(scope):
             twice = headers.duplicated_routing_header(lines_of(scope))
             if twice is not None:
                 raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)

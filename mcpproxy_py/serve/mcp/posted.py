@@ -7,10 +7,16 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope
 
+from mcpproxy_py.core import headers
 from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 
+SESSION_ID: Final = "mcp-session-id"
+LAST_EVENT_ID: Final = "last-event-id"
+READ: Final = tuple(
+    (name.encode(), name) for name in (*sorted(headers.ROUTING), "accept", "content-type", SESSION_ID, LAST_EVENT_ID)
+)
 USUAL: Final = ("application/json, text/event-stream", "application/json")
 """What the SDKs send as `Accept` and `Content-Type`."""
 
@@ -26,8 +32,14 @@ class Refused(Exception):
 
 
 def seen_of(scope: Scope) -> dict[str, str]:
-    """The headers by their lower-case names. Of those that came several times, the last."""
-    return dict(lines_of(scope))
+    """The headers that are read here. Of one that came several times, the last."""
+    found = dict(scope["headers"])
+    return {text: found[name].decode("latin-1").strip(" \t") for name, text in READ if name in found}
+
+
+def repeats(scope: Scope) -> bool:
+    """Whether any header came several times."""
+    return len(dict(scope["headers"])) != len(scope["headers"])
 
 
 def lines_of(scope: Scope) -> list[tuple[str, str]]:
