@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from mcpproxy_py.call import EXPIRED, TIMED_OUT, Call, Reply
 from mcpproxy_py.confirming import why_not
@@ -175,7 +175,8 @@ class Gateway:
         }
 
     async def _perform(self, call: Call, talk: Talk) -> Reply:
-        await self._once_connected(call)
+        if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
+            await self._once_connected(call, call.decision.awaits)
         decision = call.decision
         if isinstance(decision, Refusal):
             return call.refuse(decision)
@@ -184,7 +185,7 @@ class Gateway:
             return call.answer(record.outcome_of(result, {}), result)
         decided_on = self.snapshot
         trouble = (
-            await self._not_confirmed(call, decision, talk)
+            (await self._not_confirmed(call, decision, talk) if _wants_yes(decision) else None)
             or self._no_room(decision)
             or await self._write_ahead(call, decision)
             or self._changed(call, decision, decided_on)
@@ -193,18 +194,15 @@ class Gateway:
             return call.refuse(trouble)
         return await self._forward(call, decision, talk)
 
-    async def _once_connected(self, call: Call) -> None:
+    async def _once_connected(self, call: Call, server: str) -> None:
         """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
-        if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
-            await self._upstreams.ready(call.decision.awaits)
-            call.decision = decide.decide(call.ask, self.snapshot)
+        await self._upstreams.ready(server)
+        call.decision = decide.decide(call.ask, self.snapshot)
 
-    async def _not_confirmed(self, call: Call, to: Route | Relay, talk: Talk) -> Refusal | None:
+    async def _not_confirmed(self, call: Call, to: Route, talk: Talk) -> Refusal | None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
-        if not (isinstance(to, Route) and to.confirm):
-            return None
         try:
-            await self.recorder.write_ahead(call, on_disk=False)
+            self.recorder.write_ahead(call)
             objection = await why_not(to, talk, self._limits.patience)
             if objection is None:
                 self.recorder.confirmed(call.ask.id)
@@ -225,7 +223,9 @@ class Gateway:
     async def _write_ahead(self, call: Call, route: Route | Relay) -> Refusal | None:
         """The ask on record before the upstream hears of it; on disk first where its risk is above read (ACT-5)."""
         try:
-            await self.recorder.write_ahead(call, on_disk=route.risk != "read")
+            self.recorder.write_ahead(call)
+            if route.risk != "read":
+                await self.recorder.synced(call)
         except StoreUnavailable:
             if route.risk != "read" and self._limits.refuse_unrecorded:
                 return _unrecordable(route)
@@ -238,9 +238,7 @@ class Gateway:
         again = decide.decide(call.ask, self.snapshot)
         if isinstance(again, Refusal):
             return again
-        needs_yes = isinstance(again, Route) and again.confirm
-        has_yes = isinstance(to, Route) and to.confirm and to.risk == again.risk
-        if needs_yes and not has_yes:
+        if _wants_yes(again) and not (_wants_yes(to) and to.risk == again.risk):
             return _without_yes(to, "what it does changed meanwhile, so ask again")
         return None
 
@@ -274,6 +272,10 @@ class Gateway:
 
 def _mute(ask: Ask) -> Talk:
     return Nobody(Caller(ask.principal, ask.source, ask.client, ask.request_id))
+
+
+def _wants_yes(to: Route | Relay | Local) -> TypeGuard[Route]:
+    return isinstance(to, Route) and to.confirm
 
 
 def _without_yes(to: Route | Relay, why: str) -> Refusal:

@@ -47,14 +47,21 @@ class Recorder:
     def asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
         return record.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
 
-    async def write_ahead(self, call: Call, *, on_disk: bool) -> None:
+    def write_ahead(self, call: Call) -> None:
         """The ask on record before anybody else hears of it. Raises `StoreUnavailable`, which is counted then."""
+        if call.on_record:
+            return
         try:
-            if not call.on_record:
-                self._journal.append(self.asked(call.ask, call.decision))
-                call.on_record = True
-            if on_disk:
-                await self._journal.synced()
+            self._journal.append(self.asked(call.ask, call.decision))
+        except StoreUnavailable as error:
+            self._count_unrecorded(call.ask.id, error)
+            raise
+        call.on_record = True
+
+    async def synced(self, call: Call) -> None:
+        """On disk too, where it may act on something. Raises and counts likewise."""
+        try:
+            await self._journal.synced()
         except StoreUnavailable as error:
             self._count_unrecorded(call.ask.id, error)
             raise

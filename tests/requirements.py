@@ -896,7 +896,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
-    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
+    "GATE-11": (
+        "core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",
+    ),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -1014,7 +1016,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-2": ("core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",),
+    "PERF-2": (
+        "core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",
+    ),
     "PERF-4": (
         "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
         "core/test_lanes.py::test_the_held_are_those_with_anything",
@@ -1235,6 +1239,8 @@ DONE: dict[str, tuple[str, ...]] = {
         "serve/test_http1.py::test_an_answer_that_fails_midway_is_cut_off",
         "serve/test_http1.py::test_a_body_longer_than_was_said_is_not_sent",
         "serve/test_http1.py::test_what_is_no_request_is_turned_away",
+        "serve/test_http1.py::test_junk_after_a_request_does_not_cost_its_answer",
+        "serve/test_http1.py::test_junk_in_the_middle_of_a_body_ends_it",
         "serve/test_http1.py::test_a_head_without_end_is_turned_away",
         "serve/test_http1.py::test_another_protocol_is_not_spoken_but_the_request_is_answered",
         "serve/test_http1.py::test_a_connection_on_which_nothing_is_asked_ends",

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import headers as names
+from mcpproxy_py.core.jsonvalue import as_object
 from mcpproxy_py.core.revisions import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -55,11 +56,10 @@ REVISION_NOT_TEXT: Final = Rejected(INVALID_PARAMS, f"{PROTOCOL_VERSION} in para
 def classify(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Modern | Rejected:
     """`headers` by their lower-case names; None for a way in that has none. Only of a decoded object, and of no
     batch; `jsonrpc` and `id` are the caller's to check."""
-    params: Any = body.get("params")
-    meta = cast("dict[str, Any]", params).get("_meta") if isinstance(params, dict) else None
-    if not isinstance(meta, dict):
+    params = as_object(body.get("params"))
+    said = as_object(params.get("_meta")) if params is not None else None
+    if said is None:
         return NO_ENVELOPE
-    said = cast("dict[str, Any]", meta)
     if PROTOCOL_VERSION not in said or CLIENT_CAPABILITIES not in said:
         return _incomplete(said)
     version = said[PROTOCOL_VERSION]

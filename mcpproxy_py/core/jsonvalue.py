@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
 MAX_DEPTH: Final = 64
 KINDS: Final[tuple[tuple[type[Any], str], ...]] = (
@@ -23,11 +23,11 @@ KINDS: Final[tuple[tuple[type[Any], str], ...]] = (
 
 def as_object(value: object) -> dict[str, Any] | None:
     """The value where it is a JSON object. Keys of decoded JSON are always strings."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def as_array(value: object) -> list[Any] | None:
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def kind(value: object) -> str:

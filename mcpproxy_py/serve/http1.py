@@ -39,7 +39,6 @@ class Http1(asyncio.Protocol):
         self._state = app_state
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._line: Line | None = None
         self._coming: Turn | None = None
         """The request whose body is being read."""
         self._turn: Turn | None = None
@@ -64,19 +63,16 @@ class Http1(asyncio.Protocol):
         self._server.connections.discard(self)  # type: ignore[arg-type]
         if self._timer is not None:
             self._timer.cancel()
-        if self._line is not None:
-            self._line.cut()
+        self._line.cut()
         if self._turn is not None:
             self._turn.wake()
         self._waiting.clear()
 
     def pause_writing(self) -> None:
-        if self._line is not None:
-            self._line.pause()
+        self._line.pause()
 
     def resume_writing(self) -> None:
-        if self._line is not None:
-            self._line.resume()
+        self._line.resume()
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is answered, and that was the last."""
@@ -166,7 +162,6 @@ class Http1(asyncio.Protocol):
             "state": self._state.copy(),
         }
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
-        assert self._line is not None
         turn = self._coming = Turn(
             scope, self._line, self._server.default_headers, keep_alive, self._expects, self._answered
         )
@@ -202,7 +197,6 @@ class Http1(asyncio.Protocol):
             self._begin(self._waiting.popleft())
         else:
             self._idle_since = self._loop.time()
-            assert self._line is not None
             self._line.read_on()
 
 
