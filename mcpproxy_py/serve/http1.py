@@ -1,9 +1,8 @@
 """HTTP/1.1 towards clients: a connection, and its requests one after the other, each answered by the application.
 
-uvicorn accepts connections and ends them. What its own protocol does for each request costs as much as deciding on it,
-and leaves two things open that matter here: how long the head of a request may grow (SEC-5), and that head and body of
-an answer leave in one write, because each write to a client on the same machine wakes it
-(docs/explanation/performance.md).
+uvicorn accepts connections and ends them. Its own protocol does more for each request than we need
+(docs/explanation/performance.md), and leaves two things open that matter here: how long the head of a request may grow
+(SEC-5), and that head and body of an answer leave in one write, since each write to a client on the same machine wakes it.
 """
 
 from __future__ import annotations
