@@ -2,7 +2,7 @@
 
 uvicorn accepts connections and ends them. Its own protocol does more for each request than we need
 (docs/explanation/performance.md), and leaves two things open that matter here: how long the head of a request may grow
-(SEC-5), and that head and body of an answer leave in one write, since each write to a client on the same machine wakes it.
+(SEC-5), and that head and body of an answer leave in one write, since each write wakes a client on the same machine.
 """
 
 from __future__ import annotations
