@@ -66,6 +66,8 @@ class Doors:
 
 
 READ = {"operation_type": "read"}
+PADDING = "x" * 30_000
+"""The journal has a megabyte of the disk to itself, which small records take long to fill."""
 KINDS: dict[str, Callable[[Doors, str], dict[str, Any]]] = {
     "read": lambda doors, mark: doors.gate.via("read", "s:hint_t_f", {"marker": mark}),
     "write": lambda doors, mark: doors.gate.via("write", "s:hint_f_f", {"marker": mark}),
@@ -220,6 +222,9 @@ class FullDisk(Trouble):
     def _fill(self, running: Running) -> None:
         def full() -> bool:
             fill(self.folder / "ballast")
+            running.post(
+                "/call", {"variant": "read", "name": "s:hint_t_f", "args": {"padding": PADDING}, "intent": READ}
+            )
             return running.client.get("/readyz").status_code == 503
 
         until(full, 60, "a disk that is full")
@@ -320,7 +325,14 @@ def test_on_a_full_disk_what_is_above_read_is_refused_reads_go_on_and_all_is_on_
         calls = seen.read_text()
         fill(small_disk / "ballast")
         tries = itertools.count(1000)
-        until(lambda: ask(next(tries), "write").get("isError"), what="a disk that is full")
+
+        def refused() -> bool:
+            mark = f"m0x{next(tries)}"
+            answer = doors.gate.via("write", "s:hint_f_f", {"marker": mark, "padding": PADDING})
+            crowd.note(mark, "write", answer, running)
+            return answer.get("isError") is True
+
+        until(refused, what="a disk that is full")
         for number in range(101, 120):
             assert ask(number, "destructive")["structuredContent"]["code"] == "STORE_UNAVAILABLE"
             assert not ask(number + 100, "read").get("isError")
