@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.values import Ask, Client, Policy, Server, Snapshot, Tool
 from mcpproxy_py.gateway import Gateway, Limits
 from mcpproxy_py.store.journal import Journal
-from tests.bench.measure import figures, percentile, report, spread
+from tests.bench.measure import COUNTED, figures, instructions_in, percentile, report, spread
 
 HERE = Path(__file__).parents[2]
 TEXT = "The quick brown fox jumps over the dog. " * 5
@@ -80,10 +79,7 @@ def in_checkout(folder: Path, many: int, *before: str) -> subprocess.CompletedPr
 
 def instructions(folder: Path, many: int = 400) -> float:
     """Thousands per call: the difference between a longer and a shorter run, which leaves the start out."""
-    counter = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
-    counts = [
-        int(re.findall(r"Collected : (\d+)", in_checkout(folder, n, *counter).stderr)[0]) for n in (100, 100 + many)
-    ]
+    counts = [instructions_in(in_checkout(folder, n, *COUNTED).stderr) for n in (100, 100 + many)]
     return (counts[1] - counts[0]) / many / 1000
 
 

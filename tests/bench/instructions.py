@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -19,14 +18,13 @@ from pathlib import Path
 import uvloop
 
 from tests.bench.clients import Http
-from tests.bench.measure import report
+from tests.bench.measure import COUNTED, instructions_in, report
 from tests.bench.overhead import ARGS
 from tests.support.gateway import clean_environment, python_server
 
 HERE = Path(__file__).parents[2]
 AT_ONCE = 8
 SHORT, LONG = 300, 1300
-COUNTED = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
 START_WITHIN = 300.0
 
 
@@ -56,7 +54,7 @@ async def counted(checkout: Path, calls: int) -> int:
         await asyncio.gather(*(work(worker) for worker in range(AT_ONCE)))
         process.send_signal(signal.SIGTERM)
         _, said = await process.communicate()
-        return int(re.findall(rb"Collected : (\d+)", said)[0])
+        return instructions_in(said.decode())
 
 
 async def per_call(checkout: Path) -> float:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+COUNTED = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+"""Before a command, so that its instructions are counted."""
 RESULTS = Path(__file__).parents[2] / "bench-results"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def instructions_in(said: str) -> int:
+    """What valgrind counted, from what it wrote on stderr."""
+    return int(re.findall(r"Collected : (\d+)", said)[0])
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

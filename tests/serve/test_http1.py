@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
-import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 
-from mcpproxy_py.serve.http1 import MAX_HEAD, Http1
+from mcpproxy_py.serve.http1 import MAX_HEAD
+from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
 
@@ -27,12 +26,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 @pytest.fixture(params=["asyncio", "uvloop"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": request.param == "uvloop"}
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 class Client:
@@ -53,20 +46,13 @@ class Client:
 
 @asynccontextmanager
 async def talking_to(app: App, **options: Any) -> AsyncIterator[Client]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(
-            app, http=Http1, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
-        )
-        server = _Server(config)
-        with anyio.fail_after(PATIENCE):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(server.serve, [listener])
-                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
-                try:
-                    yield Client(reader, writer)
-                finally:
-                    writer.close()
-                    server.should_exit = True
+    with anyio.fail_after(PATIENCE):
+        async with serving(app, **options) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                yield Client(reader, writer)
+            finally:
+                writer.close()
 
 
 async def read_all(receive: Receive) -> bytes:

@@ -16,7 +16,8 @@ from mcpproxy_py.serve import routes_events
 from tests.serve.parts import PATIENCE, House
 from tests.serve.test_rest import call, error_of
 from tests.serve.test_rest_approvals import filed
-from tests.serve.test_rest_wire import serving, through
+from tests.serve.test_rest_wire import through
+from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
 

@@ -3,44 +3,23 @@
 from __future__ import annotations
 
 import json
-import socket
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
 import pytest
-import uvicorn
 
 from mcpproxy_py.store.activity import EXPORT_PAGE
 from mcpproxy_py.store.store import DATABASE
 from tests.serve.parts import KEY, PATIENCE, House
 from tests.serve.test_rest import READ, error_of
+from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("API-1", "SEC-1")]
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-@asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[int]:
-    """The port of a real server in front of this application."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1)
-        server = _Server(config)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            try:
-                yield listener.getsockname()[1]
-            finally:
-                server.should_exit = True
 
 
 @pytest.fixture

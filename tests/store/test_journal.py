@@ -231,16 +231,17 @@ async def test_a_failed_sync_reaches_everyone_it_concerns_and_the_segment_is_giv
     break_disk(journal)
     failed: list[int] = []
 
-    async def call(number: int) -> None:
-        journal.append({"n": number})
+    async def wait_for_disk(number: int) -> None:
         try:
             await journal.synced()
         except StoreUnavailable:
             failed.append(number)
 
+    for number in (1, 2, 3):  # all before the first sync can fail: what is appended after that is in another segment
+        journal.append({"n": number})
     async with anyio.create_task_group() as group:
         for number in (1, 2, 3):
-            group.start_soon(call, number)
+            group.start_soon(wait_for_disk, number)
     assert sorted(failed) == [1, 2, 3]
     assert journal.trouble is not None
     assert "cannot sync" in journal.trouble

@@ -142,14 +142,16 @@ def claimed_client(info: object) -> Client:
     """A client's own words about itself, cut to what fits a record."""
     said = jsonvalue.as_object(info) or {}
     name, version = said.get("name") or "", said.get("version") or ""
-    if isinstance(name, str) and isinstance(version, str) and max(len(name), len(version)) <= CLAIM_LIMIT:
-        return _client(name, version)  # a modern one says so with each request
+    short = isinstance(name, str) and isinstance(version, str) and max(len(name), len(version)) <= CLAIM_LIMIT
+    return (_known if short else _client)(name, version)
+
+
+def _client(name: object, version: object) -> Client:
     return Client(jsonvalue.quoted(name, CLAIM_LIMIT), jsonvalue.quoted(version, CLAIM_LIMIT))
 
 
-@lru_cache(256)
-def _client(name: str, version: str) -> Client:
-    return Client(jsonvalue.quoted(name, CLAIM_LIMIT), jsonvalue.quoted(version, CLAIM_LIMIT))
+_known: Final = lru_cache(256)(_client)
+"""A modern client says who it is with each request."""
 
 
 def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> Peer:

@@ -32,8 +32,7 @@ class Links:
 def named_in(result: Mapping[str, Any]) -> Iterator[str]:
     """The URIs of a tool result, a prompt, a listing, or a resource that was read."""
     for item in jsonvalue.as_array(result.get("content")) or ():
-        if not (isinstance(item, dict) and item.get("type") == "text"):
-            yield from _of_content(item)
+        yield from _of_content(item)
     for message in jsonvalue.as_array(result.get("messages")) or ():
         yield from _of_content((jsonvalue.as_object(message) or {}).get("content"))
     for key in ("resources", "contents"):
