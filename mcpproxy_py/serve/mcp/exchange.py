@@ -44,28 +44,37 @@ class Back(Protocol):
     async def ask(self, method: str, params: Mapping[str, Any], put: Callable[[bytes], None]) -> dict[str, Any]: ...
 
 
+class Asks(Protocol):
+    """The ask that a request became, where its client is asked back. It is handed the request, and keeps none: two
+    that hold each other are no longer freed with the last of their users, but by the garbage collector."""
+
+    def note(self, kind: str, method: str) -> None:
+        """A question went out, or was answered: on record."""
+        ...
+
+    async def later(self, exchange: Exchange, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask a modern client, by ending its turn."""
+        ...
+
+
 class Exchange:
     """`put` sends a message ahead of the answer, `answer_early` a result while the request goes on. `back` is the
-    session of the handshake era; a modern client has none, and is asked by ending its turn: `ask_later`."""
+    session of the handshake era; a modern client has none, and is asked by ending its turn: `asks`."""
 
-    __slots__ = (
-        "_progress_token", "answer_early", "ask_later", "back", "id", "method", "note_round", "params", "peer", "put",
-        "send_away",
-    )  # fmt: skip
+    __slots__ = ("_answer_early", "_progress_token", "asks", "back", "id", "method", "params", "peer", "put", "send_away")
 
     def __init__(
         self, request_id: int | str, method: str, params: dict[str, Any], peer: Peer, put: Callable[[bytes], None],
-        answer_early: Callable[[Mapping[str, Any]], None], back: Back | None = None,
+        answer_early: Callable[[Exchange, Mapping[str, Any]], None], back: Back | None = None,
     ) -> None:  # fmt: skip
         self.id = request_id
         self.method = method
         self.params = params
         self.peer = peer
         self.put = put
-        self.answer_early = answer_early
+        self._answer_early = answer_early
         self.back = back
-        self.ask_later: Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
-        self.note_round: Callable[[str, str], None] | None = None
+        self.asks: Asks | None = None
         self.send_away: Callable[[float], Awaitable[object] | None] | None = None
         self._progress_token = _token(params)
 
@@ -112,22 +121,23 @@ class Exchange:
             return self.back is not None  # the modern era sends nothing that was not asked for
         return loud_enough(level, least)
 
+    def answer_early(self, result: Mapping[str, Any]) -> None:
+        self._answer_early(self, result)
+
     def pause(self, seconds: float) -> Awaitable[object] | None:
         return None if self.send_away is None else self.send_away(seconds)
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if (missing := lacks(self.capabilities, method)) is not None:
             raise RpcError(METHOD_NOT_FOUND, f"This client cannot be asked: it does not declare {missing}")
-        if self.note_round is not None:
-            self.note_round("input_required", method)
+        if self.asks is None:
+            raise RpcError(METHOD_NOT_FOUND, "This client cannot be asked anything here")
+        self.asks.note("input_required", method)
         if self.back is not None:
             said = await self.back.ask(method, params, self.put)
-        elif self.ask_later is not None:
-            said = await self.ask_later(method, params)
         else:
-            raise RpcError(METHOD_NOT_FOUND, "This client cannot be asked anything here")
-        if self.note_round is not None:
-            self.note_round("answered", method)
+            said = await self.asks.later(self, method, params)
+        self.asks.note("answered", method)
         return said
 
 

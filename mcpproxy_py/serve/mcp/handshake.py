@@ -164,7 +164,7 @@ def _mark(session: Session) -> tuple[bytes, bytes]:
     return SESSION_ID.encode(), (session.peer.session_id or "").encode()
 
 
-def _never(result: Mapping[str, Any]) -> None:
+def _never(exchange: Exchange, result: Mapping[str, Any]) -> None:
     raise AssertionError("a client of the handshake era is asked over its session")
 
 

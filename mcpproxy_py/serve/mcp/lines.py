@@ -157,12 +157,10 @@ class Attached:
             if isinstance(said, Rejected):
                 raise RpcError(said.code, said.message, said.data)
             peer = peer_by_envelope(said, PRINCIPAL, self._session_id)
-
-        exchange = Exchange(
+        return Exchange(
             request_id, message["method"], params, peer, self._writer.note,
-            lambda result: self._leave(exchange, result, early), None if peer.modern else self._session,
+            lambda exchange, result: self._leave(exchange, result, early), None if peer.modern else self._session,
         )  # fmt: skip
-        return exchange
 
     def _leave(self, exchange: Exchange, result: Mapping[str, Any], early: list[bytes]) -> None:
         """Answer with the questions; the call goes on, and its id is free for the next round."""

@@ -65,15 +65,13 @@ class Modern:
         self._check_mirrors(message["method"], params, scope, request_id)
         task = asyncio.current_task()
         assert task is not None
+        dressed = self._door.surface.dressed
         answer = Answer(receive, send, on_left=task.cancel, stream=lambda: Stream(scale=self._door.kept))
         exchange = Exchange(
             request_id, message["method"], params, peer_by_envelope(said, scope["state"]["principal"]), answer.put,
-            lambda result: answer.leave(messages.answer(request_id, {"result": self._dressed(exchange, result)})),
+            lambda exchange, result: answer.leave(messages.answer(exchange.id, {"result": dressed(exchange.method, result)})),
         )  # fmt: skip
         return exchange, answer
-
-    def _dressed(self, exchange: Exchange, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self._door.surface.dressed(exchange.method, result)
 
     def _check_mirrors(self, method: str, params: Mapping[str, Any], scope: Scope, request_id: Any) -> None:
         name, arguments = params.get("name"), params.get("arguments", {})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcpproxy_py.call import Reply
@@ -38,7 +39,7 @@ class Asking:
         the exchange's own. Raises `RpcError`."""
         ask = self._ask(exchange, surface, tool, params, server, method or exchange.method)
         if not exchange.peer.modern:
-            exchange.note_round = lambda kind, method: self.gateway.recorder.note_round(ask.id, kind, [method])
+            exchange.asks = _Turn(self, ask)
             return await self.gateway.call(ask, exchange)
         token = exchange.params.get("requestState") if ask.method in rounds.WHAT else None
         if token is None:
@@ -67,7 +68,8 @@ class Asking:
     async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
-        return self._told(await _Turn(self, ask, exchange).run(), ask, exchange)
+        exchange.asks = turn = _Turn(self, ask)
+        return self._told(await turn.run(exchange), ask, exchange)
 
     async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
@@ -103,40 +105,42 @@ class Asking:
 
 
 class _Turn:
-    """One run of a call for a modern client, which becomes a held call at its server's first question."""
+    """One run of a call, which for a modern client becomes a held call at its server's first question."""
 
-    def __init__(self, asking: Asking, ask: Ask, exchange: Exchange) -> None:
+    __slots__ = ("_ask", "_asking", "_held", "_task")
+
+    def __init__(self, asking: Asking, ask: Ask) -> None:
         self._asking = asking
         self._ask = ask
-        self._exchange = exchange
         self._task = asyncio.current_task()
         self._held: Held | None = None
-        exchange.ask_later = self._ask_later
-        exchange.note_round = lambda kind, method: asking.gateway.recorder.note_round(ask.id, kind, [method])
 
-    async def run(self) -> Reply:
-        reply = await self._asking.gateway.call(self._ask, self._exchange)
+    async def run(self, exchange: Exchange) -> Reply:
+        reply = await self._asking.gateway.call(self._ask, exchange)
         if self._held is not None:
             self._held.finish(reply)
         return reply
 
-    async def _ask_later(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def note(self, kind: str, method: str) -> None:
+        self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
+
+    async def later(self, exchange: Exchange, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if self._held is None:
-            bound = _bound(self._ask, self._exchange)
-            self._held = self._asking.rounds.hold(self._ask.id, bound, self._cancel)
+            self._held = self._asking.rounds.hold(self._ask.id, _bound(self._ask, exchange), self._cancel)
             if self._held is None:
                 raise RpcError(INVALID_PARAMS, "Too many calls wait for their clients' answers")
-            self._held.at_line(self._leave)
+            self._held.at_line(partial(_leave, exchange))
         return await self._held.ask(method, params)
-
-    def _leave(self, what: dict[str, Any] | Reply) -> None:
-        """The client goes with the questions. A reply that came before any went out is returned as usual."""
-        if not isinstance(what, Reply):
-            self._exchange.answer_early(what)
 
     def _cancel(self, why: object) -> None:
         if self._task is not None:
             self._task.cancel(why)
+
+
+def _leave(exchange: Exchange, what: dict[str, Any] | Reply) -> None:
+    """The client goes with the questions. A reply that came before any went out is returned as usual."""
+    if not isinstance(what, Reply):
+        exchange.answer_early(what)
 
 
 def _target(decision: Decision) -> str | None:
