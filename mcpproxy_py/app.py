@@ -9,6 +9,7 @@ import contextlib
 import gc
 import logging
 import os
+import random
 import signal
 import sys
 import time
@@ -49,7 +50,7 @@ from mcpproxy_py.serve.surfaces.gate import Gate
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.passthrough import Passthrough
 from mcpproxy_py.serve.tidings import Tidings
-from mcpproxy_py.serve.web import Pulse, Web
+from mcpproxy_py.serve.web import Web
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
@@ -102,7 +103,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     ensure_data_dir(data_dir)
     _check_doors(settings)
     load_or_create_key(data_dir)
-    new_id = IdMaker(os.urandom)
+    new_id = IdMaker(random.randbytes)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
@@ -165,8 +166,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current.on_reload = open_doors
         open_doors(settings)
         attachments = Attachments(place.socket_path(data_dir), doors.door_for, settings.limits.max_body_bytes)
-        pulse = Pulse(by_path(doors, rest_app(gateway, store, admin, approvals)))
-        web = Web(Guard(traces.edge(pulse), _guard_rules(settings)))
+        served = by_path(doors, rest_app(gateway, store, admin, approvals))
+        guard = Guard(traces.edge(served), _guard_rules(settings))
+        web = Web(guard)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
@@ -179,7 +181,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
             _settle_memory()
             _greet(settings, url)
-            await _until_told(told, gateway, attachments, pulse, idle_exit)
+            await _until_told(told, gateway, attachments, guard, idle_exit)
             await _drain(gateway, settings.shutdown_timeout)
         doors.use((), ())
         web.should_exit = True
@@ -278,7 +280,7 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 async def _until_told(
-    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: Attachments, pulse: Pulse, idle_exit: float | None
+    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: Attachments, guard: Guard, idle_exit: float | None
 ) -> None:
     """Until a signal, or until nobody has needed us for a while."""
     async with anyio.create_task_group() as tasks:
@@ -288,7 +290,7 @@ async def _until_told(
             while time.monotonic() - quiet_since < allowed:
                 await anyio.sleep(min(IDLE_CHECK, allowed))
                 busy = attached.attached or gateway.in_flight
-                quiet_since = time.monotonic() if busy else max(quiet_since, pulse.last)
+                quiet_since = time.monotonic() if busy else max(quiet_since, guard.last)
             log.info("idle for %s seconds, ending", allowed)
             tasks.cancel_scope.cancel()
 

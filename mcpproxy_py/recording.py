@@ -39,6 +39,8 @@ class Recorder:
         self._payload_bytes = payload_bytes
         self._policy = policy
         self.tally = tally
+        self.acknowledged = journal.acknowledged
+        """To be awaited before an answer leaves: everything that was recorded so far may be answered for."""
         self.unrecorded = 0
         """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
         self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
@@ -86,10 +88,6 @@ class Recorder:
     def give_up(self, ask_id: str) -> None:
         """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
         self._append(ask_id, [self._finished(ask_id, TIMED_OUT, None)])
-
-    async def acknowledged(self) -> None:
-        """Everything that was recorded so far may be answered for."""
-        await self._journal.acknowledged()
 
     def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
         return record.finished(ask_id, time.time(), outcome, duration, self._payload_bytes, self._masker)

@@ -896,7 +896,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
-    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
+    "GATE-11": (
+        "core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",
+    ),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -1014,7 +1016,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-2": ("core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",),
+    "PERF-2": (
+        "core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",
+    ),
     "PERF-4": (
         "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
         "core/test_lanes.py::test_the_held_are_those_with_anything",
@@ -1623,6 +1627,10 @@ DONE: dict[str, tuple[str, ...]] = {
         "wire/test_as_client.py::test_the_gateway_is_the_client_that_the_suite_wants",
     ),
     "UP-7": (
+        "core/test_deadlines.py::test_everybody_is_called_at_their_time_and_nobody_who_was_taken_out",
+        "core/test_deadlines.py::test_those_that_are_over_in_time_share_one_timer",
+        "core/test_deadlines.py::test_one_that_rings_may_take_out_another_and_put_itself_in_again",
+        "core/test_deadlines.py::test_a_timer_that_rings_too_early_is_set_again",
         "journeys/test_bad_neighbours.py::test_ten_upstreams_of_which_four_misbehave_and_the_rest_answer",
         "journeys/test_bad_neighbours.py::test_an_upstream_that_answers_badly_gets_its_own_error_and_the_next_call_works",
         "journeys/test_bad_neighbours.py::test_a_slow_tool_of_one_server_does_not_delay_another",

@@ -45,7 +45,7 @@ def encode_header_value(text: str) -> str:
 def decode_header_value(value: str | None) -> str | None:
     """What `encode_header_value` was given. None for no header, and for base64 that it would not have written:
     two spellings of one text would let a proxy and us read different things."""
-    wrapped = _WRAPPED.fullmatch(value) if value is not None else None
+    wrapped = _WRAPPED.fullmatch(value) if value is not None and value.startswith("=?") else None
     return _unwrapped(wrapped[1]) if wrapped else value
 
 

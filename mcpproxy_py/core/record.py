@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
-from mcpproxy_py.core.redaction import PLAIN, Masker, capped
+from mcpproxy_py.core.redaction import PLAIN, Masker
 from mcpproxy_py.core.values import (
     NOTHING,
     UNDECLARING,
@@ -196,7 +196,7 @@ def _decision(decision: Decision, policy: Policy, masker: Masker) -> dict[str, A
         shown["class"] = decision.tool_class
         shown["class_origin"] = decision.origin
     if decision.tool is not None:
-        shown["annotations"] = capped(decision.tool.annotations, 2048, masker.encode)[0]
+        shown["annotations"] = decision.tool.on_record
     if isinstance(decision, Refusal):
         return {**shown, "code": decision.code.value}
     shown["risk"] = decision.risk

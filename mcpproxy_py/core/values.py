@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.naming import direct_name
+from mcpproxy_py.core.redaction import capped
 from mcpproxy_py.errors import Code
 
 Operation = Literal["read", "write", "destructive"]
@@ -36,9 +38,10 @@ RANK: Final[Mapping[ToolClass, int]] = {"read": 0, "unknown": 1, "write": 1, "de
 
 def risk(*levels: ToolClass) -> Operation:
     """The one notion of risk: the highest of the levels, unknown counting as write (GATE-12)."""
-    return OPERATIONS[max(RANK[level] for level in levels)]
+    return OPERATIONS[max(map(RANK.__getitem__, levels))]
 
 
+ANNOTATIONS_LIMIT: Final = 2048
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -125,19 +128,18 @@ class Tool:
     overrides: tuple[Override, ...] = ()
     violation: Callable[[Mapping[str, Any]], str | None] | None = None
     unchecked: str | None = None
+    full_name: str = field(init=False)
     direct_name: str = field(init=False)
+    annotations: Mapping[str, Any] = field(init=False)
+    on_record: Any = field(init=False)
+    """The annotations as every record of a call has them: a server may make them as long as it likes."""
 
     def __post_init__(self) -> None:
+        said = jsonvalue.as_object(self.wire.get("annotations")) or {}
+        object.__setattr__(self, "full_name", f"{self.server}:{self.name}")
         object.__setattr__(self, "direct_name", direct_name(self.server, self.name))
-
-    @property
-    def full_name(self) -> str:
-        return f"{self.server}:{self.name}"
-
-    @property
-    def annotations(self) -> Mapping[str, Any]:
-        found = self.wire.get("annotations")
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        object.__setattr__(self, "annotations", said)
+        object.__setattr__(self, "on_record", capped(said, ANNOTATIONS_LIMIT)[0])
 
 
 @dataclass(frozen=True, slots=True)

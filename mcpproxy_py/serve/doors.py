@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -85,8 +85,8 @@ def _missing(path: str) -> str:
 def by_path(doors: Doors, rest: ASGIApp) -> ASGIApp:
     """MCP behind its doors; everything else is REST's to answer or to deny."""
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         found = doors.endpoint(scope["path"]) if scope["type"] == "http" else None
-        await (found or rest)(scope, receive, send)
+        return (found or rest)(scope, receive, send)
 
     return app

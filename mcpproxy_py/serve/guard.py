@@ -14,9 +14,11 @@ In this order, and the first that fails answers:
 from __future__ import annotations
 
 import logging
-import os
+import random
 import re
-from collections.abc import Iterable, Mapping
+import sys
+import time
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.admission import Admission, GuardRules, request_id, single_headers
+from mcpproxy_py.serve.head import Head, Headers, head_of
 from mcpproxy_py.serve.wire import bad_request, error_answer
 
 __all__ = ["Guard", "GuardRules"]
@@ -31,6 +34,8 @@ __all__ = ["Guard", "GuardRules"]
 log = logging.getLogger("mcpproxy.http")
 
 _FIT_TO_LOG: Final = re.compile(rb"[\x21-\x7e]{1,128}")
+MOST_DIGITS: Final = 18
+"""Of a declared length that are read; more are too long a body all the same."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -43,6 +48,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
         self.app = app
+        self.last = time.monotonic()
+        """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self.use(rules)
 
     def use(self, rules: GuardRules) -> None:
@@ -51,20 +58,16 @@ class Guard:
         self._max_body_bytes = rules.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008, "reason": "not served here"})
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        named = _named(scope["headers"])
+        if scope["type"] != "http":
+            await self._something_else(scope, receive, send)
+            return
+        head = head_of(scope)
+        named = head.once(_own_name) or random.randbytes(8).hex()
         scope.setdefault("state", {})["request_id"] = named
         exchange = _Watched(receive, send, named, self._max_body_bytes)
         remembered = request_id.set(named)
         try:
-            await self._serve(scope, exchange)
+            await self._serve(scope, head, exchange)
         except GatewayError as error:
             await _refuse(scope, exchange, error)
         except Exception:
@@ -72,10 +75,17 @@ class Guard:
         finally:
             request_id.reset(remembered)
 
-    async def _serve(self, scope: Scope, exchange: _Watched) -> None:
-        seen = single_headers(scope["headers"])
+    async def _something_else(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": "not served here"})
+
+    async def _serve(self, scope: Scope, head: Head, exchange: _Watched) -> None:
+        seen = head.once(single_headers)
         scope["state"]["principal"] = self._admission.principal(scope["path"], seen, scope.get("client"))
-        exchange.declared(seen.get(b"content-length"))
+        exchange.declared(head.once(_declared_length))
+        self.last = time.monotonic()
         await self.app(scope, exchange.receive, exchange.send)
         exchange.check()
         if log.isEnabledFor(logging.DEBUG):
@@ -95,13 +105,9 @@ class _Watched:
         self.request_id = request_id
         self.started = False
 
-    def declared(self, length: str | None) -> None:
+    def declared(self, length: int) -> None:
         """Turns an announced body away before a byte of it is read."""
-        if length is None:
-            return
-        if not (length.isascii() and length.isdigit()):
-            raise bad_request("The content-length header is not a number", header="content-length")
-        self._over = len(length) > 18 or int(length) > self._limit
+        self._over = length > self._limit
         self.check()
 
     def check(self) -> None:
@@ -152,7 +158,14 @@ async def _failed(scope: Scope, exchange: _Watched) -> None:
     await exchange.answer(scope, GatewayError(Code.INTERNAL, "Something went wrong in the gateway", details=details))
 
 
-def _named(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The caller's own id, if it is one that can stand in a log line; else a new one."""
+def _own_name(headers: Headers) -> str | None:
+    """The caller's own id for its request, if it is one that can stand in a log line."""
     own = dict(headers).get(b"x-request-id")
-    return own.decode("ascii") if own is not None and _FIT_TO_LOG.fullmatch(own) else os.urandom(8).hex()
+    return own.decode("ascii") if own is not None and _FIT_TO_LOG.fullmatch(own) else None
+
+
+def _declared_length(headers: Headers) -> int:
+    length = single_headers(headers).get(b"content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        raise bad_request("The content-length header is not a number", header="content-length")
+    return int(length) if len(length) <= MOST_DIGITS else sys.maxsize

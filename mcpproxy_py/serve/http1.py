@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from mcpproxy_py.serve.head import Head, Headers, Heads
 from mcpproxy_py.serve.turn import STATUS_LINES, Line, Turn
 
 MAX_HEAD: Final = 128 * 1024
@@ -30,8 +31,10 @@ class Http1(asyncio.Protocol):
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        _loop: asyncio.AbstractEventLoop | None = None, *, heads: Heads,
     ) -> None:  # fmt: skip
+        """`heads` are those that came lately, on any connection."""
+        self._heads = heads
         self._app: ASGIApp = config.loaded_app  # type: ignore[assignment]  # the same, by other names
         self._patience = config.timeout_keep_alive
         self._server = server_state
@@ -45,6 +48,10 @@ class Http1(asyncio.Protocol):
         self._waiting: deque[Turn] = deque()
         self._head: int | None = 0
         """How much has come of a head whose end has not. What comes at once with its end is bounded by a read."""
+        self._between = True
+        """Whether nothing of the next request has come yet."""
+        self._ended: list[Turn] = []
+        """The requests that ended in what was parsed last."""
         self._deaf = False
         self._idle_since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -94,6 +101,13 @@ class Http1(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf or self._transport.is_closing():
             return
+        if self._between and (known := self._heads.of(data)) is not None:
+            self._take(self._new_turn(*known))
+        else:
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        from_its_beginning = self._between
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -105,6 +119,9 @@ class Http1(asyncio.Protocol):
                 self._head += len(data)
                 if self._head > MAX_HEAD:
                     self._turn_away(431, TOO_LONG)
+            if from_its_beginning and self._between and len(self._ended) == 1 and self._ended[0].keep_alive:
+                self._heads.keep(data, self._ended[0].head, self._ended[0].unread)
+            self._ended.clear()
 
     def _listen_no_more(self) -> None:
         """What came whole is answered; what else comes is for nobody, be it another protocol or none at all."""
@@ -125,8 +142,9 @@ class Http1(asyncio.Protocol):
     # What the parser finds in it.
 
     def on_message_begin(self) -> None:
+        self._between = False
         self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers: Headers = []
         self._expects = False
         self._head = 0
 
@@ -143,9 +161,8 @@ class Http1(asyncio.Protocol):
         self._head = None
         path, query = _target(self._url)
         version = self._parser.get_http_version()
-        server, client = self._addresses
         text = path.decode("ascii")
-        scope = {
+        shared = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": version,
@@ -156,14 +173,18 @@ class Http1(asyncio.Protocol):
             "query_string": query,
             "root_path": "",
             "headers": self._headers,
-            "server": server,
-            "client": client,
-            "state": self._state.copy(),
         }
         keep_alive = version == "1.1" and self._parser.should_keep_alive()
-        turn = self._coming = Turn(
-            scope, self._line, self._server.default_headers, keep_alive, self._expects, self._answered
-        )
+        self._coming = self._new_turn(Head(shared, keep_alive, self._expects))
+        self._take(self._coming)
+
+    def _new_turn(self, head: Head, body: bytes | None = None) -> Turn:
+        """`body` where all of it is here."""
+        server, client = self._addresses
+        scope = head.scope(server=server, client=client, state=self._state.copy())
+        return Turn(head, scope, self._line, self._server.default_headers, self._answered, body)
+
+    def _take(self, turn: Turn) -> None:
         if self._turn is None:
             self._begin(turn)
         else:
@@ -175,8 +196,10 @@ class Http1(asyncio.Protocol):
             self._coming.take(body)
 
     def on_message_complete(self) -> None:
+        self._between = True
         if self._coming is not None:
             self._coming.complete()
+            self._ended.append(self._coming)
             self._coming = None
 
     # Answering.

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message
 
+from mcpproxy_py.serve.head import Head
+
 log = logging.getLogger("mcpproxy.http")
 
 MOST_UNREAD: Final = 64 * 1024
-"""Bytes of a body that the application has not asked for yet, beyond which the client has to wait."""
+"""How much of a body may wait for the application, beyond which the client has to."""
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset((204, 304))
 FAILED: Final = b"Internal Server Error"
@@ -73,22 +75,24 @@ class Line:
 
 class Turn:
     def __init__(
-        self, scope: dict[str, Any], line: Line, default_headers: list[tuple[bytes, bytes]], keep_alive: bool,
-        expects: bool, on_answered: Callable[[Turn], None],
+        self, head: Head, scope: dict[str, Any], line: Line, default_headers: list[tuple[bytes, bytes]],
+        on_answered: Callable[[Turn], None], body: bytes | None = None,
     ) -> None:  # fmt: skip
-        """`expects`: whether the client waits to be told that it may send the body."""
-        self.keep_alive = keep_alive
+        """`body` where all of it has come."""
+        self.head = head
+        self.keep_alive = head.keep_alive
         self.answered = False
         self._scope = scope
         self._line = line
         self._chunked = scope["http_version"] == "1.1"
         """How a body of unknown length goes; to an older client it ends with the connection."""
         self._default_headers = default_headers
-        self._expects = expects
+        self._expects = head.expects
         self._on_answered = on_answered
-        self._body: list[bytes] = []
-        self._unread = 0
-        self._complete = False
+        self._body: list[bytes] = [] if body is None else [body]
+        self.unread = 0
+        """Bytes of the body that the application has not asked for yet."""
+        self._complete = body is not None
         self._told_all = False
         self._news: asyncio.Event | None = None
         self._begun = False
@@ -103,8 +107,8 @@ class Turn:
         if self.answered:
             return  # nobody will read it
         self._body.append(body)
-        self._unread += len(body)
-        if self._unread > MOST_UNREAD:
+        self.unread += len(body)
+        if self.unread > MOST_UNREAD:
             self._line.hold()
         self.wake()
 
@@ -131,7 +135,7 @@ class Turn:
 
     def _next_part(self) -> Message:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body, self._unread, self._told_all = [], 0, self._complete
+        self._body, self.unread, self._told_all = [], 0, self._complete
         return {"type": "http.request", "body": body, "more_body": not self._complete}
 
     # What goes.

@@ -1,27 +1,16 @@
-"""HTTP: which path is whose, and uvicorn with the signals taken out of its hands."""
+"""HTTP: uvicorn with our own protocol in it, and with the signals taken out of its hands."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
+from mcpproxy_py.serve.head import Heads
 from mcpproxy_py.serve.http1 import Http1
-
-
-class Pulse:
-    """When somebody last wanted something over HTTP; a detached gateway ends when that is long ago."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self.last = time.monotonic()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.last = time.monotonic()
-        await self._app(scope, receive, send)
 
 
 class Web(uvicorn.Server):
@@ -31,7 +20,7 @@ class Web(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Http1,
+                http=partial(Http1, heads=Heads()),  # type: ignore[arg-type]  # it is called like the class
                 log_config=None,
                 access_log=False,
                 lifespan="off",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.upstream import messages
 from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer, lost
@@ -52,6 +53,7 @@ class Inbound(Connection):
         self._limit = max_result_bytes
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, Pending] = {}
+        self._deadlines = Deadlines(self._loop.time, self._loop.call_at)
         self._questions = Questions(self._say)
         self._counters = Counters()
         self._last_id = 0

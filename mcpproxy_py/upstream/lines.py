@@ -40,8 +40,11 @@ class LineSplitter:
     def feed(self, data: bytes) -> None:
         *whole, rest = data.split(b"\n")
         for piece in whole:
-            self._extend(piece)
-            self._end_line()
+            if not self._partial and self._skipped_head is None and len(piece) <= self._limit:
+                self._on_line(piece)  # nearly all of them: a line that comes at once
+            else:
+                self._extend(piece)
+                self._end_line()
         if rest:
             self._extend(rest)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure
@@ -19,23 +20,25 @@ class Pending:
     belong to it. Its time stands still while its client is being asked something, since a person may take minutes."""
 
     __slots__ = (
-        "_flow", "_hear", "_loop", "_timeout", "_timer", "asked_at", "future", "method", "questions", "sent", "talk",
+        "_deadlines", "_flow", "_hear", "_loop", "_timeout", "asked_at", "future", "method", "questions", "sent",
+        "talk",
     )  # fmt: skip
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, method: str, timeout: float | None, talk: Talk | None, hear: Hear | None
-    ) -> None:
+        self, loop: asyncio.AbstractEventLoop, deadlines: Deadlines, method: str, timeout: float | None,
+        talk: Talk | None, hear: Hear | None,
+    ) -> None:  # fmt: skip
         self.future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.sent = False
         self.talk = talk
         self.questions = 0
         self.asked_at = 0.0
         self._loop = loop
+        self._deadlines = deadlines
         self.method = method
         self._timeout = timeout
         self._hear = talk.note if hear is None and talk is not None else hear
         self._flow: Flow | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._start()
 
     @property
@@ -89,12 +92,10 @@ class Pending:
 
     def _start(self) -> None:
         if self._timeout is not None:
-            self._timer = self._loop.call_later(self._timeout, self._expire)
+            self._deadlines.put(self, self._timeout, self._expire)
 
     def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.take(self)
 
     def _expire(self) -> None:
         outcome = MAY_HAVE_ACTED if self.sent else "nothing had been sent"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from mcpproxy_py.core.headers import TRACE_CONTEXT
@@ -55,11 +55,11 @@ class Session:
                 self._mirrored[name] = wanted
         return kept, wrong
 
-    async def request(
+    def request(
         self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
         meta: Mapping[str, Any] | None = None, hear: Hear | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        """The raw result. Raises `UpstreamFailure`."""
+    ) -> Coroutine[Any, Any, dict[str, Any]]:  # fmt: skip
+        """The raw result. Raises `UpstreamFailure`, also before it is awaited."""
         if meta is not None:
             params = {**params, "_meta": meta}
         stamp = self.handshake.stamp
@@ -69,7 +69,7 @@ class Session:
         except (ValueError, TypeError) as error:
             message = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
-        return await self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
+        return self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         if not self.connection.wants_headers:

@@ -37,7 +37,7 @@ class Wire(Inbound):
         request_id = self._last_id = self._last_id + 1
         wants_progress = talk is not None and talk.wants_progress
         payload = messages.encode(messages.request(request_id, method, params, wants_progress))
-        pending = self._pending[request_id] = Pending(self._loop, method, timeout, talk, hear)
+        pending = self._pending[request_id] = Pending(self._loop, self._deadlines, method, timeout, talk, hear)
         try:
             self._transmit(payload, headers or {}, request_id)
             return await pending.future
@@ -59,7 +59,7 @@ class Wire(Inbound):
 
     def host(self, talk: Talk) -> None:
         guest = self._guest = self._last_id = self._last_id + 1
-        self._pending[guest] = Pending(self._loop, "", None, talk, None)
+        self._pending[guest] = Pending(self._loop, self._deadlines, "", None, talk, None)
 
     def unhost(self) -> None:
         pending = self._pending.get(self._guest)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -56,7 +57,7 @@ async def calls(many: int) -> list[float]:
     """CPU microseconds of each call."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Record(Path(folder) / "journal")
-        new_id = IdMaker(os.urandom)
+        new_id = IdMaker(random.randbytes)
         gateway = Gateway(Echo(), journal, Limits(), new_id)  # type: ignore[arg-type]
         took: list[float] = []
         for number in range(many):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
 import uvicorn
 
+from mcpproxy_py.serve.head import Heads
 from mcpproxy_py.serve.http1 import Http1
 
 
@@ -23,8 +25,9 @@ class _Server(uvicorn.Server):
 async def serving(app: Any, **options: Any) -> AsyncIterator[int]:
     """Its port. `options` are uvicorn's."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        http = partial(Http1, heads=Heads())
         config = uvicorn.Config(
-            app, http=Http1, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
+            app, http=http, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
         )
         server = _Server(config)
         async with anyio.create_task_group() as tasks:

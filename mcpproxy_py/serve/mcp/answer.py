@@ -1,6 +1,6 @@
 """The HTTP answer to one request: plain JSON, unless something has to go out before it; then a stream.
 
-Most requests are over before anything else happens, and cost one timer. After `BEGIN_AFTER` somebody listens
+Most requests are over before anything else happens. After `BEGIN_AFTER` somebody listens
 for the client hanging up, and a long silence is bridged.
 """
 
@@ -13,6 +13,7 @@ from typing import Final
 
 from starlette.types import Receive, Send
 
+from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.serve.mcp import streams
 from mcpproxy_py.serve.mcp.streams import Stream
 
@@ -23,10 +24,11 @@ Headers = list[tuple[bytes, bytes]]
 
 class Answer:
     def __init__(
-        self, receive: Receive, send: Send, *, on_left: Callable[[], object], stream: Callable[[], Stream] = Stream,
-        headers: Headers | None = None, resumable: bool = False,
+        self, receive: Receive, send: Send, slow: Deadlines, *, on_left: Callable[[], object],
+        stream: Callable[[], Stream] = Stream, headers: Headers | None = None, resumable: bool = False,
     ) -> None:  # fmt: skip
-        """`on_left` is called when the client hangs up before the answer; `stream` is called when one is needed.
+        """`slow` tells when this one is. `on_left` is called when the client hangs up before the answer, `stream` when
+        one is needed.
         Where streams can be resumed, every slow answer is one: a client that loses its connection can come back."""
         self._receive = receive
         self._send = send
@@ -35,7 +37,8 @@ class Answer:
         self._headers = headers or []
         self._resumable = resumable
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(BEGIN_AFTER, self._slow)
+        self._deadlines = slow
+        slow.put(self, BEGIN_AFTER, self._slow)
         self._stream: Stream | None = None
         self._pouring: asyncio.Task[None] | None = None
         self._left: asyncio.Task[None] | None = None
@@ -87,7 +90,7 @@ class Answer:
             await self._pouring
 
     def _rest(self) -> None:
-        self._timer.cancel()
+        self._deadlines.take(self)
         if self._left is not None:
             self._left.cancel()
         if self._stream is not None and not self._resumable:
@@ -100,7 +103,7 @@ class Answer:
 
     def _watch(self) -> asyncio.Task[None]:
         if self._left is None:
-            self._timer.cancel()
+            self._deadlines.take(self)
             self._left = self._loop.create_task(hung_up(self._receive))
             self._left.add_done_callback(self._note_left)
             self._silence = self._loop.call_later(streams.PING_AFTER, self._break_silence)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.hub import Hub
@@ -28,6 +29,9 @@ class Door:
         self.kept = kept
         self.sessions = Sessions(max_sessions)
         """Of HTTP; whoever comes over a pipe has its own."""
+        loop = asyncio.get_running_loop()
+        self.slow = Deadlines(loop.time, loop.call_at)
+        """Requests that are not answered at once, which few are."""
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
         self._upstreams = upstreams

@@ -61,7 +61,9 @@ class Exchange:
     """`put` sends a message ahead of the answer, `answer_early` a result while the request goes on. `back` is the
     session of the handshake era; a modern client has none, and is asked by ending its turn: `asks`."""
 
-    __slots__ = ("_answer_early", "_progress_token", "asks", "back", "id", "method", "params", "peer", "put", "send_away")
+    __slots__ = (
+        "_answer_early", "_progress_token", "asks", "back", "id", "method", "params", "peer", "put", "send_away",
+    )  # fmt: skip
 
     def __init__(
         self, request_id: int | str, method: str, params: dict[str, Any], peer: Peer, put: Callable[[bytes], None],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from mcpproxy_py.core import headers, revisions
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.mcp import messages, streams
 from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
 from mcpproxy_py.serve.mcp.door import Door
@@ -23,10 +23,10 @@ from mcpproxy_py.serve.mcp.posted import (
     accepts,
     check_kind,
     kind_of,
-    lines_of,
     message_in,
     params_of,
-    repeats,
+    repeated_in,
+    seen_of,
 )
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
@@ -39,9 +39,9 @@ class Handshake:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
-        _check_once(scope)
-        method = scope["method"]
+    async def serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
+        _check_once(head)
+        seen, method = head.once(seen_of), scope["method"]
         if method == "POST":
             await self._post(scope, seen, receive, send)
         elif method == "GET":
@@ -99,7 +99,7 @@ class Handshake:
         task = asyncio.current_task()
         assert task is not None
         answer = Answer(
-            receive, send, on_left=_stays, stream=session.new_stream, headers=[_mark(session)],
+            receive, send, self._door.slow, on_left=_stays, stream=session.new_stream, headers=[_mark(session)],
             resumable=session.resumable,
         )  # fmt: skip
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
@@ -150,12 +150,10 @@ class Handshake:
         return session
 
 
-def _check_once(scope: Scope) -> None:
+def _check_once(head: Head) -> None:
     """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
-    if not repeats(scope):
-        return
-    counted = Counter(name for name, _ in lines_of(scope))
-    twice = [name for name in (*headers.ROUTING, SESSION_ID) if counted[name] > 1]
+    repeated = head.once(repeated_in)
+    twice = [name for name in (*headers.ROUTING, SESSION_ID) if name in repeated] if repeated else []
     if twice:
         raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"))
 

@@ -13,12 +13,13 @@ from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.mirrors import disagreement
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.answer import Answer, plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, repeats
+from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, repeated_in, seen_of
 from mcpproxy_py.serve.mcp.respond import respond
 from mcpproxy_py.serve.mcp.streams import Stream
 
@@ -27,9 +28,10 @@ class Modern:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
+    async def serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             raise Refused(405, None, allow="POST")
+        seen = head.once(seen_of)
         check_kind(seen)
         message = await message_in(receive)
         if "id" not in message:
@@ -37,7 +39,7 @@ class Modern:
             return
         if kind_of(message) != "request":
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
-        exchange, answer = self._exchange(scope, seen, message, receive, send)
+        exchange, answer = self._exchange(scope, head, message, receive, send)
         if exchange.method == "subscriptions/listen":
             await listen(self._door, exchange, answer)
             return
@@ -51,34 +53,35 @@ class Modern:
         await plain(send, 202, b"")
 
     def _exchange(
-        self, scope: Scope, seen: dict[str, str], message: Mapping[str, Any], receive: Receive, send: Send
+        self, scope: Scope, head: Head, message: Mapping[str, Any], receive: Receive, send: Send
     ) -> tuple[Exchange, Answer]:
         request_id = message["id"]
-        if repeats(scope):
-            twice = headers.duplicated_routing_header(lines_of(scope))
-            if twice is not None:
-                raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
-        said = envelope.classify(message, seen)
+        if repeated := head.once(repeated_in):
+            twice = sorted(headers.ROUTING.intersection(repeated))
+            if twice:
+                raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"), request_id)
+        said = envelope.classify(message, head.once(seen_of))
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
-        self._check_mirrors(message["method"], params, scope, request_id)
+        self._check_mirrors(message["method"], params, head, request_id)
         task = asyncio.current_task()
         assert task is not None
-        dressed = self._door.surface.dressed
-        answer = Answer(receive, send, on_left=task.cancel, stream=lambda: Stream(scale=self._door.kept))
-        exchange = Exchange(
-            request_id, message["method"], params, peer_by_envelope(said, scope["state"]["principal"]), answer.put,
-            lambda exchange, result: answer.leave(messages.answer(exchange.id, {"result": dressed(exchange.method, result)})),
-        )  # fmt: skip
-        return exchange, answer
+        door, dressed = self._door, self._door.surface.dressed
+        answer = Answer(receive, send, door.slow, on_left=task.cancel, stream=lambda: Stream(scale=door.kept))
 
-    def _check_mirrors(self, method: str, params: Mapping[str, Any], scope: Scope, request_id: Any) -> None:
+        def answer_early(exchange: Exchange, result: Mapping[str, Any]) -> None:
+            answer.leave(messages.answer(exchange.id, {"result": dressed(exchange.method, result)}))
+
+        peer = peer_by_envelope(said, scope["state"]["principal"])
+        return Exchange(request_id, message["method"], params, peer, answer.put, answer_early), answer
+
+    def _check_mirrors(self, method: str, params: Mapping[str, Any], head: Head, request_id: Any) -> None:
         name, arguments = params.get("name"), params.get("arguments", {})
         if method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
             return
         if mirrored := self._door.surface.mirrors(name):
-            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, lines_of(scope))
+            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, head.once(lines_of))
             if wrong is not None:
                 raise _rejected(wrong, request_id)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from mcpproxy_py.core import headers
 from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.head import Headers
 from mcpproxy_py.serve.mcp import messages
 
 SESSION_ID: Final = "mcp-session-id"
@@ -31,20 +33,23 @@ class Refused(Exception):
         self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
 
 
-def seen_of(scope: Scope) -> dict[str, str]:
+def seen_of(headers: Headers) -> dict[str, str]:
     """The headers that are read here. Of one that came several times, the last."""
-    found = dict(scope["headers"])
+    found = dict(headers)
     return {text: found[name].decode("latin-1").strip(" \t") for name, text in READ if name in found}
 
 
-def repeats(scope: Scope) -> bool:
-    """Whether any header came several times."""
-    return len(dict(scope["headers"])) != len(scope["headers"])
+def repeated_in(headers: Headers) -> list[str]:
+    """The headers that came several times."""
+    if len(dict(headers)) == len(headers):
+        return []
+    counted = Counter(name for name, _ in lines_of(headers))
+    return [name for name, count in counted.items() if count > 1]
 
 
-def lines_of(scope: Scope) -> list[tuple[str, str]]:
+def lines_of(headers: Headers) -> list[tuple[str, str]]:
     """The headers as they came."""
-    return [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]]
+    return [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers]
 
 
 def check_kind(seen: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
@@ -14,6 +14,7 @@ from mcpproxy_py.serve.surfaces.surface import Surface, unknown_method
 
 log = logging.getLogger(__name__)
 
+DISCOVER: Final = "server/discover"
 GONE: Final = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """What the modern revision took out; a surface must not be reached by them there."""
 Outcome = dict[str, Any]
@@ -24,7 +25,8 @@ async def respond(surface: Surface, exchange: Exchange) -> Outcome:
     """Raises nothing but cancellation."""
     try:
         if exchange.peer.modern:
-            return {"result": surface.dressed(exchange.method, await _modern(surface, exchange))}
+            given = await (_discovered(surface) if exchange.method == DISCOVER else _asked(surface, exchange))
+            return {"result": surface.dressed(exchange.method, given)}
         return {"result": _undressed(await _handshake(surface, exchange))}
     except RpcError as error:
         return {"error": error.as_json()}
@@ -33,18 +35,20 @@ async def respond(surface: Surface, exchange: Exchange) -> Outcome:
         return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 
 
-async def _modern(surface: Surface, exchange: Exchange) -> Mapping[str, Any]:
-    if exchange.method == "server/discover":
-        return {"supportedVersions": list(MODERN), **(await surface.welcome()).as_json()}
+async def _discovered(surface: Surface) -> Mapping[str, Any]:
+    return {"supportedVersions": list(MODERN), **(await surface.welcome()).as_json()}
+
+
+def _asked(surface: Surface, exchange: Exchange) -> Awaitable[Mapping[str, Any]]:
     if exchange.method in GONE:
         raise unknown_method(exchange)
-    return await surface.answer(exchange)
+    return surface.answer(exchange)
 
 
 async def _handshake(surface: Surface, exchange: Exchange) -> Mapping[str, Any]:
     if exchange.method == "ping":
         return {}
-    if exchange.method in ("server/discover", "subscriptions/listen"):
+    if exchange.method in (DISCOVER, "subscriptions/listen"):
         raise unknown_method(exchange)
     return await surface.answer(exchange)
 

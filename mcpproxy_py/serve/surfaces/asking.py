@@ -69,7 +69,9 @@ class Asking:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
         exchange.asks = turn = _Turn(self, ask)
-        return self._told(await turn.run(exchange), ask, exchange)
+        reply = await self.gateway.call(ask, exchange)
+        turn.end(reply)
+        return self._told(reply, ask, exchange)
 
     async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
@@ -115,11 +117,9 @@ class _Turn:
         self._task = asyncio.current_task()
         self._held: Held | None = None
 
-    async def run(self, exchange: Exchange) -> Reply:
-        reply = await self._asking.gateway.call(self._ask, exchange)
+    def end(self, reply: Reply) -> None:
         if self._held is not None:
             self._held.finish(reply)
-        return reply
 
     def note(self, kind: str, method: str) -> None:
         self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
 
 MOST: Final = 10_000
 LONGEST_URI: Final = 8192
+LISTS: Final = ("resources", "contents")
 
 
 class Links:
@@ -22,33 +23,35 @@ class Links:
         for uri in named_in(result):
             self._owners[principal, uri] = server
             self._owners.move_to_end((principal, uri))
-        while len(self._owners) > MOST:
-            self._owners.popitem(last=False)
+            if len(self._owners) > MOST:
+                self._owners.popitem(last=False)
 
     def owner(self, principal: str, uri: str) -> str | None:
         return self._owners.get((principal, uri))
 
 
-def named_in(result: Mapping[str, Any]) -> Iterator[str]:
+def named_in(result: Mapping[str, Any]) -> list[str]:
     """The URIs of a tool result, a prompt, a listing, or a resource that was read."""
-    for item in jsonvalue.as_array(result.get("content")) or ():
-        yield from _of_content(item)
-    for message in jsonvalue.as_array(result.get("messages")) or ():
-        yield from _of_content((jsonvalue.as_object(message) or {}).get("content"))
-    for key in ("resources", "contents"):
-        for row in jsonvalue.as_array(result.get(key)) or ():
-            yield from _uri(row)
+    found = [_in_content(item) for item in _list(result, "content")]
+    if "messages" in result:
+        found += [_in_content(_of(message, "content")) for message in _list(result, "messages")]
+    for key in LISTS:
+        if key in result:
+            found += [_of(row, "uri") for row in _list(result, key)]
+    return [uri for uri in found if isinstance(uri, str) and len(uri) <= LONGEST_URI]
 
 
-def _of_content(item: object) -> Iterator[str]:
-    content = jsonvalue.as_object(item) or {}
-    if content.get("type") == "resource_link":
-        yield from _uri(content)
-    elif content.get("type") == "resource":
-        yield from _uri(content.get("resource"))
+def _in_content(item: object) -> object:
+    kind = _of(item, "type")
+    if kind == "resource_link":
+        return _of(item, "uri")
+    return _of(_of(item, "resource"), "uri") if kind == "resource" else None
 
 
-def _uri(row: object) -> Iterator[str]:
-    uri = (jsonvalue.as_object(row) or {}).get("uri")
-    if isinstance(uri, str) and len(uri) <= LONGEST_URI:
-        yield uri
+def _of(row: object, key: str) -> object:
+    found = jsonvalue.as_object(row)
+    return None if found is None else found.get(key)
+
+
+def _list(result: Mapping[str, Any], key: str) -> list[Any]:
+    return jsonvalue.as_array(result.get(key)) or []

@@ -61,8 +61,9 @@ class Surface(Protocol):
         """Raises `RpcError` where there is nobody to speak for."""
         ...
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
-        """The result of any request that is not part of the protocol's own bookkeeping. Raises `RpcError`."""
+    def answer(self, exchange: Exchange) -> Awaitable[Mapping[str, Any]]:
+        """The result of any request that is not part of the protocol's own bookkeeping. Raises `RpcError`, also before
+        it is awaited."""
         ...
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,11 +86,11 @@ class OwnSurface:
 
     _handlers: Mapping[str, Handler]
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+    def answer(self, exchange: Exchange) -> Awaitable[Mapping[str, Any]]:
         handler = self._handlers.get(exchange.method)
         if handler is None:
             raise unknown_method(exchange)
-        return await handler(exchange)
+        return handler(exchange)
 
     async def watch(self, exchange: Exchange, uri: str) -> None:
         raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
