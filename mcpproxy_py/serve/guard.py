@@ -21,12 +21,13 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.jsonvalue import quoted
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.admission import Admission, GuardRules, request_id, single_headers
-from mcpproxy_py.serve.head import Head, Headers, head_of
+from mcpproxy_py.serve.head import Headers, head_of
+from mcpproxy_py.serve.visit import Visit, begin
 from mcpproxy_py.serve.wire import bad_request, error_answer
 
 __all__ = ["Guard", "GuardRules"]
@@ -42,8 +43,9 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 class Guard:
     """ASGI middleware around the whole application.
 
-    It leaves `scope["state"]["principal"]` (`admin`, `agent`, `local`) and `["request_id"]` for those
-    behind it, and answers every exception that nobody caught with a 500 that gives nothing away.
+    It leaves a `Visit` for those behind it, and `scope["state"]["principal"]` (`admin`, `agent`, `local`) and
+    `["request_id"]` for those who know ASGI only. Every exception that nobody caught it answers with a 500 that gives
+    nothing away.
     """
 
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
@@ -61,17 +63,16 @@ class Guard:
         if scope["type"] != "http":
             await self._something_else(scope, receive, send)
             return
-        head = head_of(scope)
-        named = head.once(_own_name) or random.randbytes(8).hex()
+        named = head_of(scope).once(_own_name) or random.randbytes(8).hex()
         scope.setdefault("state", {})["request_id"] = named
-        exchange = _Watched(receive, send, named, self._max_body_bytes)
+        visit = Visit(scope, receive, send, named, self._max_body_bytes)
         remembered = request_id.set(named)
         try:
-            await self._serve(scope, head, exchange)
+            await self._serve(scope, visit)
         except GatewayError as error:
-            await _refuse(scope, exchange, error)
+            await _refuse(scope, visit, error)
         except Exception:
-            await _failed(scope, exchange)
+            await _failed(scope, visit)
         finally:
             request_id.reset(remembered)
 
@@ -81,81 +82,37 @@ class Guard:
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": "not served here"})
 
-    async def _serve(self, scope: Scope, head: Head, exchange: _Watched) -> None:
-        seen = head.once(single_headers)
-        scope["state"]["principal"] = self._admission.principal(scope["path"], seen, scope.get("client"))
-        exchange.declared(head.once(_declared_length))
+    async def _serve(self, scope: Scope, visit: Visit) -> None:
+        seen = visit.head.once(single_headers)
+        visit.principal = self._admission.principal(scope["path"], seen, scope.get("client"))
+        visit.declared(visit.head.once(_declared_length))
         self.last = time.monotonic()
-        await self.app(scope, exchange.receive, exchange.send)
-        exchange.check()
+        scope["state"]["principal"] = visit.principal
+        begin(scope, visit)
+        await self.app(scope, visit.receive, visit.send)
+        visit.check()
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s", scope["method"], quoted(scope["path"]))
 
 
-class _Watched:
-    """One request's two ends: counts what comes in, names the request on what goes out."""
-
-    __slots__ = ("_head", "_left", "_limit", "_over", "_receive", "_send", "request_id", "started")
-
-    def __init__(self, receive: Receive, send: Send, request_id: str, limit: int) -> None:
-        self._receive, self._send = receive, send
-        self._limit = self._left = limit
-        self._head = (b"x-request-id", request_id.encode())
-        self._over = False
-        self.request_id = request_id
-        self.started = False
-
-    def declared(self, length: int) -> None:
-        """Turns an announced body away before a byte of it is read."""
-        self._over = length > self._limit
-        self.check()
-
-    def check(self) -> None:
-        if self._over:
-            raise GatewayError(Code.TOO_LARGE, f"The body is larger than {self._limit} bytes")
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        self._over = self._left < 0
-        self.check()
-        return message
-
-    async def send(self, message: Message) -> None:
-        """An application that swallowed the 413 and answers something else is not heard."""
-        if not self.started:
-            if self._over:
-                return
-            message = self._named(message)
-        await self._send(message)
-
-    async def _pass(self, message: Message) -> None:
-        await self._send(message if self.started else self._named(message))
-
-    def _named(self, message: Message) -> Message:
-        if message["type"] != "http.response.start":
-            return message
-        self.started = True
-        return {**message, "headers": [*message.get("headers", ()), self._head]}
-
-    async def answer(self, scope: Scope, error: GatewayError, headers: Mapping[str, str] | None = None) -> None:
-        """The answer of the guard's own, unless another is under way: that one stays cut off."""
-        if not self.started:
-            await error_answer(error, headers)(scope, self._receive, self._pass)
-
-
-async def _refuse(scope: Scope, exchange: _Watched, error: GatewayError) -> None:
+async def _refuse(scope: Scope, visit: Visit, error: GatewayError) -> None:
     log.warning("%s %s: %s (%s)", scope["method"], quoted(scope["path"]), error.message, error.code.value)
-    await exchange.answer(scope, error, _CHALLENGE if error.code is Code.UNAUTHORIZED else None)
+    await _answer(scope, visit, error, _CHALLENGE if error.code is Code.UNAUTHORIZED else None)
 
 
-async def _failed(scope: Scope, exchange: _Watched) -> None:
+async def _failed(scope: Scope, visit: Visit) -> None:
     """A bug of ours, or of a surface. An answer under way can only be cut off, which raising does."""
     log.exception("%s %s failed", scope["method"], quoted(scope["path"]))
-    if exchange.started:
+    if visit.started:
         raise
-    details = {"request_id": exchange.request_id}
-    await exchange.answer(scope, GatewayError(Code.INTERNAL, "Something went wrong in the gateway", details=details))
+    details = {"request_id": visit.request_id}
+    await _answer(scope, visit, GatewayError(Code.INTERNAL, "Something went wrong in the gateway", details=details))
+
+
+async def _answer(scope: Scope, visit: Visit, error: GatewayError, headers: Mapping[str, str] | None = None) -> None:
+    """The answer of the guard's own, unless another is under way: that one stays cut off."""
+    if not visit.started:
+        await error_answer(error, headers)(scope, visit.receive, visit.override)
 
 
 def _own_name(headers: Headers) -> str | None:

@@ -33,7 +33,15 @@ class Head:
         self.expects = expects
         self._found: dict[Callable[[Headers], Any], Any] = {}
 
-    def scope(self, **own: Any) -> dict[str, Any]:
+    @property
+    def method(self) -> str:
+        return self._scope["method"]
+
+    @property
+    def http_version(self) -> str:
+        return self._scope["http_version"]
+
+    def scope(self, own: dict[str, Any]) -> dict[str, Any]:
         """Of one request with this head; `own` is what the others do not share."""
         return {**self._scope, **own, _HEAD: self}
 

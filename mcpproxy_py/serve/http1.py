@@ -8,7 +8,6 @@ uvicorn accepts connections and ends them. Its own protocol does more for each r
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -60,8 +59,7 @@ class Http1(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
-        self._line = Line(self._transport)
-        self._addresses = _address(transport, "sockname"), _address(transport, "peername")
+        self._line = Line(self._transport, self._state)
         self._server.connections.add(self)  # type: ignore[arg-type]  # uvicorn names its own protocols
         self._timer = self._loop.call_later(self._patience, self._look_whether_idle)
 
@@ -180,9 +178,7 @@ class Http1(asyncio.Protocol):
 
     def _new_turn(self, head: Head, body: bytes | None = None) -> Turn:
         """`body` where all of it is here."""
-        server, client = self._addresses
-        scope = head.scope(server=server, client=client, state=self._state.copy())
-        return Turn(head, scope, self._line, self._server.default_headers, self._answered, body)
+        return Turn(head, self._line, self._server.default_headers, self._answered, body)
 
     def _take(self, turn: Turn) -> None:
         if self._turn is None:
@@ -229,10 +225,3 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
         return path, query
     parsed = httptools.parse_url(url)
     return parsed.path, parsed.query or b""
-
-
-def _address(transport: asyncio.BaseTransport, which: str) -> tuple[str, int] | None:
-    with contextlib.suppress(TypeError, ValueError, IndexError):
-        found = transport.get_extra_info(which)
-        return str(found[0]), int(found[1])
-    return None

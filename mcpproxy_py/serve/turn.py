@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Scope
 
-from mcpproxy_py.serve.head import Head
+from mcpproxy_py.serve.head import Head, Headers
 
 log = logging.getLogger("mcpproxy.http")
 
@@ -20,16 +20,24 @@ MOST_UNREAD: Final = 64 * 1024
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset((204, 304))
 FAILED: Final = b"Internal Server Error"
+_TURN: Final = "mcpproxy.turn"
 
 
 class Line:
     """What is left of the connection for its requests: writing, waiting until more can be written, and reading on."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, state: Mapping[str, Any]) -> None:
+        """`state` is that of the application, for which ASGI has a place."""
         self._transport = transport
+        self._state = state
+        self._server, self._client = _address(transport, "sockname"), _address(transport, "peername")
         self._held = False
         self._free: asyncio.Future[None] | None = None
         self.gone = False
+
+    def scope(self) -> dict[str, Any]:
+        """What ASGI says of a connection."""
+        return {"server": self._server, "client": self._client, "state": dict(self._state)}
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
@@ -75,16 +83,15 @@ class Line:
 
 class Turn:
     def __init__(
-        self, head: Head, scope: dict[str, Any], line: Line, default_headers: list[tuple[bytes, bytes]],
-        on_answered: Callable[[Turn], None], body: bytes | None = None,
+        self, head: Head, line: Line, default_headers: Headers, on_answered: Callable[[Turn], None],
+        body: bytes | None = None,
     ) -> None:  # fmt: skip
         """`body` where all of it has come."""
         self.head = head
         self.keep_alive = head.keep_alive
         self.answered = False
-        self._scope = scope
         self._line = line
-        self._chunked = scope["http_version"] == "1.1"
+        self._chunked = head.http_version == "1.1"
         """How a body of unknown length goes; to an older client it ends with the connection."""
         self._default_headers = default_headers
         self._expects = head.expects
@@ -120,6 +127,12 @@ class Turn:
         if self._news is not None:
             self._news.set()
 
+    def whole(self) -> bytes | None:
+        """The body, where all of it is here; whoever takes it has been told all."""
+        if not self._complete or self._told_all or self._line.gone:
+            return None
+        return self._next_part()["body"]
+
     async def receive(self) -> Message:
         if self._expects and not self._line.gone:
             self._expects = False
@@ -142,7 +155,7 @@ class Turn:
 
     async def run(self, app: ASGIApp) -> None:
         try:
-            await app(self._scope, self.receive, self.send)
+            await app(self.head.scope({**self._line.scope(), _TURN: self}), self.receive, self.send)
             if not self.answered and not self._line.gone:
                 log.error("a request was left without the end of its answer")
         except Exception:
@@ -162,6 +175,14 @@ class Turn:
             head = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(FAILED))]
             await self.send({"type": "http.response.start", "status": 500, "headers": head})
             await self.send({"type": "http.response.body", "body": FAILED})
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """All of an answer at once; `headers` tell how long it is."""
+        if self._line.full:
+            await self._line.room()
+        if not self._line.gone:
+            self._begin(status, headers)
+            self._send_body(body, more=False)
 
     async def send(self, message: Message) -> None:
         if self._line.full:
@@ -195,7 +216,7 @@ class Turn:
             self._write(b"")
 
     def _send_body(self, body: bytes, more: bool) -> None:
-        if self._scope["method"] == "HEAD":
+        if self.head.method == "HEAD":
             self._write(b"")
         elif self._left is not None:
             self._left -= len(body)
@@ -218,3 +239,15 @@ class Turn:
             data, self._head = self._head + data, b""
         if data:
             self._line.write(data)
+
+
+def turn_of(scope: Scope) -> Turn | None:
+    """Of a request that came over our own protocol."""
+    return scope.get(_TURN)
+
+
+def _address(transport: asyncio.Transport, which: str) -> tuple[str, int] | None:
+    with contextlib.suppress(TypeError, ValueError, IndexError):
+        found = transport.get_extra_info(which)
+        return str(found[0]), int(found[1])
+    return None

@@ -26,6 +26,14 @@ HERE = Path(__file__).parents[2]
 AT_ONCE = 8
 SHORT, LONG = 300, 1300
 START_WITHIN = 300.0
+PATIENT = """
+from mcpproxy_py.cli.main import main
+from mcpproxy_py.serve.mcp import answer
+
+answer.BEGIN_AFTER = 600
+main()
+"""
+"""Under valgrind every call takes long enough to be watched over, which costs what it otherwise does not."""
 
 
 async def counted(checkout: Path, calls: int) -> int:
@@ -36,7 +44,7 @@ async def counted(checkout: Path, calls: int) -> int:
         server = python_server("plain.py", connect_timeout=START_WITHIN, tools={"echo": "read"})
         (data / "mcp_config.json").write_text(json.dumps({"log": {"level": "error"}, "mcpServers": {"s": server}}))
         process = await asyncio.create_subprocess_exec(
-            *COUNTED, sys.executable, "-m", "mcpproxy_py", "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0",
+            *COUNTED, sys.executable, "-c", PATIENT, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0",
             cwd=checkout, env=clean_environment(PYTHONPATH=str(checkout), PYTHONHASHSEED="0"),
             stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class _Server(uvicorn.Server):
 async def serving(app: Any, **options: Any) -> AsyncIterator[int]:
     """Its port. `options` are uvicorn's."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        http = partial(Http1, heads=Heads())
+        http: Any = partial(Http1, heads=Heads())
         config = uvicorn.Config(
             app, http=http, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
         )

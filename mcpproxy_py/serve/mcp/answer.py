@@ -11,27 +11,26 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from starlette.types import Receive, Send
+from starlette.types import Receive
 
 from mcpproxy_py.core.deadlines import Deadlines
+from mcpproxy_py.serve.head import Headers
 from mcpproxy_py.serve.mcp import streams
 from mcpproxy_py.serve.mcp.streams import Stream
+from mcpproxy_py.serve.visit import Visit
 
 BEGIN_AFTER: Final = 0.02
-JSON: Final = (b"content-type", b"application/json")
-Headers = list[tuple[bytes, bytes]]
 
 
 class Answer:
     def __init__(
-        self, receive: Receive, send: Send, slow: Deadlines, *, on_left: Callable[[], object],
+        self, visit: Visit, slow: Deadlines, *, on_left: Callable[[], object],
         stream: Callable[[], Stream] = Stream, headers: Headers | None = None, resumable: bool = False,
     ) -> None:  # fmt: skip
         """`slow` tells when this one is. `on_left` is called when the client hangs up before the answer, `stream` when
         one is needed.
         Where streams can be resumed, every slow answer is one: a client that loses its connection can come back."""
-        self._receive = receive
-        self._send = send
+        self._visit = visit
         self._on_left = on_left
         self._new_stream = stream
         self._headers = headers or []
@@ -60,7 +59,7 @@ class Answer:
         self.finished = True
         if self._stream is None or self._pouring is None:
             self._rest()
-            return await plain(self._send, status, body, self._headers)
+            return await self._visit.answer(status, body, self._headers)
         self._stream.put(body, last=True)
         await self._pouring
         self._rest()
@@ -104,7 +103,7 @@ class Answer:
     def _watch(self) -> asyncio.Task[None]:
         if self._left is None:
             self._deadlines.take(self)
-            self._left = self._loop.create_task(hung_up(self._receive))
+            self._left = self._loop.create_task(hung_up(self._visit.receive))
             self._left.add_done_callback(self._note_left)
             self._silence = self._loop.call_later(streams.PING_AFTER, self._break_silence)
         return self._left
@@ -128,16 +127,8 @@ class Answer:
 
     async def _pour(self, stream: Stream) -> None:
         with contextlib.suppress(OSError):
-            await self._send(streams.begin(self._headers))
-            await stream.pour(self._send, self._watch())
-
-
-async def plain(send: Send, status: int, body: bytes, headers: Headers | None = None) -> None:
-    head = [*(headers or ()), (b"content-length", str(len(body)).encode())]
-    if body:
-        head.append(JSON)
-    await send({"type": "http.response.start", "status": status, "headers": head})
-    await send({"type": "http.response.body", "body": body})
+            await self._visit.send(streams.begin(self._headers))
+            await stream.pour(self._visit.send, self._watch())
 
 
 async def hung_up(receive: Receive) -> None:

@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.types import Receive, Scope, Send
-
 from mcpproxy_py.core import headers, revisions
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.mcp import messages, streams
-from mcpproxy_py.serve.mcp.answer import Answer, hung_up, plain
+from mcpproxy_py.serve.mcp.answer import Answer, hung_up
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_handshake
 from mcpproxy_py.serve.mcp.posted import (
@@ -30,6 +28,7 @@ from mcpproxy_py.serve.mcp.posted import (
 )
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
 from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.visit import Visit
 
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
@@ -39,35 +38,34 @@ class Handshake:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
-        _check_once(head)
-        seen, method = head.once(seen_of), scope["method"]
-        if method == "POST":
-            await self._post(scope, seen, receive, send)
-        elif method == "GET":
-            await self._get(scope, seen, receive, send)
-        elif method == "DELETE":
-            self._door.sessions.end(self._session(scope, seen))
-            await plain(send, 200, b"")
+    async def serve(self, visit: Visit) -> None:
+        _check_once(visit.head)
+        if visit.method == "POST":
+            await self._post(visit)
+        elif visit.method == "GET":
+            await self._get(visit)
+        elif visit.method == "DELETE":
+            self._door.sessions.end(self._session(visit))
+            await visit.answer(200, b"")
         else:
             raise Refused(405, None, allow="GET, POST, DELETE")
 
-    async def _post(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
-        check_kind(seen)
-        message = await message_in(receive)
+    async def _post(self, visit: Visit) -> None:
+        check_kind(visit.head.once(seen_of))
+        message = await message_in(visit)
         kind = kind_of(message)
         if kind == "request" and message["method"] == "initialize":
-            await self._initialize(scope, message, send)
+            await self._initialize(visit, message)
             return
-        session = self._session(scope, seen)
+        session = self._session(visit)
         if kind == "request":
-            await self._request(session, message, receive, send)
+            await self._request(visit, session, message)
             return
         if kind == "response":
             session.resolve(message)
         else:
             self._notice(session, message)
-        await plain(send, 202, b"")
+        await visit.answer(202, b"")
 
     def _notice(self, session: Session, message: Mapping[str, Any]) -> None:
         try:
@@ -75,7 +73,7 @@ class Handshake:
         except RpcError as error:
             raise Refused(400, error) from None
 
-    async def _initialize(self, scope: Scope, message: Mapping[str, Any], send: Send) -> None:
+    async def _initialize(self, visit: Visit, message: Mapping[str, Any]) -> None:
         try:
             params = messages.params_of(message)
             version = negotiated(params)
@@ -83,15 +81,15 @@ class Handshake:
         except RpcError as error:
             raise Refused(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = self._door.sessions.new_id()
-        peer = peer_by_handshake(params, scope["state"]["principal"], version, session_id)
+        peer = peer_by_handshake(params, visit.principal, version, session_id)
         session = Session(self._door.surface.topic, peer, self._door.kept)
         if not self._door.sessions.add(session):
             raise Refused(503, RpcError(revisions.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])
         self._door.attend(session)
         body = messages.answer(message["id"], {"result": result})
-        await plain(send, 200, body, [_mark(session)])
+        await visit.answer(200, body, [_mark(session)])
 
-    async def _request(self, session: Session, message: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def _request(self, visit: Visit, session: Session, message: Mapping[str, Any]) -> None:
         request_id = message["id"]
         if request_id in session.in_flight:
             raise Refused(400, RpcError(INVALID_REQUEST, "A request with this id is under way"), request_id)
@@ -99,7 +97,7 @@ class Handshake:
         task = asyncio.current_task()
         assert task is not None
         answer = Answer(
-            receive, send, self._door.slow, on_left=_stays, stream=session.new_stream, headers=[_mark(session)],
+            visit, self._door.slow, on_left=_stays, stream=session.new_stream, headers=[_mark(session)],
             resumable=session.resumable,
         )  # fmt: skip
         exchange = Exchange(request_id, message["method"], params, session.peer, answer.put, _never, session)
@@ -119,10 +117,11 @@ class Handshake:
             session.touch()
         await answer.finish(messages.answer(request_id, outcome))
 
-    async def _get(self, scope: Scope, seen: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _get(self, visit: Visit) -> None:
+        seen = visit.head.once(seen_of)
         if not accepts(seen.get("accept", ""), "text/event-stream"):
             raise Refused(406, RpcError(INVALID_REQUEST, "Not Acceptable: a GET is answered with text/event-stream"))
-        session = self._session(scope, seen)
+        session = self._session(visit)
         stream, after = session.aside, 0
         if (last := seen.get(LAST_EVENT_ID)) is not None:
             place = streams.parse_event_id(last)
@@ -131,20 +130,20 @@ class Handshake:
                 raise Refused(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
-        left = asyncio.ensure_future(hung_up(receive))
+        left = asyncio.ensure_future(hung_up(visit.receive))
         try:
-            await send(streams.begin([_mark(session)]))
-            await stream.pour(send, left, after)
+            await visit.send(streams.begin([_mark(session)]))
+            await stream.pour(visit.send, left, after)
         finally:
             left.cancel()
             session.busy -= 1
             session.touch()
 
-    def _session(self, scope: Scope, seen: Mapping[str, str]) -> Session:
-        session_id = seen.get(SESSION_ID)
+    def _session(self, visit: Visit) -> Session:
+        session_id = visit.head.once(seen_of).get(SESSION_ID)
         if session_id is None:
             raise Refused(400, RpcError(INVALID_REQUEST, "Bad Request: Missing session ID; send initialize first"))
-        session = self._door.sessions.find(session_id, scope["state"]["principal"])
+        session = self._door.sessions.find(session_id, visit.principal)
         if session is None:
             raise Refused(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
         return session

@@ -6,12 +6,11 @@ from starlette.types import Receive, Scope, Send
 
 from mcpproxy_py.core import headers
 from mcpproxy_py.core.revisions import HANDSHAKE
-from mcpproxy_py.serve.head import head_of
-from mcpproxy_py.serve.mcp.answer import plain
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.handshake import Handshake
 from mcpproxy_py.serve.mcp.modern import Modern
 from mcpproxy_py.serve.mcp.posted import Refused, seen_of
+from mcpproxy_py.serve.visit import visit_of
 
 
 class Endpoint:
@@ -21,10 +20,10 @@ class Endpoint:
         self._handshake = Handshake(door)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = head_of(scope)
-        version = head.once(seen_of).get(headers.PROTOCOL_VERSION)
+        visit = visit_of(scope)
+        version = visit.head.once(seen_of).get(headers.PROTOCOL_VERSION)
         era = self._handshake if version is None or version in HANDSHAKE else self._modern
         try:
-            await era.serve(scope, head, receive, send)
+            await era.serve(visit)
         except Refused as refused:
-            await plain(send, refused.status, refused.body, refused.headers)
+            await visit.answer(refused.status, refused.body, refused.headers)

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
-
 from mcpproxy_py.core import envelope, headers, jsonvalue, revisions
 from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.mirrors import disagreement
@@ -15,65 +13,64 @@ from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.answer import Answer, plain
+from mcpproxy_py.serve.mcp.answer import Answer
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
 from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, repeated_in, seen_of
 from mcpproxy_py.serve.mcp.respond import respond
 from mcpproxy_py.serve.mcp.streams import Stream
+from mcpproxy_py.serve.visit import Visit
 
 
 class Modern:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
+    async def serve(self, visit: Visit) -> None:
+        if visit.method != "POST":
             raise Refused(405, None, allow="POST")
-        seen = head.once(seen_of)
+        seen = visit.head.once(seen_of)
         check_kind(seen)
-        message = await message_in(receive)
+        message = await message_in(visit)
         if "id" not in message:
-            await self._notification(message, seen, send)
+            await self._notification(message, seen, visit)
             return
         if kind_of(message) != "request":
             raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
-        exchange, answer = self._exchange(scope, head, message, receive, send)
+        exchange, answer = self._exchange(visit, seen, message)
         if exchange.method == "subscriptions/listen":
             await listen(self._door, exchange, answer)
             return
         await self._answer(exchange, answer)
 
-    async def _notification(self, message: Mapping[str, Any], seen: Mapping[str, str], send: Send) -> None:
+    async def _notification(self, message: Mapping[str, Any], seen: Mapping[str, str], visit: Visit) -> None:
         """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
         kind_of(message)
         if (rejected := envelope.unsupported(seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
             raise _rejected(rejected, None)
-        await plain(send, 202, b"")
+        await visit.answer(202, b"")
 
-    def _exchange(
-        self, scope: Scope, head: Head, message: Mapping[str, Any], receive: Receive, send: Send
-    ) -> tuple[Exchange, Answer]:
+    def _exchange(self, visit: Visit, seen: Mapping[str, str], message: Mapping[str, Any]) -> tuple[Exchange, Answer]:
         request_id = message["id"]
-        if repeated := head.once(repeated_in):
+        if repeated := visit.head.once(repeated_in):
             twice = sorted(headers.ROUTING.intersection(repeated))
             if twice:
                 raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"), request_id)
-        said = envelope.classify(message, head.once(seen_of))
+        said = envelope.classify(message, seen)
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
-        self._check_mirrors(message["method"], params, head, request_id)
+        self._check_mirrors(message["method"], params, visit.head, request_id)
         task = asyncio.current_task()
         assert task is not None
         door, dressed = self._door, self._door.surface.dressed
-        answer = Answer(receive, send, door.slow, on_left=task.cancel, stream=lambda: Stream(scale=door.kept))
+        answer = Answer(visit, door.slow, on_left=task.cancel, stream=lambda: Stream(scale=door.kept))
 
         def answer_early(exchange: Exchange, result: Mapping[str, Any]) -> None:
             answer.leave(messages.answer(exchange.id, {"result": dressed(exchange.method, result)}))
 
-        peer = peer_by_envelope(said, scope["state"]["principal"])
+        peer = peer_by_envelope(said, visit.principal)
         return Exchange(request_id, message["method"], params, peer, answer.put, answer_early), answer
 
     def _check_mirrors(self, method: str, params: Mapping[str, Any], head: Head, request_id: Any) -> None:

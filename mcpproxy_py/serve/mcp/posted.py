@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.types import Receive
-
 from mcpproxy_py.core import headers
 from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.head import Headers
 from mcpproxy_py.serve.mcp import messages
+from mcpproxy_py.serve.visit import BodyCutShort, Visit
 
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
@@ -68,9 +67,11 @@ def accepts(accepted: str, kind: str) -> bool:
     return kind in accepted or "*/*" in accepted or f"{kind.partition('/')[0]}/*" in accepted
 
 
-async def message_in(receive: Receive) -> dict[str, Any]:
+async def message_in(visit: Visit) -> dict[str, Any]:
     try:
-        return messages.read(await _body(receive))
+        return messages.read(await visit.body())
+    except BodyCutShort:
+        raise Refused(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
     except RpcError as error:
         raise Refused(400, error) from None
 
@@ -87,16 +88,3 @@ def params_of(message: Mapping[str, Any]) -> dict[str, Any]:
         return messages.params_of(message)
     except RpcError as error:
         raise Refused(400, error, message.get("id")) from None
-
-
-async def _body(receive: Receive) -> bytes:
-    """The whole body, whose size the guard bounds."""
-    first = await receive()
-    if first["type"] == "http.request" and not first.get("more_body", False):
-        return first.get("body", b"")
-    chunks = [first]
-    while chunks[-1]["type"] == "http.request" and chunks[-1].get("more_body", False):
-        chunks.append(await receive())
-    if chunks[-1]["type"] != "http.request":
-        raise Refused(400, RpcError(PARSE_ERROR, "Parse error: the body ended early"))
-    return b"".join(chunk.get("body", b"") for chunk in chunks)
