@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue, localtools, rungs
-from mcpproxy_py.core.rungs import Draft, No, Step, known
+from mcpproxy_py.core.rungs import Draft, No, Step
 from mcpproxy_py.core.values import (
     UNDECLARING,
     VARIANTS,
@@ -93,11 +93,11 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
         if refused is not None:
             return _refusal(rule, refused, draft)
     return Route(
-        server=known(draft.server).name,
-        tool=known(draft.tool),
-        args=known(draft.args),
+        server=draft.server.name,
+        tool=draft.tool,
+        args=draft.args,
         variant=draft.variant,
-        intent=known(draft.intent),
+        intent=draft.intent,
         tool_class=draft.tool_class or "unknown",
         risk=draft.risk,
         rule="class_relaxed" if draft.relaxed else "allowed",
@@ -135,7 +135,7 @@ def explain(ask: Ask, snapshot: Snapshot) -> list[Tried]:
             steps.append(Tried(number, rule, "not reached"))
             continue
         refused = rung(ask, snapshot, draft)
-        if refused is not None and refused.awaits is not None and draft.tool is not None:
+        if refused is not None and refused.awaits is not None and hasattr(draft, "tool"):
             steps.append(Tried(number, rule, "would wait", refused.message))
             continue
         failed = refused is not None
@@ -166,7 +166,8 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
     risk: Operation = "read" if ask.method in READING else "write"
     server = ask.server or ""
-    draft = Draft(risk, split=(server, subject), name=f"{server}:{subject}", risk=risk)
+    draft = Draft(risk)
+    draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
     for rule, rung in RELAYED:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
@@ -189,9 +190,9 @@ def _local(ask: Ask, snapshot: Snapshot) -> Decision:
 
 
 def _refusal(rule: str, no: No, draft: Draft, **other: Any) -> Refusal:
-    said: dict[str, Any] = {"variant": draft.variant, **other}
+    known = vars(draft) | other
     return Refusal(
         code=no.code, message=no.message, rule=rule, remedy=no.remedy or FACTS[no.code].hint, name=draft.name,
-        intent=draft.intent, claimed=draft.claimed, tool=draft.tool, tool_class=draft.tool_class, args=draft.args,
-        awaits=no.awaits, details=no.details, origin=draft.origin, **said,
+        variant=known["variant"], intent=known.get("intent"), claimed=draft.claimed, tool=known.get("tool"),
+        tool_class=draft.tool_class, args=known.get("args"), awaits=no.awaits, details=no.details, origin=draft.origin,
     )  # fmt: skip

@@ -17,14 +17,12 @@ class IdMaker:
         self._last = 0
 
     def __call__(self, at: float) -> str:
-        chance = int.from_bytes(self._random(9))
+        chance = self._random(9)
         # 48 bits of milliseconds, then 26 bits that start at random and count up within a millisecond.
-        fresh = (int(at * 1000) << 26) | (chance >> 52)
-        self._last = last = max(fresh, self._last + 1)
-        high, low = (last >> 14) & 0xFFF, last & 0x3FFF
-        number = ((last >> 26) << 80) | (0x7000 | high) << 64 | (0x8000 | low) << 48 | (chance & 0xFFFFFFFFFFFF)
-        text = f"{number:032x}"
-        return f"{self._prefix}{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        fresh = (int(at * 1000) << 26) | (int.from_bytes(chance[:3]) >> 4)
+        self._last = last = fresh if fresh > self._last else self._last + 1
+        time, high, low = f"{last >> 26:012x}", 0x7000 | (last >> 14) & 0xFFF, 0x8000 | last & 0x3FFF
+        return f"{self._prefix}{time[:8]}-{time[8:]}-{high:x}-{low:x}-{chance[3:].hex()}"
 
 
 def millis_of(made: str) -> int:

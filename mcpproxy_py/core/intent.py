@@ -36,11 +36,13 @@ def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
     nested = _as_object(raw)
     if isinstance(nested, BadIntent):
         return nested
+    if not flat:
+        return _checked(nested)
     for field, value in flat.items():
         if nested.get(field) is not None and not jsonvalue.same(nested[field], value):
             message = f"intent.{field} and intent_{field} disagree; declare the intent once"
             return BadIntent(Code.INTENT_CONFLICT, message, raw)
-    return _checked({**nested, **flat} if flat else nested)
+    return _checked({**nested, **flat})
 
 
 def _as_object(raw: Any) -> Mapping[str, Any] | BadIntent:

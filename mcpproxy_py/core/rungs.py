@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from mcpproxy_py.core import asking, intent, jsonvalue, naming
 from mcpproxy_py.core.classes import call_with, class_of, effective
 from mcpproxy_py.core.values import (
+    NOTHING,
     OPERATIONS,
     RANK,
     UNDECLARING,
@@ -40,19 +41,19 @@ BY: Final[Mapping[ClassOrigin, str]] = {
 MARK: Final[Mapping[ToolClass, str]] = {"destructive": "destructive", "write": "not read-only", "read": "read-only"}
 
 
-@dataclass(slots=True)
 class Draft:
-    """What the ladder has learned so far. Lives for one decision; every rung may rely on those before it."""
+    """What the ladder has learned so far. Lives for one decision. What has no value here is set by the rung that finds
+    it out, and the order of the ladder guarantees that to those after it."""
 
     variant: Operation
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    params: Mapping[str, Any] = NOTHING
     name: str | None = None
     split: tuple[str, str] = ("", "")
-    args: Mapping[str, Any] | None = None
-    intent: Intent | None = None
+    args: Mapping[str, Any]
+    intent: Intent
     claimed: Any = None
-    server: Server | None = None
-    tool: Tool | None = None
+    server: Server
+    tool: Tool
     tool_class: ToolClass | None = None
     origin: ClassOrigin = "server"
     risk: Operation = "write"
@@ -61,6 +62,9 @@ class Draft:
     confirm: bool = False
     said: str | None = None
     """What an agent wrote into the optional `intent` of a direct tool."""
+
+    def __init__(self, variant: Operation) -> None:
+        self.variant = variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,6 @@ class No:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-T = TypeVar("T")
 Rung = Callable[[Ask, Snapshot, Draft], No | None]
 Step = tuple[str, Rung]
 
@@ -120,7 +123,7 @@ def _intent(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 
 def _two_keys(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    declared = known(draft.intent).operation_type
+    declared = draft.intent.operation_type
     if declared == draft.variant:
         return None
     remedy = f"call {VARIANT_OF[declared]}, or declare {draft.variant} if that is what you mean"
@@ -136,14 +139,15 @@ def _server(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     if server is None:
         return not_found(ask, draft, snapshot)
     draft.server = server
-    draft.tool = server.tools.get(draft.split[1])
+    if (tool := server.tools.get(draft.split[1])) is not None:
+        draft.tool = tool
     if server.state == "disabled":
         return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled")
     return None
 
 
 def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    server = known(draft.server)
+    server = draft.server
     if server.state == "connected":
         return None
     why = f": {server.error}" if server.error else ""
@@ -152,19 +156,19 @@ def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 
 def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    return None if draft.tool is not None else not_found(ask, draft, snapshot)
+    return None if hasattr(draft, "tool") else not_found(ask, draft, snapshot)
 
 
 def _offered(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    server, tool = known(draft.server), known(draft.tool)
+    server, tool = draft.server, draft.tool
     if server.offers(tool.name):
         return None
     return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
 
 
 def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    tool, policy = known(draft.tool), snapshot.policy
-    found, draft.origin = class_of(tool, known(draft.args))
+    tool, policy = draft.tool, snapshot.policy
+    found, draft.origin = class_of(tool, draft.args)
     draft.tool_class = found
     counted = effective(tool, found, policy)
     by = BY[draft.origin if counted == found else "unannotated"]
@@ -188,14 +192,14 @@ def _freeze(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 
 def _confirm(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    wanted = known(draft.server).confirm
+    wanted = draft.server.confirm
     draft.confirm = wanted != "none" and RANK[draft.risk] >= RANK[wanted]
     return None
 
 
 def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    tool = known(draft.tool)
-    wrong = tool.violation(known(draft.args)) if tool.violation else None
+    tool = draft.tool
+    wrong = tool.violation(draft.args) if tool.violation else None
     if wrong is None:
         return None
     details = {"inputSchema": tool.wire.get("inputSchema")}
@@ -204,7 +208,7 @@ def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def not_found(ask: Ask, draft: Draft, snapshot: Snapshot) -> No:
     """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
-    server = draft.server
+    server: Server | None = getattr(draft, "server", None)
     pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
     spelled = {f"{s.name}:{tool}": s.tools[tool] for s in pool for tool in s.tools if s.offers(tool)}
     near = nearest(draft.name or "", spelled, 3)
@@ -224,12 +228,6 @@ def _as_called(surface: Surface, tool: Tool) -> str:
 def call_with_of(full_name: str, snapshot: Snapshot) -> str:
     server, _, tool = full_name.partition(":")
     return call_with(snapshot.servers[server].tools[tool], snapshot.policy)
-
-
-def known(value: T | None) -> T:
-    """An earlier rung has set this; the order of the ladder guarantees it."""
-    assert value is not None
-    return value
 
 
 # The doors without a declaration: direct and passthrough.
@@ -271,8 +269,8 @@ def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def _passive(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
-    args = known(draft.args)
-    if "intent" not in args or has_own_intent(known(draft.tool)):
+    args = draft.args
+    if "intent" not in args or has_own_intent(draft.tool):
         return None
     said = args["intent"]
     if not isinstance(said, str):
@@ -291,8 +289,8 @@ def has_own_intent(tool: Tool) -> bool:
 
 def _implied(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """Nothing was declared, so the tool's class says which variant this is; unknown is a write (SURF-2)."""
-    tool = known(draft.tool)
-    draft.tool_class, draft.origin = class_of(tool, known(draft.args))
+    tool = draft.tool
+    draft.tool_class, draft.origin = class_of(tool, draft.args)
     draft.variant = draft.risk = risk(effective(tool, draft.tool_class, snapshot.policy))
     draft.intent = Intent(draft.variant, reason=draft.said, source="passive" if draft.said else "implied")
     return None

@@ -59,9 +59,13 @@ class Intent(NamedTuple):
     source: IntentSource = "declared"
 
     def as_json(self) -> dict[str, Any]:
-        shown = {"operation_type": self.operation_type, "data_sensitivity": self.data_sensitivity,
-                 "reason": self.reason, "source": self.source}  # fmt: skip
-        return {key: value for key, value in shown.items() if value is not None}
+        shown: dict[str, Any] = {"operation_type": self.operation_type}
+        if self.data_sensitivity is not None:
+            shown["data_sensitivity"] = self.data_sensitivity
+        if self.reason is not None:
+            shown["reason"] = self.reason
+        shown["source"] = self.source
+        return shown
 
 
 class Ask(NamedTuple):
