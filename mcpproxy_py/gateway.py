@@ -187,11 +187,13 @@ class Gateway:
         trouble = (
             (await self._not_confirmed(call, decision, talk) if _wants_yes(decision) else None)
             or self._no_room(decision)
-            or await self._write_ahead(call, decision)
+            or (await self._write_ahead(call, decision) if decision.risk != "read" else None)
             or self._changed(call, decision, decided_on)
         )
         if trouble is not None:
             return call.refuse(trouble)
+        if decision.risk == "read":
+            self.recorder.write_soon(call)
         return await self._forward(call, decision, talk)
 
     async def _once_connected(self, call: Call, server: str) -> None:
@@ -221,13 +223,12 @@ class Gateway:
         return None
 
     async def _write_ahead(self, call: Call, route: Route | Relay) -> Refusal | None:
-        """The ask on record before the upstream hears of it; on disk first where its risk is above read (ACT-5)."""
+        """The ask on disk before the upstream hears of it, where its risk is above read (ACT-5)."""
         try:
             self.recorder.write_ahead(call)
-            if route.risk != "read":
-                await self.recorder.synced(call)
+            await self.recorder.synced(call)
         except StoreUnavailable:
-            if route.risk != "read" and self._limits.refuse_unrecorded:
+            if self._limits.refuse_unrecorded:
                 return _unrecordable(route)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
@@ -43,11 +44,34 @@ class Recorder:
         """To be awaited before an answer leaves: everything that was recorded so far may be answered for."""
         self.unrecorded = 0
         """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
+        self._later: list[Call] = []
         self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
         """Their events, which go on record as soon as that works again."""
 
     def asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
         return record.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
+
+    def write_soon(self, call: Call) -> None:
+        """The ask on record in the next turn of the event loop, while its server works on it already, and in any case
+        before its end is. Many calls then share one write."""
+        if call.on_record:
+            return
+        if not self._later:
+            asyncio.get_running_loop().call_soon(self._catch_up)
+        self._later.append(call)
+
+    def _catch_up(self) -> None:
+        calls, self._later = [call for call in self._later if not call.on_record], []
+        if not calls:
+            return
+        try:
+            self._journal.append(*[self.asked(call.ask, call.decision) for call in calls])
+        except StoreUnavailable as error:
+            for call in calls:
+                self._count_unrecorded(call.ask.id, error)
+        else:
+            for call in calls:
+                call.on_record = True
 
     def write_ahead(self, call: Call) -> None:
         """The ask on record before anybody else hears of it. Raises `StoreUnavailable`, which is counted then."""
@@ -74,7 +98,10 @@ class Recorder:
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""
+        if self._later and not call.on_record:
+            self._catch_up()
         events = [] if call.on_record else [self.asked(call.ask, call.decision)]
+        call.on_record = True
         if call.outcome is not None:
             duration = (time.perf_counter() - call.started) * 1000
             events.append(self._finished(call.ask.id, call.outcome, duration))
@@ -94,6 +121,8 @@ class Recorder:
 
     def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
         """On record now, or, where that fails, as soon as it works again."""
+        if self._later:
+            self._catch_up()
         due = [*self._owed, *events]
         try:
             self._journal.append(*due)

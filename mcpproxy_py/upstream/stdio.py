@@ -1,4 +1,4 @@
-"""Newline JSON over the pipes of a child process: one reader, and writes of one loop turn in one system call."""
+"""Newline JSON over the pipes of a child process: one reader, one writer."""
 
 from __future__ import annotations
 
@@ -49,34 +49,26 @@ class StdioConnection(Wire):
         self._status: int | None = None
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
-        self._flush_planned = False
         self._urgent: list[bytes] = []
         self._requests: dict[int, bytes] = {}
         self._others: list[bytes] = []
 
-    # Writing. Requests wait apart, by id, so that one that is given up before it left never leaves.
+    # Writing. What the pipe does not take waits here, requests by id, so that one that is given up never leaves.
 
     def _transmit(self, payload: bytes, headers: Mapping[str, str], request_id: int | None) -> None:
-        if request_id is not None:
+        if self._stdin is not None and not self._paused:
+            self._mark_sent(request_id)
+            self._write(payload)  # what is written in one turn of the loop, uvloop hands over in one system call
+        elif request_id is not None:
             self._requests[request_id] = payload
         elif len(self._others) < MAX_UNREAD_ANSWERS:
             self._others.append(payload)
-        self._plan_flush()
 
     def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
         if self._requests.pop(request_id, None) is not None or not cancellable or self.closed.is_set():
             return
         self._urgent.append(cancellation(request_id, reason))
         self._flush()  # at once: the caller may be gone by the next turn of the loop
-
-    def _plan_flush(self) -> None:
-        if not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_soon(self._flush_as_planned)
-
-    def _flush_as_planned(self) -> None:
-        self._flush_planned = False
-        self._flush()
 
     def _flush(self) -> None:
         if self._paused or self._stdin is None or self.closed.is_set():
@@ -86,9 +78,14 @@ class StdioConnection(Wire):
             self._mark_sent(request_id)
         self._urgent, self._others, self._requests = [], [], {}
         if batch:
-            # The server may have closed its stdin a moment ago; that it ends is noticed elsewhere.
-            with contextlib.suppress(OSError, RuntimeError):
-                self._stdin.write(b"\n".join([*batch, b""]))
+            self._write(b"\n".join(batch))
+
+    def _write(self, lines: bytes) -> None:
+        assert self._stdin is not None
+        try:
+            self._stdin.write(lines + b"\n")
+        except (OSError, RuntimeError):  # it closed its stdin a moment ago; that it ends is noticed elsewhere
+            return
 
     def pause(self) -> None:
         self._paused = True
