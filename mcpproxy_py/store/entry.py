@@ -53,16 +53,20 @@ def _damaged(seq: int, line: bytes) -> Entry:
     return entry_of(seq, clean(line.decode("utf-8", "replace")), b"", "", {"kind": UNREADABLE})
 
 
-def entries(lines: Iterable[bytes], after: int) -> list[Entry]:
-    """Every line, in order. One that makes no sense is counted on from the one before, at first from `after`."""
+def entries(lines: Iterable[bytes], reads: Iterable[Entry | None], after: int) -> list[Entry]:
+    """Every line, in order, as it was `read`. One that makes no sense is counted on from the one before, at first from
+    `after`."""
     found: list[Entry] = []
-    for line in lines:
-        entry = read(line)
+    for line, entry in zip(lines, reads, strict=True):
         if entry is not None:
             while found and found[-1].seq >= entry.seq and not found[-1].mac:
                 found.pop()  # it stood between two that follow each other, and never had a number
         found.append(entry or _damaged((found[-1].seq if found else after) + 1, line))
     return found
+
+
+def entries_of(lines: list[bytes], after: int) -> list[Entry]:
+    return entries(lines, map(read, lines), after)
 
 
 def last_head(folder: Path) -> Head:

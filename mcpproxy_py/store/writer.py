@@ -7,11 +7,16 @@ always. A database that fails holds up nothing but this: it tries again until it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import NamedTuple
+
 from sqlalchemy.exc import IntegrityError
 
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import UNREADABLE, Entry, entries
+from mcpproxy_py.store.entry import UNREADABLE, Entry, entries, read
 from mcpproxy_py.store.follower import Follower, Source
 from mcpproxy_py.store.identity import Identity
 from mcpproxy_py.store.ledger import last_head, project, read_place, remember_place
@@ -19,6 +24,32 @@ from mcpproxy_py.store.retention import Retention
 from mcpproxy_py.store.segments import Place, path_of
 
 BATCH_BYTES = 4 << 20
+
+
+class Batch(NamedTuple):
+    lines: list[bytes]
+    read: list[Entry | None]
+    """Each of them, as `entry.read` gives it."""
+    after: Place
+
+
+class Ahead:
+    """The batch at a place, read by a thread of its own while the one before it is committed. A commit leaves the
+    interpreter to others; single inserts do not for long enough."""
+
+    def __init__(self, place: Place, batch_at: Callable[[Place], Batch]) -> None:
+        self.place = place
+        self._found: Future[Batch] = Future()
+        Thread(target=self._read, args=(batch_at,), name="mcpproxy-ahead", daemon=True).start()
+
+    def _read(self, batch_at: Callable[[Place], Batch]) -> None:
+        try:
+            self._found.set_result(batch_at(self.place))
+        except BaseException as error:
+            self._found.set_exception(error)
+
+    def taken(self) -> Batch:
+        return self._found.result()
 
 
 class Writer(Follower):
@@ -33,6 +64,7 @@ class Writer(Follower):
         self._number = number
         self._retention = retention
         self._in_doubt = False
+        self._ahead: Ahead | None = None
         self._oldest = min([self.place.segment, *segments.numbers(journal.folder)])
 
     def drain(self) -> None:
@@ -42,8 +74,11 @@ class Writer(Follower):
 
     def _behind(self) -> bool:
         """Whether a whole batch is waiting already; then there is nothing to gain by letting it grow."""
+        return self._behind_of(self.place)
+
+    def _behind_of(self, place: Place) -> bool:
         end = self._journal.end
-        return end.segment > self.place.segment or end.offset - self.place.offset >= BATCH_BYTES
+        return end.segment > place.segment or end.offset - place.offset >= BATCH_BYTES
 
     def _tidy(self) -> bool:
         if self._retention is None:
@@ -59,19 +94,24 @@ class Writer(Follower):
         if self._in_doubt:  # whether the last commit took place, only the database knows
             self._at(read_place(self._database, self._name) or Place(0, 0))
             self._in_doubt = False
-        lines, after = self._next_lines()
-        if after == self.place:
+        ahead, self._ahead = self._ahead, None
+        batch = ahead.taken() if ahead is not None and ahead.place == self.place else self._batch_at(self.place)
+        if batch.after == self.place:
             return False
-        if lines:
-            self._apply(lines, after)
-        self._arrive(after)
+        if batch.lines:
+            self._apply(batch)
+        self._arrive(batch.after)
         return True
 
-    def _next_lines(self) -> tuple[list[bytes], Place]:
+    def _batch_at(self, place: Place) -> Batch:
+        lines, after = self._lines_at(place)
+        return Batch(lines, [read(line) for line in lines], after)
+
+    def _lines_at(self, place: Place) -> tuple[list[bytes], Place]:
         end = self._journal.end
-        segment, offset = self.place
+        segment, offset = place
         if segment >= end.segment:
-            return self._read(segment, offset, end.offset) if segment == end.segment else ([], self.place)
+            return self._read(segment, offset, end.offset) if segment == end.segment else ([], place)
         path = path_of(self._journal.folder, segment)
         size = path.stat().st_size if path.exists() else 0
         lines, after = self._read(segment, offset, size)
@@ -87,23 +127,25 @@ class Writer(Follower):
         later = [number for number in segments.numbers(self._journal.folder) if segment < number <= last]
         return Place(min(later, default=last), 0)
 
-    def _apply(self, lines: list[bytes], after: Place) -> None:
+    def _apply(self, batch: Batch) -> None:
         self._in_doubt = True
         try:
-            batch = self._write(lines, after, careful=False)
+            written = self._write(batch, careful=False)
         except IntegrityError:
-            batch = self._write(lines, after, careful=True)
+            written = self._write(batch, careful=True)
         self._in_doubt = False
-        self.unreadable += len(lines) - sum(entry.kind != UNREADABLE for entry in batch)
+        self.unreadable += len(batch.lines) - sum(entry.kind != UNREADABLE for entry in written)
 
-    def _write(self, lines: list[bytes], after: Place, *, careful: bool) -> list[Entry]:
+    def _write(self, batch: Batch, *, careful: bool) -> list[Entry]:
         with self._database.writing() as connection:
             before = last_head(connection, self._number).seq
-            batch = entries(lines, before)
-            project(self._database, connection, self._number, batch, before, careful=careful)
-            remember_place(connection, self._name, after)
+            numbered = entries(batch.lines, batch.read, before)
+            project(self._database, connection, self._number, numbered, before, careful=careful)
+            remember_place(connection, self._name, batch.after)
             self._database.ring(connection, self._number)
-        return batch
+            if self._ahead is None and self._behind_of(batch.after):
+                self._ahead = Ahead(batch.after, self._batch_at)
+        return numbered
 
     def _arrive(self, place: Place) -> None:
         # First of all, so that nothing that fails below can make what was committed be read again.
