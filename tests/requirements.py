@@ -896,7 +896,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
-    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
+    "GATE-11": (
+        "core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",
+    ),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -1014,7 +1016,9 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-2": ("core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",),
+    "PERF-2": (
+        "core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",
+    ),
     "PERF-4": (
         "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
         "core/test_lanes.py::test_the_held_are_those_with_anything",
@@ -1027,6 +1031,8 @@ DONE: dict[str, tuple[str, ...]] = {
         "house/test_head_sql.py::test_the_script_is_what_the_migrations_make",
         "house/test_head_sql.py::test_a_file_filled_by_the_script_is_one_that_alembic_made",
         "house/test_start.py::test_a_first_and_a_later_start_load_nothing_that_only_some_gateways_need",
+        "journeys/test_garbage.py::test_calls_of_every_kind_leave_no_garbage",
+        "journeys/test_garbage.py::test_the_servers_of_this_test_are_there",
         "store/test_migrate.py::test_a_start_with_a_current_database_does_not_load_alembic",
     ),
     "PROV-1": (
@@ -1218,6 +1224,12 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_hostile_clients.py::test_an_event_id_from_elsewhere_resumes_nothing",
         "journeys/test_hostile_clients.py::test_errors_are_told_to_raw_clients_as_to_polite_ones",
         "journeys/test_live_surfaces.py::test_a_session_id_is_good_on_its_own_path_only",
+        "serve/test_head.py::test_a_server_that_keeps_heads_says_the_same_as_one_that_does_not",
+        "serve/test_head.py::test_a_head_that_came_whole_is_known_on_every_connection",
+        "serve/test_head.py::test_what_is_no_whole_request_is_not_known",
+        "serve/test_head.py::test_only_the_latest_are_kept_and_no_long_ones",
+        "serve/test_head.py::test_what_follows_from_a_head_is_found_out_once",
+        "serve/test_head.py::test_what_is_wrong_with_a_head_is_said_each_time",
         "serve/test_http1.py::test_requests_on_one_connection_are_answered_one_after_the_other",
         "serve/test_http1.py::test_requests_sent_at_once_are_answered_in_turn",
         "serve/test_http1.py::test_whoever_goes_on_after_the_answer_keeps_nobody_waiting",

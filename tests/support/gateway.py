@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,8 +110,9 @@ class Running:
 
 
 def start(
-    data_dir: Path, config: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, wait: bool = True
-) -> Running:
+    data_dir: Path, config: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, wait: bool = True,
+    program: Sequence[str] = ("-m", "mcpproxy_py"),
+) -> Running:  # fmt: skip
     """Start a gateway on this data directory, on a port of its own, and wait until it answers."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if config is not None:
@@ -119,7 +120,7 @@ def start(
     log = data_dir.parent / f"{data_dir.name}.stderr"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "mcpproxy_py", "serve", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0"],
+            [sys.executable, *program, "serve", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0"],
             stdin=subprocess.DEVNULL,
             stdout=stderr,
             stderr=stderr,

@@ -22,10 +22,10 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Any, **options: Any) -> AsyncIterator[int]:
+async def serving(app: Any, heads: Heads | None = None, **options: Any) -> AsyncIterator[int]:
     """Its port. `options` are uvicorn's."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        http: Any = partial(Http1, heads=Heads())
+        http: Any = partial(Http1, heads=Heads() if heads is None else heads)
         config = uvicorn.Config(
             app, http=http, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
         )
