@@ -45,6 +45,7 @@ class Recorder:
         self.unrecorded = 0
         """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
         self._later: list[Call] = []
+        """Those whose ask is not on record yet."""
         self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
         """Their events, which go on record as soon as that works again."""
 
@@ -52,8 +53,8 @@ class Recorder:
         return record.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
 
     def write_soon(self, call: Call) -> None:
-        """The ask on record in the next turn of the event loop, while its server works on it already, and in any case
-        before its end is. Many calls then share one write."""
+        """The ask on record in the next turn of the event loop, while its server works on it already, or together with
+        its end, if that is sooner. The calls of one turn share one write."""
         if call.on_record:
             return
         if not self._later:
@@ -98,8 +99,6 @@ class Recorder:
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""
-        if self._later and not call.on_record:
-            self._catch_up()
         events = [] if call.on_record else [self.asked(call.ask, call.decision)]
         call.on_record = True
         if call.outcome is not None:
@@ -110,6 +109,7 @@ class Recorder:
 
     def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
         """The server asked back, or was answered: on record between the ask and its end."""
+        self._catch_up()
         self._append(ask_id, [record.round_trip(ask_id, time.time(), kind, methods)])
 
     def give_up(self, ask_id: str) -> None:
@@ -121,8 +121,6 @@ class Recorder:
 
     def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
         """On record now, or, where that fails, as soon as it works again."""
-        if self._later:
-            self._catch_up()
         due = [*self._owed, *events]
         try:
             self._journal.append(*due)
