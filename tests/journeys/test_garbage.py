@@ -1,7 +1,7 @@
 """A call leaves nothing behind that only the garbage collector can free.
 
 What it leaves would stay until the next collection, and with it everything that belongs to it: memory that is always
-new is slow memory, and collecting it took a seventh of the gateway's time.
+new is slow memory.
 """
 
 from __future__ import annotations
