@@ -7,6 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.call import TIMED_OUT, Call
@@ -62,28 +63,24 @@ class Recorder:
         self._later.append(call)
 
     def _catch_up(self) -> None:
-        calls, self._later = [call for call in self._later if not call.on_record], []
-        if not calls:
-            return
-        try:
-            self._journal.append(*[self.asked(call.ask, call.decision) for call in calls])
-        except StoreUnavailable as error:
-            for call in calls:
-                self._count_unrecorded(call.ask.id, error)
-        else:
-            for call in calls:
-                call.on_record = True
+        """What cannot be written now goes on record with the end of its call, or is owed from then on."""
+        calls, self._later = self._later, []
+        with suppress(StoreUnavailable):
+            self.write_ahead(*calls)
 
-    def write_ahead(self, call: Call) -> None:
-        """The ask on record before anybody else hears of it. Raises `StoreUnavailable`, which is counted then."""
-        if call.on_record:
+    def write_ahead(self, *calls: Call) -> None:
+        """The asks on record before anybody else hears of them. Raises `StoreUnavailable`, which is counted then."""
+        due = [call for call in calls if not call.on_record]
+        if not due:
             return
         try:
-            self._journal.append(self.asked(call.ask, call.decision))
+            self._journal.append(*[self.asked(call.ask, call.decision) for call in due])
         except StoreUnavailable as error:
-            self._count_unrecorded(call.ask.id, error)
+            for call in due:
+                self._count_unrecorded(call.ask.id, error)
             raise
-        call.on_record = True
+        for call in due:
+            call.on_record = True
 
     async def synced(self, call: Call) -> None:
         """On disk too, where it may act on something. Raises and counts likewise."""

@@ -57,13 +57,13 @@ def _unwrapped(payload: str) -> str | None:
         return None
 
 
-def duplicated_routing_header(lines: Iterable[tuple[str, str]]) -> str | None:
+def duplicated_routing_header(lines: Iterable[tuple[str, str]], among: frozenset[str] = ROUTING) -> str | None:
     """The first routing header that is there twice, by its lower-case name. Takes the lines as they came:
     a mapping has already chosen one, and a proxy in front may have chosen the other."""
     seen: set[str] = set()
     for name, _ in lines:
         key = name.lower()
-        if key in ROUTING:
+        if key in among:
             if key in seen:
                 return key
             seen.add(key)

@@ -63,9 +63,10 @@ class Guard:
         if scope["type"] != "http":
             await self._something_else(scope, receive, send)
             return
-        named = head_of(scope).once(_own_name) or random.randbytes(8).hex()
+        head = head_of(scope)
+        named = head.once(_own_name) or random.randbytes(8).hex()
         scope.setdefault("state", {})["request_id"] = named
-        visit = Visit(scope, receive, send, named, self._max_body_bytes)
+        visit = Visit(scope, head, receive, send, named, self._max_body_bytes)
         remembered = request_id.set(named)
         try:
             await self._serve(scope, visit)
@@ -122,7 +123,7 @@ def _own_name(headers: Headers) -> str | None:
 
 
 def _declared_length(headers: Headers) -> int:
-    length = single_headers(headers).get(b"content-length", "0")
-    if not (length.isascii() and length.isdigit()):
+    length = dict(headers).get(b"content-length", b"0")
+    if not length.isdigit():
         raise bad_request("The content-length header is not a number", header="content-length")
     return int(length) if len(length) <= MOST_DIGITS else sys.maxsize

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from starlette.types import Message, Receive, Scope, Send
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.serve.head import Head, head_of
+from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.turn import Turn, turn_of
 
 _VISIT: Final = "mcpproxy.visit"
@@ -28,8 +28,8 @@ class Visit:
     __slots__ = ("_limit", "_over", "_receive", "_send", "_taken", "_turn", "head", "method", "principal", "request_id",
                  "started")  # fmt: skip
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, limit: int) -> None:
-        self.head: Head = head_of(scope)
+    def __init__(self, scope: Scope, head: Head, receive: Receive, send: Send, request_id: str, limit: int) -> None:
+        self.head = head
         self.method: str = scope["method"]
         self.principal = ""
         """Who was let in; nobody yet."""

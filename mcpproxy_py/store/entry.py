@@ -65,10 +65,6 @@ def entries(lines: Iterable[bytes], reads: Iterable[Entry | None], after: int) -
     return found
 
 
-def entries_of(lines: list[bytes], after: int) -> list[Entry]:
-    return entries(lines, map(read, lines), after)
-
-
 def last_head(folder: Path) -> Head:
     """How long the chain is that the journal holds; the start where it holds nothing."""
     for number in reversed(segments.numbers(folder)):

@@ -72,37 +72,39 @@ class Calls:
         self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """The raw result. Raises `UpstreamFailure`."""
-        started = time.monotonic()
-        end = started + self._spec.timeout
         try:
-            self._main()  # nobody waits for a place at a server that is gone
+            self._main()
+            timeout = self._spec.timeout
+            end = time.monotonic() + timeout
             if not self.lane.enter():
-                await self.lane.wait(self._spec.timeout)
-                started = time.monotonic()  # what it waited says nothing of how fast the server is
+                await self.lane.wait(timeout)
             try:
-                main = self._main()
-                if self.sessions in SHARED and not self._elder.fits(main, talk, self.sessions):
-                    return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
-                return await self._apart(method, params, talk, meta, main, end)
+                return await self._placed(method, params, talk, meta, end)
             finally:
                 self.lane.leave()
-                self.traffic.took(time.monotonic() - started)
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise
 
-    async def _apart(
-        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None, main: Session,
-        end: float,
-    ) -> dict[str, Any]:  # fmt: skip
-        """Over a session that is not everybody's."""
-        async with AsyncExitStack() as stack:
-            session = await self._seated(stack, main, talk, end)
-            return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+    async def _placed(
+        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None, end: float
+    ) -> dict[str, Any]:
+        """What it waited for its place is told by the queue, so it does not count for how fast the server is."""
+        started = time.monotonic()
+        main = self._main()
+        try:
+            elder = self._elder.fits(main, talk, self.sessions)
+            if self.sessions in SHARED and not elder:
+                return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+            async with AsyncExitStack() as stack:
+                session = await self._seated(stack, main, talk, elder, end)
+                return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
+        finally:
+            self.traffic.took(time.monotonic() - started)
 
-    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, end: float) -> Session:
+    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, elder: bool, end: float) -> Session:
         kind = self.sessions
-        if self._elder.fits(main, talk, kind):
+        if elder:
             session = await self._elder.enter(stack, talk, kind, _left(end))
             if session is not None:
                 return session

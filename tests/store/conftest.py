@@ -17,7 +17,7 @@ from sqlalchemy import select, text
 from mcpproxy_py.store.activity import Filters, Reader
 from mcpproxy_py.store.chain import Chain, Head, Sealer
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import entries_of
+from mcpproxy_py.store.entry import entries, read
 from mcpproxy_py.store.identity import Identity
 from mcpproxy_py.store.ledger import last_head, project
 from mcpproxy_py.store.migrate import migrate
@@ -115,7 +115,7 @@ def apply(database: Database) -> Iterator[Callable[..., list[dict[str, Any]]]]:
             if lines:
                 with database.writing() as connection:
                     before = last_head(connection, 1).seq
-                    project(database, connection, 1, entries_of(lines, before), before)
+                    project(database, connection, 1, entries(lines, map(read, lines), before), before)
         return Reader(database).list(Filters(limit=500)).activities
 
     yield write

@@ -21,7 +21,7 @@ from sqlalchemy import delete, text
 from mcpproxy_py.store.activity import Filters, Reader
 from mcpproxy_py.store.chain import Chain, Sealer
 from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import entries_of
+from mcpproxy_py.store.entry import entries, read
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.filters import EQUALS, Bookmark
 from mcpproxy_py.store.identity import Identity
@@ -74,8 +74,9 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     migrate(database)
     join(database, Identity("test", b"k"))
     text, _ = Chain(Sealer(b"k", "test")).lines(story(700))
+    lines = text.split(b"\n")[:-1]
     with database.writing() as connection:
-        project(database, connection, 1, entries_of(text.split(b"\n")[:-1], 0), 0)
+        project(database, connection, 1, entries(lines, map(read, lines), 0), 0)
     yield database
     database.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,12 @@ async def fill(store: Store, asked: Make, finished: Make) -> None:
         store.append(asked(f"{number:04d}", at=1000.0 + number), finished(f"{number:04d}", at=1000.5 + number))
 
 
+def drain_in_spite_of(trouble: type[Exception], store: Store, tries: int) -> None:
+    for _ in range(tries):
+        with suppress(trouble):
+            store._writer.drain()  # type: ignore[attr-defined]
+
+
 def expected() -> list[tuple[str, str]]:
     return [(f"{number:04d}", kind) for number in range(MANY) for kind in ("asked", "finished")]
 
@@ -77,11 +84,7 @@ async def test_what_was_read_ahead_of_a_batch_that_failed_changes_nothing(
             raise OSError("the disk had a bad moment")
 
     monkeypatch.setattr(store._database, "ring", failing)
-    for _ in range(4):
-        try:
-            store._writer.drain()  # type: ignore[attr-defined]
-        except OSError:
-            continue
+    drain_in_spite_of(OSError, store, tries=4)
     store.close()
     assert recorded(tmp_path) == expected()
 
@@ -100,10 +103,6 @@ async def test_trouble_with_reading_ahead_is_trouble_with_that_batch_and_is_trie
         return read(line)
 
     monkeypatch.setattr(writer, "read", failing)
-    for _ in range(3):
-        try:
-            store._writer.drain()  # type: ignore[attr-defined]
-        except MemoryError:
-            continue
+    drain_in_spite_of(MemoryError, store, tries=3)
     store.close()
     assert recorded(tmp_path) == expected()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcpproxy_py.core import headers, revisions
+from mcpproxy_py.core import revisions
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.head import Head
@@ -23,7 +23,7 @@ from mcpproxy_py.serve.mcp.posted import (
     kind_of,
     message_in,
     params_of,
-    repeated_in,
+    routed_twice_in_session,
     seen_of,
 )
 from mcpproxy_py.serve.mcp.respond import initialized, negotiated, respond
@@ -151,10 +151,8 @@ class Handshake:
 
 def _check_once(head: Head) -> None:
     """Whoever reads the other one of two headers takes this for another request, or for one of another session."""
-    repeated = head.once(repeated_in)
-    twice = [name for name in (*headers.ROUTING, SESSION_ID) if name in repeated] if repeated else []
-    if twice:
-        raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"))
+    if twice := head.once(routed_twice_in_session):
+        raise Refused(400, RpcError(revisions.HEADER_MISMATCH, f"The {twice} header came twice"))
 
 
 def _mark(session: Session) -> tuple[bytes, bytes]:

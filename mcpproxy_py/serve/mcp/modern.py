@@ -17,7 +17,7 @@ from mcpproxy_py.serve.mcp.answer import Answer
 from mcpproxy_py.serve.mcp.door import Door
 from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, repeated_in, seen_of
+from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, routed_twice, seen_of
 from mcpproxy_py.serve.mcp.respond import respond
 from mcpproxy_py.serve.mcp.streams import Stream
 from mcpproxy_py.serve.visit import Visit
@@ -53,10 +53,8 @@ class Modern:
 
     def _exchange(self, visit: Visit, seen: Mapping[str, str], message: Mapping[str, Any]) -> tuple[Exchange, Answer]:
         request_id = message["id"]
-        if repeated := visit.head.once(repeated_in):
-            twice = sorted(headers.ROUTING.intersection(repeated))
-            if twice:
-                raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice[0]} header came twice"), request_id)
+        if twice := visit.head.once(routed_twice):
+            raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
         said = envelope.classify(message, seen)
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -38,12 +37,19 @@ def seen_of(headers: Headers) -> dict[str, str]:
     return {text: found[name].decode("latin-1").strip(" \t") for name, text in READ if name in found}
 
 
-def repeated_in(headers: Headers) -> list[str]:
-    """The headers that came several times."""
-    if len(dict(headers)) == len(headers):
-        return []
-    counted = Counter(name for name, _ in lines_of(headers))
-    return [name for name, count in counted.items() if count > 1]
+def routed_twice(lines: Headers) -> str | None:
+    """A header that routes and came several times, by its name."""
+    return _twice(lines, headers.ROUTING)
+
+
+def routed_twice_in_session(lines: Headers) -> str | None:
+    """The same in the handshake era, where the session's id is one of them."""
+    return _twice(lines, headers.ROUTING | {SESSION_ID})
+
+
+def _twice(lines: Headers, among: frozenset[str]) -> str | None:
+    nothing_repeated = len(dict(lines)) == len(lines)
+    return None if nothing_repeated else headers.duplicated_routing_header(lines_of(lines), among)
 
 
 def lines_of(headers: Headers) -> list[tuple[str, str]]:
