@@ -19,7 +19,13 @@ import uvloop
 from pydantic_core import from_json, to_json
 
 LARGEST = 1 << 22
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "relay", "version": "1"}}
+CLIENT = {"name": "relay", "version": "1"}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": CLIENT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 class Upstream:
@@ -33,6 +39,11 @@ class Upstream:
         number = next(self.ids)
         self.waiting[number] = (answer, message["id"])
         self.stdin.write(to_json({**message, "id": number}) + b"\n")
+
+    async def say(self, method: str, params: dict[str, Any]) -> bytes:
+        said: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.ask({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}, said.set_result)
+        return await said
 
     async def read(self) -> None:
         while line := await self.stdout.readline():
@@ -71,10 +82,9 @@ async def relay(*command: str) -> None:
     process = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1, stderr=-3, limit=LARGEST)
     upstream = Upstream(process)
     reading = asyncio.create_task(upstream.read())
-    said: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-    upstream.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": HELLO}, said.set_result)
-    await said
-    upstream.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+    if b'"result"' not in await upstream.say("server/discover", {"_meta": MODERN}):
+        await upstream.say("initialize", HELLO)
+        upstream.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
     server = await asyncio.get_running_loop().create_server(lambda: Door(upstream), "127.0.0.1", 0)
     print(f"PORT {server.sockets[0].getsockname()[1]}", flush=True)
     await reading

@@ -33,7 +33,8 @@ def checked(answer: bytes) -> None:
 
 
 class Pipe:
-    """On a server's stdin and stdout, in the handshake era."""
+    """On a server's stdin and stdout, in the newest era that it speaks: the one in which a gateway speaks with it. A
+    server made with the SDK takes a tenth more for a modern call, which is no gateway's doing."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin and process.stdout
@@ -41,6 +42,7 @@ class Pipe:
         self.ids = itertools.count(1)
         self.waiting: dict[int, asyncio.Future[bytes]] = {}
         self.reader = asyncio.create_task(self.read())
+        self.stamp: dict[str, Any] = {}
 
     async def read(self) -> None:
         while line := await self.stdout.readline():
@@ -55,12 +57,21 @@ class Pipe:
         return await future
 
     async def hello(self) -> None:
+        if b'"result"' in await self.request("server/discover", {"_meta": MODERN}):
+            self.stamp = {"_meta": MODERN}
+        else:
+            await self.hello_of_old()
+
+    async def hello_of_old(self) -> None:
+        """In the handshake era, also with a server that knows the modern one."""
         await self.request("initialize", HELLO)
         self.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
 
     def calling(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        params = {"name": tool, "arguments": arguments, **self.stamp}
+
         async def call(worker: int) -> None:
-            checked(await self.request("tools/call", {"name": tool, "arguments": arguments}))
+            checked(await self.request("tools/call", params))
 
         return call
 

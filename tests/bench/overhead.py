@@ -42,10 +42,17 @@ async def direct(rig: Rig) -> Call:
     return Http((await rig.entries())["s0"]["url"]).modern(rig.upstream.tool, ARGS)
 
 
+async def direct_handshake(rig: Rig) -> Call:
+    """As an older client does it, with a server that knows both eras. The gateway speaks the newer one with it."""
+    if rig.upstream.transport == "stdio":
+        return (await rig.pipe(*rig.upstream.command, modern=False)).calling(rig.upstream.tool, ARGS)
+    return await Http((await rig.entries())["s0"]["url"]).handshake(rig.upstream.tool, ARGS)
+
+
 async def bare_relay(rig: Rig) -> Call:
     """No gateway at all: the floor under every other way, where the server is on a pipe."""
     client = Http(f"{await rig.bare_relay()}/")
-    return client.calling(client.message("tools/call", {"name": rig.upstream.tool, "arguments": ARGS}, {}))
+    return client.modern(rig.upstream.tool, ARGS)
 
 
 async def bare_asgi(rig: Rig) -> Call:
@@ -84,6 +91,7 @@ async def mcp_proxy(rig: Rig) -> Call:
 Way = Callable[[Rig], Awaitable[Call]]
 WAYS: dict[str, Way] = {
     "direct": direct,
+    "direct, older": direct_handshake,
     "bare relay": bare_relay,
     "bare ASGI": bare_asgi,
     "gated read": gated("read"),

@@ -49,10 +49,11 @@ class Rig:
     def __post_init__(self) -> None:
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
 
-    async def pipe(self, *command: str) -> Pipe:
+    async def pipe(self, *command: str, modern: bool = True) -> Pipe:
+        """`modern` where the server is."""
         found = Pipe(await self.run(*command))
         self.stack.callback(found.reader.cancel)
-        await asyncio.wait_for(found.hello(), PATIENCE)
+        await asyncio.wait_for(found.hello() if modern else found.hello_of_old(), PATIENCE)
         return found
 
     async def run(self, *command: str) -> asyncio.subprocess.Process:
@@ -125,7 +126,8 @@ class Rig:
     async def mcp_proxy_over_stdio(self) -> Pipe:
         program = await asyncio.to_thread(peers.program, "mcp-proxy", "mcp-proxy")
         url = (await self.entries())["s0"]["url"]
-        return await self.pipe(program, "--log-level", "ERROR", "--transport", "streamablehttp", url)
+        command = (program, "--log-level", "ERROR", "--transport", "streamablehttp", url)
+        return await self.pipe(*command, modern=False)
 
 
 def _free_port() -> int:
