@@ -22,9 +22,9 @@ NOT_YET: dict[str, str] = {
     "CAT-7": "command line and REST; the web page comes with USE-2",
     "UP-9": "later: OAuth",
     "SEC-2": "later", "SEC-3": "later",
-    "PERF-1": "p50 1.5 to 2.2 of direct by the hour, throughput at 16 0.74 to 0.94, not 0.95",
-    "PERF-3": "3,600 to 5,100 calls a second of 12,000",
-    "PERF-5": "5,000 to 11,000 records a second of 15,000; see docs/explanation/performance.md",
+    "PERF-1": "p50 1.3 to 2.1 of direct by the hour, 1.6 with cores awake; throughput 0.8 to 1.1, not safely 0.95",
+    "PERF-3": "4,300 to 7,000 calls a second of 12,000; two cores have no room for more, see performance.md",
+    "PERF-5": "5,000 to 14,000 records a second of 15,000; see docs/explanation/performance.md",
     "USE-1": "later", "USE-2": "later", "USE-3": "later",
 }  # fmt: skip
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 COUNTED = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
 """Before a command, so that its instructions are counted."""
+RESTLESS = """
+import os
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+parent = os.getppid()
+while os.getppid() == parent:
+    pass
+"""
 RESULTS = Path(__file__).parents[2] / "bench-results"
 
 
@@ -34,6 +44,21 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 def figures(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": len(values)}
+
+
+@contextmanager
+def awake(wanted: bool) -> Iterator[None]:
+    """Keeps every core busy with something that gives way to everything else, where that is `wanted`. A virtual machine
+    gives a core that has nothing to do away, and gets it back late and with another's caches: what is measured one call
+    at a time is then the machine's as much as ours. Tails are worse with it, since giving way takes a moment too."""
+    many = (os.cpu_count() or 1) if wanted else 0
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", RESTLESS]) for _ in range(many)]
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
 
 
 def report(name: str, found: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from tests.bench.clients import Call, Http
-from tests.bench.measure import figures, percentile, report, spread
+from tests.bench.measure import awake, figures, percentile, report, spread
 from tests.bench.rig import PATIENCE, Rig, Upstream
 
 ARGS = {"text": "hello", "note": "x" * 200}
@@ -207,13 +207,15 @@ def main() -> None:
     parser.add_argument("--upstreams", type=int, nargs="*", default=[1, 10])
     parser.add_argument("--ways", choices=WAYS, nargs="*", default=list(WAYS))
     parser.add_argument("--no-peers", action="store_true", help="leave out other proxies, which have to be installed")
+    parser.add_argument("--awake", action="store_true", help="keep the cores from going to sleep between two calls")
     options = parser.parse_args()
     wanted = [name for name in WAYS if name in {"direct", *options.ways}]
     wanted = [name for name in wanted if not (options.no_peers and name in PEERS)]
     print(f"{'':<44} {'p50 ms':<24} {'p99 ms':<21} {'calls/s':<20} {'p50/direct':<21} {'rate/direct':<21} p99/p50")
     chosen = [UPSTREAMS[name] for name in options.only]
-    rows = uvloop.run(measure(options.rounds, chosen, options.upstreams, wanted))  # a light loop: its cost is in all
-    report("overhead", {"rounds": options.rounds, "rows": rows})
+    with awake(options.awake):  # and a light loop, since its cost is in everything
+        rows = uvloop.run(measure(options.rounds, chosen, options.upstreams, wanted))
+    report("overhead", {"rounds": options.rounds, "awake": options.awake, "rows": rows})
 
 
 if __name__ == "__main__":

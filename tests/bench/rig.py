@@ -89,7 +89,10 @@ class Rig:
         return asyncio.create_task(self._start_gateway())
 
     async def gateway(self) -> str:
-        return (await self._gateway).url
+        return (await self.running()).url
+
+    async def running(self) -> Running:
+        return await self._gateway
 
     async def _start_gateway(self) -> Running:
         override = {"tools": {self.upstream.tool: "read"}}
