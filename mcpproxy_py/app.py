@@ -55,6 +55,7 @@ from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
     Settings,
+    check_doors,
     ensure_data_dir,
     load_or_create_key,
     load_or_create_seal,
@@ -101,7 +102,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     data_dir = settings.data_dir
     started = time.time()
     ensure_data_dir(data_dir)
-    _check_doors(settings)
+    check_doors(settings)
     load_or_create_key(data_dir)
     new_id = IdMaker(random.randbytes)
 
@@ -221,18 +222,6 @@ def _guard_rules(settings: Settings) -> GuardRules:
         require_mcp_auth=settings.require_mcp_auth,
         max_body_bytes=settings.limits.max_body_bytes,
     )
-
-
-def _check_doors(settings: Settings) -> None:
-    """What would stand open or not exist is refused at the start, with the way out (SEC-1, SURF-4)."""
-    if settings.mcp_token is None and settings.listens_publicly:
-        raise GatewayError(
-            Code.CONFIG_INVALID,
-            f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
-            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
-        )
-    if settings.mcp_token is None and settings.require_mcp_auth:
-        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
 
 
 def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:

@@ -27,6 +27,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "serve": Entry("run", "Run the gateway in the foreground."),
     "stdio": Entry("run", "Speak MCP over stdin and stdout."),
     "status": Entry("gateway", "How the running gateway fares."),
+    "doctor": Entry("doctor", "Find what is wrong, and say how to mend it."),
     "call": Entry("call", "Call a tool through the intent gate.", is_group=True),
     "tools": Entry("tools", "The tools behind the gateway.", is_group=True),
     "explain": Entry("explain", "Show what the gate would decide, rung by rung."),

@@ -24,10 +24,10 @@ class Format(StrEnum):
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _STYLES: Final[Mapping[str, str]] = {
-    "success": "green", "connected": "green", "passed": "green", "read": "green",
-    "pending": "yellow", "blocked": "yellow", "connecting": "yellow", "sleeping": "cyan", "write": "yellow",
-    "error": "red", "timeout": "red", "failed": "red", "interrupted": "red", "destructive": "red",
-    "cancelled": "dim", "disabled": "dim", "not reached": "dim",
+    "ok": "green", "success": "green", "connected": "green", "passed": "green", "read": "green",
+    "warning": "yellow", "pending": "yellow", "blocked": "yellow", "connecting": "yellow", "write": "yellow",
+    "problem": "red", "error": "red", "timeout": "red", "failed": "red", "interrupted": "red", "destructive": "red",
+    "sleeping": "cyan", "cancelled": "dim", "disabled": "dim", "not reached": "dim",
 }  # fmt: skip
 
 

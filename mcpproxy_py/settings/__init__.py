@@ -1,7 +1,14 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
 from mcpproxy_py.settings.changes import loosened, needs_restart
-from mcpproxy_py.settings.datadir import ensure_data_dir, load_or_create_key, load_or_create_seal, rotate_key
+from mcpproxy_py.settings.datadir import (
+    check_data_dir,
+    ensure_data_dir,
+    load_or_create_key,
+    load_or_create_seal,
+    rotate_key,
+)
+from mcpproxy_py.settings.doors import check_doors
 from mcpproxy_py.settings.edit import ConfigFile
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
 from mcpproxy_py.settings.masking import shown
@@ -23,6 +30,8 @@ __all__ = [
     "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "check_data_dir",
+    "check_doors",
     "check_name",
     "ensure_data_dir",
     "fingerprint",

@@ -33,11 +33,25 @@ def ensure_data_dir(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_DIRECTORY)
         _close_directory(path)
-        # Asking for permission is fooled by read-only file systems and by root; writing is not.
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        _write_into(path)
     except OSError as error:
-        raise _unusable(path, f"cannot be written: {error.strerror}", _mend(path, error)) from None
+        raise _unwritable(path, error) from None
+
+
+def check_data_dir(path: Path) -> None:
+    """The same of one that is there, with nothing changed."""
+    try:
+        if _POSIX and path.stat().st_mode & _OTHERS:
+            raise _open_to_others(path)
+        _write_into(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _write_into(path: Path) -> None:
+    """Asking for permission is fooled by read-only file systems and by root; writing is not."""
+    with tempfile.TemporaryFile(dir=path):
+        pass
 
 
 def _close_directory(path: Path) -> None:
@@ -45,7 +59,7 @@ def _close_directory(path: Path) -> None:
     if not _POSIX or not path.stat().st_mode & _OTHERS:
         return
     if path.stat().st_uid != os.geteuid() or not _is_ours(path):
-        raise _unusable(path, "is open to other users", f"close it with `chmod 700 {path}`")
+        raise _open_to_others(path)
     path.chmod(PRIVATE_DIRECTORY)
 
 
@@ -59,6 +73,14 @@ def _mend(path: Path, error: OSError) -> str:
     return known.get(
         error.errno or 0, f"open it for yourself with `chmod u+rwx {path}`, or with chown if it is not yours"
     )
+
+
+def _unwritable(path: Path, error: OSError) -> GatewayError:
+    return _unusable(path, f"cannot be written: {error.strerror}", _mend(path, error))
+
+
+def _open_to_others(path: Path) -> GatewayError:
+    return _unusable(path, "is open to other users", f"close it with `chmod 700 {path}`")
 
 
 def _unusable(path: Path, why: str, mend: str) -> GatewayError:

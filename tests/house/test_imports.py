@@ -15,7 +15,7 @@ LEVELS: dict[str, int] = {
     "call": 3, "confirming": 3, "conversation": 3, "recording": 3, "gateway": 3, "admin": 3, "approvals": 3, "bench": 3,
     "serve": 4,
     "logs": 5, "watch": 5, "inside": 5, "current": 5,
-    "specs": 5, "sharing": 5, "tracing": 5,
+    "specs": 5, "doctor": 5, "sharing": 5, "tracing": 5,
     "app": 6, "cli": 7, "__main__": 8,
 }  # fmt: skip
 STRANGERS = {"settings", "store", "upstream", "providers"}

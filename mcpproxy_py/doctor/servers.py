@@ -1,0 +1,102 @@
+"""Whether the configured servers can be had, without starting any of them: is there such a command, does anything
+answer there. Whether it then speaks MCP, a running gateway knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from mcpproxy_py.core import headers
+from mcpproxy_py.core.revisions import LATEST_MODERN
+from mcpproxy_py.doctor.finding import Doubt, Finding, found
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings import Settings
+from mcpproxy_py.specs import server_specs
+from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.process import child_environment, resolve
+from mcpproxy_py.upstream.spec import UpstreamSpec
+
+if TYPE_CHECKING:
+    import httpx
+
+AT_ONCE: Final = 16
+"""Dead addresses take their time, and need not take it one after the other."""
+QUESTION: Final = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}
+"""Opens no session. A server that does not know it says so, and that is an answer too."""
+ASKING: Final = {
+    "accept": "application/json, text/event-stream",
+    headers.PROTOCOL_VERSION: LATEST_MODERN, headers.METHOD: "server/discover",
+}  # fmt: skip
+TURNED_AWAY: Final[Mapping[int, str]] = {
+    401: "it wants to know who asks: give what it asks for under `headers`",
+    403: "it does not let us in: see what it asks for under `headers`",
+    404: "there is nothing at that path: see the address in its documentation",
+    405: "it takes no requests there: if it is a legacy server, set `transport` to `sse`",
+    410: "it is not there any more: see its documentation",
+}
+
+
+def within_reach(settings: Settings) -> Iterator[Finding]:
+    specs = server_specs(settings)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        yield from threads.map(_looked_for, specs.values())
+
+
+def _looked_for(spec: UpstreamSpec) -> Finding:
+    look = _command if spec.transport == "stdio" else _answer
+    return found(f"server {spec.name}", partial(look, spec) if spec.enabled else lambda: "is disabled")
+
+
+def _command(spec: UpstreamSpec) -> str:
+    try:
+        return f"starts {resolve(spec, child_environment(spec, os.environ, {}))}"
+    except UpstreamFailure as failure:
+        raise _unavailable(failure.message) from None
+
+
+def _answer(spec: UpstreamSpec) -> str:
+    """Only the host is named: the rest of an address may be a secret."""
+    import httpx
+
+    where = urlsplit(spec.url or "").netloc.rpartition("@")[2]
+    try:
+        with httpx.stream(**_request(spec), timeout=spec.connect_timeout) as answer:
+            return _understood(where, answer)
+    except httpx.TimeoutException:
+        raise _unavailable(f"{where} does not answer within {spec.connect_timeout:g} s") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise _unavailable(f"{where} cannot be reached: {_why(error)}") from None
+
+
+def _request(spec: UpstreamSpec) -> dict[str, Any]:
+    if spec.transport == "sse":
+        return {"method": "GET", "url": spec.url, "headers": {**spec.headers, "accept": "text/event-stream"}}
+    return {"method": "POST", "url": spec.url, "headers": {**spec.headers, **ASKING}, "json": QUESTION}
+
+
+def _understood(where: str, answer: httpx.Response) -> str:
+    status = answer.status_code
+    if status in TURNED_AWAY:
+        raise _unavailable(f"{where} answers {status}; {TURNED_AWAY[status]}")
+    if status >= 500:
+        raise _unavailable(f"{where} answers {status}: it fails itself; its own log says why")
+    if answer.is_redirect:
+        raise Doubt(f"{where} answers {status} and sends us on; write the address where it sends us instead")
+    return f"{where} answers"
+
+
+def _why(error: Exception) -> str:
+    said = str(error) or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return "its certificate is not trusted here; SSL_CERT_FILE may name your own authority's"
+    if "Name or service not known" in said or "nodename nor servname" in said:
+        return "there is no host of that name; look for a typing error, and whether you are online"
+    return f"{said}; see that it runs, and that its address is right"
+
+
+def _unavailable(why: str) -> GatewayError:
+    return GatewayError(Code.SERVER_UNAVAILABLE, why)
