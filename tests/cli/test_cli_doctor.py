@@ -41,6 +41,14 @@ def home(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """An address that somebody has and nobody listens at: no other test can begin to."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{holder.getsockname()[1]}"
+
+
 def configured(home: Path, **config: Any) -> str:
     (home / "mcp_config.json").write_text(json.dumps({"listen": "127.0.0.1:0", **config}))
     return str(home)
@@ -69,7 +77,7 @@ def everything_in(path: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def test_with_nothing_configured_nothing_is_wrong_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
-    _, found = looked(run, str(tmp_path / "new"), "--listen", _free())
+    _, found = looked(run, str(tmp_path / "new"), "--listen", "127.0.0.1:0")
     assert found["data directory"] == ("ok", f"{tmp_path / 'new'} will be made at the first start")
     assert {state for state, _ in found.values()} == {"ok"}
     assert not (tmp_path / "new").exists()
@@ -123,12 +131,6 @@ def test_servers_by_command(run: Run, home: Path) -> None:
     assert found["server off"] == ("ok", "is disabled")
 
 
-def _free() -> str:
-    """An address that nothing listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
-
-
 @contextmanager
 def answering(paths: dict[str, int]) -> Iterator[str]:
     """A server that answers each path as told; where it is."""
@@ -175,11 +177,11 @@ ANSWERS = {
 }
 
 
-def test_servers_by_address(run: Run, home: Path) -> None:
+def test_servers_by_address(run: Run, home: Path, dead: str) -> None:
     with answering({f"/{name}": status for name, (status, _, _) in ANSWERS.items()}) as where:
         servers = {name: {"url": f"http://{where}/{name}", "connect_timeout": 0.5 if name == "mute" else 20}
                    for name in ANSWERS}  # fmt: skip
-        servers["dead"] = {"url": f"http://{_free()}/mcp"}
+        servers["dead"] = {"url": f"http://{dead}/mcp"}
         servers["nobody"] = {"url": "http://no-such-host.invalid/mcp"}
         _, found = looked(run, configured(home, mcpServers=servers))
     for name, (_, state, says) in ANSWERS.items():
@@ -218,11 +220,11 @@ def test_dead_addresses_are_not_waited_for_one_after_the_other(run: Run, home: P
     assert len(met) == 10
 
 
-def test_no_secret_of_an_address_or_a_header_is_shown(run: Run, home: Path) -> None:
+def test_no_secret_of_an_address_or_a_header_is_shown(run: Run, home: Path, dead: str) -> None:
     with answering({"/hush-path": 401}) as where:
         servers = {"s": {"url": f"http://hush-user:hush-word@{where}/hush-path?key=hush-query",
                          "headers": {"authorization": "Bearer hush-token"}},
-                   "dead": {"url": f"http://hush-user:hush-word@{_free()}/hush-path"}}  # fmt: skip
+                   "dead": {"url": f"http://hush-user:hush-word@{dead}/hush-path"}}  # fmt: skip
         ran, found = looked(run, configured(home, mcpServers=servers))
     assert found["server s"][0] == found["server dead"][0] == "problem"
     assert "hush" not in ran.out + ran.err
@@ -237,13 +239,10 @@ def test_a_port_that_somebody_has(run: Run, home: Path) -> None:
     assert found["server s"][0] == "problem", "what else is wrong is found all the same"
 
 
-def test_a_port_that_is_taken_and_does_not_answer(run: Run, home: Path) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))  # bound and not listening: nobody can connect, and nobody else can have it
-        where = f"127.0.0.1:{holder.getsockname()[1]}"
-        _, found = looked(run, configured(home, listen=where))
+def test_a_port_that_is_taken_and_does_not_answer(run: Run, home: Path, dead: str) -> None:
+    _, found = looked(run, configured(home, listen=dead))
     assert found["address"][0] == "problem"
-    assert f"Cannot listen on {where}" in found["address"][1]
+    assert f"Cannot listen on {dead}" in found["address"][1]
     assert "mcpproxy serve --listen" in found["address"][1]
 
 
@@ -281,8 +280,8 @@ def test_doors_that_would_stand_open(run: Run, home: Path) -> None:
     assert "MCPPROXY_MCP_TOKEN" in found["doors"][1]
 
 
-def test_a_database_that_is_not_there(run: Run, home: Path) -> None:
-    url = f"postgresql://ann:hush-word@{_free()}/mcpproxy"
+def test_a_database_that_is_not_there(run: Run, home: Path, dead: str) -> None:
+    url = f"postgresql://ann:hush-word@{dead}/mcpproxy"
     ran, found = looked(run, configured(home, activity={"database_url": url}))
     assert found["database"][0] == "problem"
     assert "activity.database_url leads there" in found["database"][1]
@@ -354,14 +353,14 @@ def test_a_running_gateway_is_asked_instead_of_its_address_and_servers(
 
 
 def test_a_gateway_elsewhere_is_asked_and_these_files_are_not_looked_at(
-    run: Run, tmp_path: Path, gateway: FakeGateway
+    run: Run, tmp_path: Path, gateway: FakeGateway, dead: str
 ) -> None:
     gateway.answer("GET", "/status", STATUS)
     gateway.answer("GET", "/servers", {"servers": []})
     environment = {"MCPPROXY_API_KEY": gateway.key}
     ran = run("doctor", "--url", gateway.url, "--data-dir", str(tmp_path / "no"), "-o", "json", env=environment)
     assert {each["subject"] for each in ran.json["findings"]} == {"gateway", "record"}
-    ran = run("doctor", "--url", f"http://{_free()}", "--data-dir", str(tmp_path / "no"), "-o", "json")
+    ran = run("doctor", "--url", f"http://{dead}", "--data-dir", str(tmp_path / "no"), "-o", "json")
     assert [each["state"] for each in ran.json["findings"]] == ["problem"]
 
 
