@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.output import note, table, waiting
-from mcpproxy_py.cli.where import NoGatewayError, announced
+from mcpproxy_py.cli.where import NoGatewayError, announced, is_url
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, FACTS, Code, GatewayError
 
 if TYPE_CHECKING:
@@ -27,15 +27,13 @@ def doctor(session: Session) -> int:
     """
     with waiting("Looking"):
         findings = list(_findings(session))
-    problems = sum(finding.state == "problem" for finding in findings)
-    rows = [finding._asdict() for finding in findings]
-    session.show({"healthy": not problems, "findings": rows}, _print)
-    return EXIT_FAILED if problems else EXIT_OK
+    healthy = all(finding.state != "problem" for finding in findings)
+    session.show({"healthy": healthy, "findings": [finding._asdict() for finding in findings]}, _print)
+    return EXIT_OK if healthy else EXIT_FAILED
 
 
 def _findings(session: Session) -> Iterator[Finding]:
-    elsewhere = (session.where.listen or "").startswith(("http://", "https://"))
-    return _elsewhere(session) if elsewhere else _here(session)
+    return _elsewhere(session) if is_url(session.where.listen or "") else _here(session)
 
 
 def _elsewhere(session: Session) -> Iterator[Finding]:
@@ -43,7 +41,7 @@ def _elsewhere(session: Session) -> Iterator[Finding]:
     try:
         yield from _at_work(session)
     except GatewayError as error:
-        yield _problem("gateway", error)
+        yield _problem(error)
 
 
 def _here(session: Session) -> Iterator[Finding]:
@@ -58,16 +56,19 @@ def _here(session: Session) -> Iterator[Finding]:
     yield Finding("configuration", "ok", str(loaded.path) if loaded.exists else "no file; the defaults apply")
     yield from (Finding("configuration", "warning", warning) for warning in loaded.warnings)
     yield from doctor.folder(loaded.settings)
+    # Where it would take any port, the one it took is known by its announcement alone.
+    stopped = loaded.settings.address[1] == 0 and announced(loaded.settings.data_dir) is None
     try:
-        if loaded.settings.address[1] == 0 and announced(loaded.settings.data_dir) is None:
-            raise NoGatewayError("it would listen at any port, and no gateway says at which it does")
-        yield from _at_work(session)
-        return
+        if not stopped:
+            yield from _at_work(session)
+            return
     except NoGatewayError:
+        stopped = True
+    except GatewayError as error:
+        yield _problem(error)
+    if stopped:
         yield Finding("gateway", "ok", "none is running; start it with `mcpproxy serve`")
         yield from doctor.before_start(loaded.settings)
-    except GatewayError as error:
-        yield _problem("gateway", error)
     yield from doctor.within_reach(loaded.settings)
 
 
@@ -80,10 +81,10 @@ def _at_work(session: Session) -> Iterator[Finding]:
     yield from doctor.servers_at_work(session.client.get("servers")["servers"])
 
 
-def _problem(subject: str, error: GatewayError) -> Finding:
+def _problem(error: GatewayError) -> Finding:
     from mcpproxy_py.doctor import Finding
 
-    return Finding(subject, "problem", f"{error.message}; {_remedy(error)}")
+    return Finding("gateway", "problem", f"{error.message}; {_remedy(error)}")
 
 
 def _remedy(error: GatewayError) -> str:

@@ -117,11 +117,15 @@ def _alive(pid: object) -> bool:
 def base_url(listen: str) -> str:
     """`HOST:PORT`, `HOST`, `:PORT` or a URL as a URL one can connect to."""
     text = listen.strip().rstrip("/")
-    if text.startswith(("http://", "https://")):
+    if is_url(text):
         return text
     host, port = _host_and_port(text)
     host = EVERY_ADDRESS.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

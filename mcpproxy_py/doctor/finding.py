@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 from mcpproxy_py.errors import GatewayError
 
 State = Literal["ok", "warning", "problem"]
+Look = Callable[[], str]
+"""Says what is fine, and raises what is not."""
 
 
 class Finding(NamedTuple):
@@ -21,8 +23,7 @@ class Doubt(Exception):
     """Nothing that keeps a gateway from working today."""
 
 
-def found(subject: str, look: Callable[[], str]) -> Finding:
-    """`look` says what is fine, and raises what is not."""
+def found(subject: str, look: Look) -> Finding:
     try:
         return Finding(subject, "ok", look())
     except Doubt as doubt:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from mcpproxy_py.doctor.finding import Doubt, Finding, found
-from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve import place
-from mcpproxy_py.settings import Settings, check_data_dir, check_doors
+from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
 from mcpproxy_py.store.failure import StoreUnavailable
 
 LITTLE_ROOM: Final = 1 << 30
@@ -22,38 +19,26 @@ MEGABYTE: Final = 1 << 20
 
 def folder(settings: Settings) -> Iterator[Finding]:
     """Also of a gateway that runs: its disk may have filled since."""
-    for subject, look in FOLDER.items():
-        yield found(subject, partial(look, settings))
+    return _each(FOLDER, settings)
 
 
 def before_start(settings: Settings) -> Iterator[Finding]:
     """What a running gateway has taken, or has passed, already."""
-    for subject, look in START.items():
-        yield found(subject, partial(look, settings))
+    return _each(START, settings)
+
+
+def _each(looks: Looks, settings: Settings) -> Iterator[Finding]:
+    return (found(subject, partial(look, settings)) for subject, look in looks.items())
 
 
 def _data_directory(settings: Settings) -> str:
     path = settings.data_dir
-    if os.path.lexists(path):
-        check_data_dir(path)
-        return f"{path} can be written, and only by you"
-    above = _what_there_is_of(path)
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise GatewayError(
-            Code.CONFIG_INVALID,
-            f"the data directory {path} cannot be made, because {above} cannot be written; make it writable with "
-            f"`chmod u+rwx {above}`, or choose another with --data-dir",
-        )
-    return f"{path} will be made at the first start"
-
-
-def _what_there_is_of(path: Path) -> Path:
-    return next(above for above in path.parents if os.path.lexists(above))
+    check_data_dir(path)
+    return f"{path} can be written, and only by you" if path.exists() else f"{path} will be made at the first start"
 
 
 def _room(settings: Settings) -> str:
-    path = settings.data_dir
-    free = shutil.disk_usage(path if path.exists() else _what_there_is_of(path)).free
+    free = shutil.disk_usage(nearest_there_is(settings.data_dir)).free
     left = f"{free // MEGABYTE:,} MB are free for the record"
     if free < NO_ROOM:
         raise StoreUnavailable(
@@ -95,6 +80,6 @@ def _database(settings: Settings) -> str:
         database.close()
 
 
-Look = Callable[[Settings], str]
-FOLDER: Final[Mapping[str, Look]] = {"data directory": _data_directory, "disk": _room}
-START: Final[Mapping[str, Look]] = {"doors": _doors, "address": _address, "database": _database}
+Looks = Mapping[str, Callable[[Settings], str]]
+FOLDER: Final[Looks] = {"data directory": _data_directory, "disk": _room}
+START: Final[Looks] = {"doors": _doors, "address": _address, "database": _database}

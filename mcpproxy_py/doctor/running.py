@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from mcpproxy_py.doctor.finding import Finding, State
 
-LATE = 60.0
+LATE: Final = 60.0
 """Seconds that the database may be behind the journal."""
-STATES: Mapping[str, State] = {"failed": "problem", "connecting": "warning"}
+STATES: Final[Mapping[str, State]] = {"failed": "problem", "connecting": "warning"}
 
 
 def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[Finding]:

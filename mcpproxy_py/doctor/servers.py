@@ -7,30 +7,30 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mcpproxy_py.core import headers
+import anyio
+import httpx2
+
 from mcpproxy_py.core.revisions import LATEST_MODERN
-from mcpproxy_py.doctor.finding import Doubt, Finding, found
+from mcpproxy_py.doctor.finding import Doubt, Finding, Look, found
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings import Settings
 from mcpproxy_py.specs import server_specs
+from mcpproxy_py.upstream.body import EVENTS
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.messages import encode, request
 from mcpproxy_py.upstream.process import child_environment, resolve
 from mcpproxy_py.upstream.spec import UpstreamSpec
-
-if TYPE_CHECKING:
-    import httpx
+from mcpproxy_py.upstream.stamp import Stamp
+from mcpproxy_py.upstream.streamable import JSON_OR_EVENTS
+from mcpproxy_py.upstream.web import BROKEN, Web, stream
 
 AT_ONCE: Final = 16
 """Dead addresses take their time, and need not take it one after the other."""
-QUESTION: Final = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}
+DISCOVER: Final = "server/discover"
 """Opens no session. A server that does not know it says so, and that is an answer too."""
-ASKING: Final = {
-    "accept": "application/json, text/event-stream",
-    headers.PROTOCOL_VERSION: LATEST_MODERN, headers.METHOD: "server/discover",
-}  # fmt: skip
 TURNED_AWAY: Final[Mapping[int, str]] = {
     401: "it wants to know who asks: give what it asks for under `headers`",
     403: "it does not let us in: see what it asks for under `headers`",
@@ -41,14 +41,16 @@ TURNED_AWAY: Final[Mapping[int, str]] = {
 
 
 def within_reach(settings: Settings) -> Iterator[Finding]:
-    specs = server_specs(settings)
+    web = Web()
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        yield from threads.map(_looked_for, specs.values())
+        yield from threads.map(partial(_looked_for, web), server_specs(settings).values())
 
 
-def _looked_for(spec: UpstreamSpec) -> Finding:
-    look = _command if spec.transport == "stdio" else _answer
-    return found(f"server {spec.name}", partial(look, spec) if spec.enabled else lambda: "is disabled")
+def _looked_for(web: Web, spec: UpstreamSpec) -> Finding:
+    if not spec.enabled:
+        return Finding(f"server {spec.name}", "ok", "is disabled")
+    look: Look = partial(_command, spec) if spec.transport == "stdio" else lambda: anyio.run(_answer, web, spec)
+    return found(f"server {spec.name}", look)
 
 
 def _command(spec: UpstreamSpec) -> str:
@@ -58,33 +60,34 @@ def _command(spec: UpstreamSpec) -> str:
         raise _unavailable(failure.message) from None
 
 
-def _answer(spec: UpstreamSpec) -> str:
-    """Only the host is named: the rest of an address may be a secret."""
-    import httpx
-
+async def _answer(web: Web, spec: UpstreamSpec) -> str:
+    """By the way that calls would go. Only the host is named: the rest of an address may be a secret."""
     where = urlsplit(spec.url or "").netloc.rpartition("@")[2]
     try:
-        with httpx.stream(**_request(spec), timeout=spec.connect_timeout) as answer:
-            return _understood(where, answer)
-    except httpx.TimeoutException:
+        with anyio.fail_after(spec.connect_timeout):
+            async with web.client(spec) as client, stream(client, **_request(spec)) as answer:
+                return _understood(where, answer.status_code)
+    except (TimeoutError, httpx2.TimeoutException):
         raise _unavailable(f"{where} does not answer within {spec.connect_timeout:g} s") from None
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+    except (*BROKEN, ValueError) as error:
         raise _unavailable(f"{where} cannot be reached: {_why(error)}") from None
 
 
 def _request(spec: UpstreamSpec) -> dict[str, Any]:
     if spec.transport == "sse":
-        return {"method": "GET", "url": spec.url, "headers": {**spec.headers, "accept": "text/event-stream"}}
-    return {"method": "POST", "url": spec.url, "headers": {**spec.headers, **ASKING}, "json": QUESTION}
+        return {"method": "GET", "url": spec.url, "headers": {"accept": EVENTS}}
+    stamp = Stamp("modern", LATEST_MODERN)
+    question = encode(request(1, DISCOVER, stamp.params({}), wants_progress=False))
+    return {"method": "POST", "url": spec.url, "headers": {**stamp.headers(DISCOVER, {}), **JSON_OR_EVENTS},
+            "content": question}  # fmt: skip
 
 
-def _understood(where: str, answer: httpx.Response) -> str:
-    status = answer.status_code
+def _understood(where: str, status: int) -> str:
     if status in TURNED_AWAY:
         raise _unavailable(f"{where} answers {status}; {TURNED_AWAY[status]}")
     if status >= 500:
         raise _unavailable(f"{where} answers {status}: it fails itself; its own log says why")
-    if answer.is_redirect:
+    if 300 <= status < 400:
         raise Doubt(f"{where} answers {status} and sends us on; write the address where it sends us instead")
     return f"{where} answers"
 

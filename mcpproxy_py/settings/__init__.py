@@ -6,6 +6,7 @@ from mcpproxy_py.settings.datadir import (
     ensure_data_dir,
     load_or_create_key,
     load_or_create_seal,
+    nearest_there_is,
     rotate_key,
 )
 from mcpproxy_py.settings.doors import check_doors
@@ -40,6 +41,7 @@ __all__ = [
     "load_or_create_key",
     "load_or_create_seal",
     "loosened",
+    "nearest_there_is",
     "needs_restart",
     "rotate_key",
     "shown",

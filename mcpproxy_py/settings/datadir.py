@@ -39,13 +39,28 @@ def ensure_data_dir(path: Path) -> None:
 
 
 def check_data_dir(path: Path) -> None:
-    """The same of one that is there, with nothing changed."""
+    """Whether there is or could be such a directory, with nothing made or changed."""
+    if not os.path.lexists(path):
+        above = nearest_there_is(path)
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            why = f"cannot be made, because {above} cannot be written"
+            raise _unusable(path, why, f"make it writable with `chmod u+rwx {above}`")
+        return
     try:
-        if _POSIX and path.stat().st_mode & _OTHERS:
+        if _is_open(path):
             raise _open_to_others(path)
         _write_into(path)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def nearest_there_is(path: Path) -> Path:
+    """This, or what it would be made in."""
+    return next(each for each in (path, *path.parents) if os.path.exists(each))
+
+
+def _is_open(path: Path) -> bool:
+    return _POSIX and bool(path.stat().st_mode & _OTHERS)
 
 
 def _write_into(path: Path) -> None:
@@ -56,7 +71,7 @@ def _write_into(path: Path) -> None:
 
 def _close_directory(path: Path) -> None:
     """A directory that nobody made for us is not ours to close: it might be /tmp, or somebody's home."""
-    if not _POSIX or not path.stat().st_mode & _OTHERS:
+    if not _is_open(path):
         return
     if path.stat().st_uid != os.geteuid() or not _is_ours(path):
         raise _open_to_others(path)

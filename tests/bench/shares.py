@@ -1,4 +1,4 @@
-"""Who takes how much of the processor for one gated read: `python -m tests.bench.shares` (PERF-3). Linux only.
+"""Who takes how much of the processor for one gated read: `python -m tests.bench.shares` (PERF-3).
 
 Client, gateway, server and the writer of the record share the machine, so the sum of their times, divided by the
 number of cores, is the least that a call can take here, however well they keep out of each other's way. Asking for a
@@ -12,39 +12,38 @@ import argparse
 import os
 import time
 from contextlib import AsyncExitStack
-from pathlib import Path
 
+import psutil
 import uvloop
 
 from tests.bench.measure import awake, figures, report, spread
 from tests.bench.overhead import UPSTREAMS, WAYS, one_round
 from tests.bench.rig import Rig, Upstream
 
+BEHIND_IT = [name for name, upstream in UPSTREAMS.items() if upstream.transport == "stdio"]
+"""The servers that the gateway starts itself, so that they are found among its children."""
 AIM = 12_000
 """Calls a second, of PERF-3."""
-TICK = 1e6 / os.sysconf("SC_CLK_TCK")
 ROLES = {"mcpproxy_py.store.apart": "record", "warden.py": "warden", "tests/servers": "server"}
-"""By what their command lines hold; none of it is the gateway itself."""
+"""Of what the gateway starts, by what its command line holds."""
 
 
-def family(pid: int) -> list[int]:
-    """A process and all that it started."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += family(int(child))
-    return found
+def family(pid: int) -> dict[str, psutil.Process]:
+    """Everything that works on a call, by its role. There is one of each."""
+    gateway = psutil.Process(pid)
+    return {"client": psutil.Process(), "gateway": gateway,
+            **{role(each): each for each in gateway.children(recursive=True)}}  # fmt: skip
 
 
-def micros(pid: int) -> float:
+def role(process: psutil.Process) -> str:
+    command = " ".join(process.cmdline())
+    return next(name for part, name in ROLES.items() if part in command)
+
+
+def micros(process: psutil.Process) -> float:
     """What a process has had of the processor, threads that ended among it."""
-    after_its_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(after_its_name[11]) + int(after_its_name[12])) * TICK
-
-
-def role(pid: int) -> str:
-    command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    return next((name for part, name in ROLES.items() if part in command), "gateway")
+    had = process.cpu_times()
+    return (had.user + had.system) * 1e6
 
 
 async def measure(upstream: Upstream, at_once: int, calls: int, rounds: int) -> dict[str, list[float]]:
@@ -56,19 +55,19 @@ async def measure(upstream: Upstream, at_once: int, calls: int, rounds: int) -> 
         await one_round(call, at_once, calls // 4)
         found: dict[str, list[float]] = {}
         for _ in range(rounds):
-            pids = {"client": os.getpid(), **{role(pid): pid for pid in family(gateway)}}
-            before, began = {name: micros(pid) for name, pid in pids.items()}, time.perf_counter()
+            processes = family(gateway)
+            before, began = {name: micros(each) for name, each in processes.items()}, time.perf_counter()
             done = await one_round(call, at_once, calls)
             many = done.calls_per_second * (time.perf_counter() - began)
-            for name, pid in pids.items():
-                found.setdefault(name, []).append((micros(pid) - before[name]) / many)
+            for name, each in processes.items():
+                found.setdefault(name, []).append((micros(each) - before[name]) / many)
             found.setdefault("calls a second", []).append(done.calls_per_second)
         return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=[name for name in UPSTREAMS if name != "c"], default="a")
+    parser.add_argument("--only", choices=BEHIND_IT, default="a")
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)

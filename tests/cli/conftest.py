@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -19,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcpproxy_py.cli.main import app
+from tests.support.threaded import threaded
 
 KEY = "mcpk_" + "t" * 43
 
@@ -95,15 +95,9 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
 @pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     fake = FakeGateway()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(fake))
-    server.daemon_threads = True
-    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield fake
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=10)
+    with threaded(_handler(fake)) as where:
+        fake.url = f"http://{where}"
+        yield fake
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from mcpproxy_py.doctor import machine
 from mcpproxy_py.settings import Settings
 from tests.cli.conftest import FakeGateway, Ran, Run
 from tests.support.gateway import Running
+from tests.support.ports import kept_port
+from tests.support.threaded import threaded
 
 pytestmark = pytest.mark.proves("USE-3")
 
@@ -43,10 +45,8 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dead() -> Iterator[str]:
-    """An address that somebody has and nobody listens at: no other test can begin to."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{holder.getsockname()[1]}"
+    with kept_port() as port:
+        yield f"127.0.0.1:{port}"
 
 
 def configured(home: Path, **config: Any) -> str:
@@ -151,16 +151,11 @@ def answering(paths: dict[str, int]) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None: ...
 
     released = threading.Event()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}"
-    finally:
-        released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with threaded(Handler) as where:
+        try:
+            yield where
+        finally:
+            released.set()
 
 
 ANSWERS = {
@@ -239,10 +234,13 @@ def test_a_port_that_somebody_has(run: Run, home: Path) -> None:
     assert found["server s"][0] == "problem", "what else is wrong is found all the same"
 
 
-def test_a_port_that_is_taken_and_does_not_answer(run: Run, home: Path, dead: str) -> None:
-    _, found = looked(run, configured(home, listen=dead))
+def test_a_port_that_is_taken_and_does_not_answer(run: Run, home: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))  # and would not share it
+        where = f"127.0.0.1:{holder.getsockname()[1]}"
+        _, found = looked(run, configured(home, listen=where))
     assert found["address"][0] == "problem"
-    assert f"Cannot listen on {dead}" in found["address"][1]
+    assert f"Cannot listen on {where}" in found["address"][1]
     assert "mcpproxy serve --listen" in found["address"][1]
 
 

@@ -6,13 +6,14 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tests.support.gateway import until
+from tests.support.threaded import threaded
 
 KINDS = {Span.SPAN_KIND_INTERNAL: "internal", Span.SPAN_KIND_SERVER: "server", Span.SPAN_KIND_CLIENT: "client"}
 
@@ -104,15 +105,9 @@ def collector() -> Iterator[Collector]:
         def log_message(self, format: str, *args: Any) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    here.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield here
-    finally:
-        here.open.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with threaded(Handler) as where:
+        here.url = f"http://{where}"
+        try:
+            yield here
+        finally:
+            here.open.set()
