@@ -46,6 +46,12 @@ def figures(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": len(values)}
 
 
+def python_of(checkout: Path) -> str:
+    """The interpreter of a checkout that has one of its own, else this one."""
+    own = checkout / ".venv" / "bin" / "python"
+    return str(own) if own.exists() else sys.executable
+
+
 @contextmanager
 def awake(wanted: bool) -> Iterator[None]:
     """Keeps every core busy with something that gives way to everything else, where that is `wanted`. A virtual machine
