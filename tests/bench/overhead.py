@@ -3,6 +3,10 @@
 Direct is the same raw client at the upstream itself: newline JSON on its pipe, or a POST. Everything is driven by this
 one process, round by round in turn and from a different start each round, so that what the machine does meanwhile hits
 all alike. The figures to look at are the ratios to direct within a round.
+
+With `--against CHECKOUT`, the gateway of another checkout of the project stands beside ours in the same rounds, with
+the packages of its own `.venv` or else with ours, and further rows say what changed (PERF-3). Unless told otherwise it
+then looks at gated reads and writes in front of one trivial server on a pipe, with the bare relay beside both.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
@@ -60,10 +65,10 @@ async def bare_asgi(rig: Rig) -> Call:
     return Http(f"{await rig.bare_asgi()}/").modern(rig.upstream.tool, ARGS)
 
 
-def gated(variant: str) -> Way:
+def gated(variant: str, *, other: bool = False) -> Way:
     async def way(rig: Rig) -> Call:
         arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
-        return Http(f"{await rig.gateway()}/mcp").modern(f"call_tool_{variant}", arguments)
+        return Http(f"{await rig.gateway(other=other)}/mcp").modern(f"call_tool_{variant}", arguments)
 
     return way
 
@@ -101,6 +106,9 @@ WAYS: dict[str, Way] = {
     "FastMCP proxy": fastmcp,
     "mcp-proxy": mcp_proxy,
 }
+OTHER: dict[str, Way] = {"other read": gated("read", other=True), "other write": gated("write", other=True)}
+"""With `--against`: the gateway of the other checkout."""
+COMPARED = {"gated read": "other read", "gated write": "other write"}
 PEERS = ("FastMCP proxy", "mcp-proxy")
 SURFACES = {"direct surface": "direct", "passthrough": "passthrough"}
 
@@ -136,7 +144,7 @@ async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[
     for name in wanted:
         try:
             async with asyncio.timeout(INSTALLED_WITHIN):
-                calls[name] = await WAYS[name](rig)
+                calls[name] = await {**WAYS, **OTHER}[name](rig)
             async with asyncio.timeout(PATIENCE):
                 await one_round(calls[name], 16, 300)
         except FAULTS as error:
@@ -147,20 +155,27 @@ async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[
 
 
 async def measure(
-    rounds: int, upstreams: Iterable[Upstream], counts: Iterable[int], wanted: Sequence[str]
+    rounds: int,
+    upstreams: Iterable[Upstream],
+    counts: Iterable[int],
+    wanted: Sequence[str],
+    against: Path | None = None,
+    at_once: Sequence[int] = tuple(COUNTS),
 ) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for upstream in upstreams:
         for count in counts:
             async with AsyncExitStack() as stack:
                 surfaces = ["gate", *(SURFACES[way] for way in wanted if way in SURFACES)]
-                calls, absent = await begun(Rig(upstream, count, surfaces, stack), wanted)
+                calls, absent = await begun(Rig(upstream, count, surfaces, stack, against), wanted)
                 rows += [{"upstream": upstream.name, "upstreams": count, "way": name, "absent": why}
                          for name, why in absent.items()]  # fmt: skip
-                for concurrency, many in COUNTS.items():
-                    found = await interleaved(calls, concurrency, many, rounds)
+                for concurrency in at_once:
+                    found = await interleaved(calls, concurrency, COUNTS[concurrency], rounds)
                     rows += [row(upstream.name, count, concurrency, name, each, found["direct"])
                              for name, each in found.items()]  # fmt: skip
+                    rows += [compared(upstream.name, count, concurrency, ours, found[ours], found[theirs])
+                             for ours, theirs in COMPARED.items() if {ours, theirs} <= set(found)]  # fmt: skip
     return rows
 
 
@@ -193,6 +208,19 @@ def row(upstream: str, count: int, concurrency: int, way: str, mine: list[Round]
     return {"upstream": upstream, "upstreams": count, "concurrency": concurrency, "way": way, **shown}
 
 
+def compared(
+    upstream: str, count: int, concurrency: int, way: str, ours: list[Round], theirs: list[Round]
+) -> dict[str, Any]:
+    """In how many times the calls a second, and in what part of the time, within each round."""
+    pairs = list(zip(ours, theirs, strict=True))
+    rates = [mine.calls_per_second / other.calls_per_second for mine, other in pairs]
+    times = [mine.p50_ms / other.p50_ms for mine, other in pairs]
+    print(f"{upstream:<17} x{count:<3} c={concurrency:<3} {way:<15} against the other: "
+          f"calls/s {spread(rates)} times, p50 {spread(times)} times", flush=True)  # fmt: skip
+    return {"upstream": upstream, "upstreams": count, "concurrency": concurrency, "way": way,
+            "rate_over_other": figures(rates), "p50_over_other": figures(times)}  # fmt: skip
+
+
 def show(head: str, columns: dict[str, list[float]]) -> None:
     digits = {"p50_ms": 3, "calls_per_second": 0}
     widths = {"p50_ms": 24, "calls_per_second": 20}
@@ -203,19 +231,27 @@ def show(head: str, columns: dict[str, list[float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=UPSTREAMS, nargs="*", default=list(UPSTREAMS))
-    parser.add_argument("--upstreams", type=int, nargs="*", default=[1, 10])
-    parser.add_argument("--ways", choices=WAYS, nargs="*", default=list(WAYS))
+    parser.add_argument("--only", choices=UPSTREAMS, nargs="*")
+    parser.add_argument("--upstreams", type=int, nargs="*")
+    parser.add_argument("--ways", choices=WAYS, nargs="*")
+    parser.add_argument("--at-once", type=int, choices=COUNTS, nargs="*", default=list(COUNTS))
     parser.add_argument("--no-peers", action="store_true", help="leave out other proxies, which have to be installed")
     parser.add_argument("--awake", action="store_true", help="keep the cores from going to sleep between two calls")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout of mcpproxy, beside ours")
     options = parser.parse_args()
-    wanted = [name for name in WAYS if name in {"direct", *options.ways}]
-    wanted = [name for name in wanted if not (options.no_peers and name in PEERS)]
+    against = options.against.resolve() if options.against else None
+    only, upstreams = (
+        options.only or (["a"] if against else [*UPSTREAMS]),
+        options.upstreams or ([1] if against else [1, 10]),
+    )
+    ways = {"direct", *(options.ways or (["bare relay", *COMPARED] if against else WAYS))}
+    wanted = [name for name in WAYS if name in ways and not (options.no_peers and name in PEERS)]
+    wanted += [theirs for ours, theirs in COMPARED.items() if against and ours in wanted]
     print(f"{'':<44} {'p50 ms':<24} {'p99 ms':<21} {'calls/s':<20} {'p50/direct':<21} {'rate/direct':<21} p99/p50")
-    chosen = [UPSTREAMS[name] for name in options.only]
+    chosen = [UPSTREAMS[name] for name in only]
     with awake(options.awake):  # and a light loop, since its cost is in everything
-        rows = uvloop.run(measure(options.rounds, chosen, options.upstreams, wanted))
-    report("overhead", {"rounds": options.rounds, "awake": options.awake, "rows": rows})
+        rows = uvloop.run(measure(options.rounds, chosen, upstreams, wanted, against, options.at_once))
+    report("overhead", {"rounds": options.rounds, "awake": options.awake, "against": str(against or ""), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -15,8 +15,10 @@ from typing import Any, Literal
 
 from tests.bench import peers
 from tests.bench.clients import LARGEST, Pipe
+from tests.bench.measure import python_of
 from tests.support.gateway import SERVERS, Running, start
 
+HERE = Path(__file__).parents[2]
 PATIENCE = 60.0
 BARE_RELAY = Path(__file__).with_name("bare_relay.py")
 BARE_ASGI = Path(__file__).with_name("bare_asgi.py")
@@ -38,12 +40,14 @@ class Upstream:
 
 @dataclass
 class Rig:
-    """So many servers of one kind. All calls go to `s0`; the others are there to be in the way."""
+    """So many servers of one kind. All calls go to `s0`; the others are there to be in the way. With `against`, the
+    gateway of that checkout can be had beside ours."""
 
     upstream: Upstream
     count: int
     surfaces: list[str]
     stack: AsyncExitStack
+    against: Path | None = None
     folder: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,19 +90,27 @@ class Rig:
 
     @cached_property
     def _gateway(self) -> asyncio.Task[Running]:
-        return asyncio.create_task(self._start_gateway())
+        return asyncio.create_task(self._start_gateway(HERE))
 
-    async def gateway(self) -> str:
-        return (await self.running()).url
+    @cached_property
+    def _other_gateway(self) -> asyncio.Task[Running]:
+        if self.against is None:
+            raise ValueError("there is no other checkout")
+        return asyncio.create_task(self._start_gateway(self.against))
 
-    async def running(self) -> Running:
-        return await self._gateway
+    async def gateway(self, *, other: bool = False) -> str:
+        return (await self.running(other=other)).url
 
-    async def _start_gateway(self) -> Running:
+    async def running(self, *, other: bool = False) -> Running:
+        return await (self._other_gateway if other else self._gateway)
+
+    async def _start_gateway(self, checkout: Path) -> Running:
         override = {"tools": {self.upstream.tool: "read"}}
         servers = {name: {**entry, **override} for name, entry in (await self.entries()).items()}
         config = {"log": {"level": "error"}, "surfaces": self.surfaces, "mcpServers": servers}
-        running = await asyncio.to_thread(start, self.folder / "data", config)
+        where = self.folder / ("data" if checkout == HERE else "other")
+        env, python = {"PYTHONPATH": str(checkout)}, python_of(checkout)
+        running = await asyncio.to_thread(start, where, config, env=env, python=python, cwd=checkout)
         self.stack.callback(running.stop)
         return running
 
