@@ -151,7 +151,8 @@ class Watched:
                 depth = max(0, depth - 1)
                 continue
             module = Path(file).relative_to(root).with_suffix("").as_posix().replace("/", ".")
-            steps.append(Step(depth, not _begins(code, at), module, code.co_qualname.replace(".<locals>", "")))
+            name = code.co_qualname.replace(".<locals>", "") if code.co_filename == file else code.co_name
+            steps.append(Step(depth, not _begins(code, at), module, name))
             depth += 1
         return Walk(tuple(steps))
 
