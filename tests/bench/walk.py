@@ -15,9 +15,9 @@ What counts, from the bytes of the request until the loop has nothing more to do
 - Comprehensions and generator expressions are a part of the function that they stand in (since Python 3.12 the
   interpreter says so too); a lambda is a function. Libraries, C and other threads are not counted.
 
-A call is made many times before it is watched, and then watched `--rounds` times; what is shown is the most common
-result, so that timers and other background work that fell into one of them do not matter. `--draw KIND` prints the way
-of one as a tree, `~` for what is resumed. `--against CHECKOUT` does the same for another version beside it.
+A call is made many times before it is watched, and then watched until three ways have the same figures, so that timers
+and other background work that fell into one of them do not matter. `--draw KIND` prints the way of one as a tree, `~`
+for what is resumed. `--against CHECKOUT` does the same for another version beside it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,7 +53,7 @@ from tests.support.gateway import clean_environment
 
 HERE = Path(__file__).parents[2]
 PACKAGE = "mcpproxy_py"
-WARM, ROUNDS = 20, 9
+WARM, ALIKE, MOST_ROUNDS = 20, 3, 15
 APART = 0.03
 """Seconds before each watched call, in which the timers of the one before it may ring."""
 QUIET = 0.005
@@ -171,12 +170,25 @@ async def _one(watched: Watched, root: Path, call: Call) -> Walk:
     return watched.walk(root)
 
 
+async def _usual(watched: Watched, root: Path, call: Call) -> Walk:
+    """The first of which there are enough alike; if there are not, the most common one, and of several the shortest."""
+    await call(0)
+    found: dict[tuple[int, ...], list[Walk]] = {}
+    for _ in range(MOST_ROUNDS):
+        walk = await _one(watched, root, call)
+        alike = found.setdefault(tuple(walk.figures.values()), [])
+        alike.append(walk)
+        if len(alike) == ALIKE:
+            return walk
+    return min(found.values(), key=lambda alike: (-len(alike), alike[0].calls))[0]
+
+
 class Driver(threading.Thread):
     """The client, beside the gateway in the main thread."""
 
-    def __init__(self, root: Path, data: Path, names: Sequence[str], rounds: int) -> None:
+    def __init__(self, root: Path, data: Path, names: Sequence[str]) -> None:
         super().__init__(daemon=True)
-        self.root, self.data, self.names, self.rounds = root, data, names, rounds
+        self.root, self.data, self.names = root, data, names
         self.configured = threading.Event()
         self.found: dict[str, Walk] = {}
         self.watched = Watched()
@@ -199,24 +211,17 @@ class Driver(threading.Thread):
             signal.pthread_kill(threading.main_thread().ident or 0, WATCH)
             await asyncio.to_thread(self.watched.began.wait, ENDED_WITHIN)
             for name, call in calls.items():
-                await call(0)
-                self.found[name] = usual([await _one(self.watched, self.root, call) for _ in range(self.rounds)])
+                self.found[name] = await _usual(self.watched, self.root, call)
 
 
-def usual(walks: Sequence[Walk]) -> Walk:
-    """The most common one; of several, the shortest."""
-    counted = Counter(tuple(walk.figures.values()) for walk in walks)
-    return min(walks, key=lambda walk: (-counted[tuple(walk.figures.values())], walk.calls))
-
-
-def watch(checkout: Path, names: Sequence[str], rounds: int) -> None:
+def watch(checkout: Path, names: Sequence[str]) -> None:
     """The whole life of the process that is watched; what was found goes to stdout."""
     sys.path.insert(0, str(checkout))
     root = checkout / PACKAGE
     assert Path(importlib.import_module(PACKAGE).__file__ or "").parent == root, f"no {PACKAGE} in {checkout}"
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        driver = Driver(root, data, names, rounds)
+        driver = Driver(root, data, names)
         signal.signal(WATCH, driver.watched.begin)
         driver.start()
         driver.configured.wait(ENDED_WITHIN)
@@ -233,10 +238,10 @@ def watch(checkout: Path, names: Sequence[str], rounds: int) -> None:
 # In the process that asks for it.
 
 
-def walks(names: Iterable[str] = KINDS, *, checkout: Path = HERE, rounds: int = ROUNDS) -> dict[str, Walk]:
+def walks(names: Iterable[str] = KINDS, *, checkout: Path = HERE) -> dict[str, Walk]:
     """The way of each of these kinds of call, through the package of this checkout."""
     wanted = list(names)
-    command = [sys.executable, "-m", "tests.bench.walk", WATCHED, str(checkout), str(rounds), *wanted]
+    command = [sys.executable, "-m", "tests.bench.walk", WATCHED, str(checkout), *wanted]
     environ = clean_environment(PYTHONPATH=str(checkout), PYTHONHASHSEED="0")
     done = subprocess.run(
         command, cwd=HERE, env=environ, capture_output=True, text=True, timeout=2 * ENDED_WITHIN, check=False
@@ -274,22 +279,21 @@ def table(found: dict[str, dict[str, Walk]], thousands: dict[str, dict[str, floa
 
 def main() -> None:
     if sys.argv[1:2] == [WATCHED]:
-        watch(Path(sys.argv[2]), sys.argv[4:], int(sys.argv[3]))
+        watch(Path(sys.argv[2]), sys.argv[3:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=KINDS, nargs="*", default=list(KINDS))
     parser.add_argument("--draw", choices=KINDS, help="the way of this one, as a tree")
     parser.add_argument("--against", type=Path, help="another checkout of mcpproxy")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--instructions", choices=KINDS, nargs="*", help="of these, with valgrind; none is `read`")
     wanted = parser.parse_args()
     checkouts = {"here": HERE} | ({"against": wanted.against.resolve()} if wanted.against else {})
     if wanted.draw:
         for name, checkout in checkouts.items():
             print(f"{TITLES[wanted.draw]}, {name}\n")
-            print(walks([wanted.draw], checkout=checkout, rounds=wanted.rounds)[wanted.draw].drawn())
+            print(walks([wanted.draw], checkout=checkout)[wanted.draw].drawn())
         return
-    found = {name: walks(wanted.only, checkout=checkout, rounds=wanted.rounds) for name, checkout in checkouts.items()}
+    found = {name: walks(wanted.only, checkout=checkout) for name, checkout in checkouts.items()}
     thousands: dict[str, dict[str, float]] = {}
     if wanted.instructions is not None and shutil.which("valgrind") is None:
         print("instructions are not counted: there is no valgrind on this machine", file=sys.stderr)
