@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import importlib
 import json
 import os
@@ -45,7 +44,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from tests.bench import kinds
+from tests.bench import instructions, kinds
 from tests.bench.clients import Call
 from tests.bench.kinds import KINDS, TITLES
 from tests.bench.measure import report
@@ -57,7 +56,7 @@ WARM, ALIKE, MOST_ROUNDS = 20, 3, 15
 APART = 0.03
 """Seconds before each watched call, in which the timers of the one before it may ring."""
 QUIET = 0.005
-ENDED_WITHIN = 120.0
+ENDED_WITHIN, QUICKLY = 120.0, 2.0
 NOT_FUNCTIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 WATCH, WATCHED = signal.SIGUSR1, "--watched"
 
@@ -227,11 +226,12 @@ def watch(checkout: Path, names: Sequence[str]) -> None:
         driver.configured.wait(ENDED_WITHIN)
         sys.argv = [PACKAGE, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0"]
         try:
-            with contextlib.suppress(SystemExit):
-                runpy.run_module(PACKAGE, run_name="__main__", alter_sys=True)
+            runpy.run_module(PACKAGE, run_name="__main__", alter_sys=True)
+        except SystemExit as ended:
+            print(f"the gateway ended: {ended.code}", file=sys.stderr)
         finally:
             sys.setprofile(None)
-        driver.join(ENDED_WITHIN)
+        driver.join(QUICKLY)  # it ended the gateway, or the gateway ended and it waits in vain
     json.dump({name: walk.steps for name, walk in driver.found.items()}, sys.stdout)
 
 
@@ -254,8 +254,6 @@ def walks(names: Iterable[str] = KINDS, *, checkout: Path = HERE) -> dict[str, W
 
 def counted(checkout: Path, names: Iterable[str]) -> dict[str, float]:
     """Thousands of instructions for one call of each kind; minutes for each of them."""
-    from tests.bench import instructions
-
     return {name: round(uvloop.run(instructions.per_call(checkout, name)), 1) for name in names}
 
 
@@ -271,7 +269,7 @@ def table(found: dict[str, dict[str, Walk]], thousands: dict[str, dict[str, floa
         cells = []
         for where, walked in found.items():
             numbers = [f"{walked[name].figures[column]:>9}" for column in columns]
-            numbers += [f"{thousands[where].get(name, float('nan')):>9.0f}"] if thousands else []
+            numbers += [f"{thousands[where].get(name, '-'):>9}"] if thousands else []
             cells.append("".join(numbers))
         lines.append(f"{TITLES[name]:<46}" + "   ".join(cells))
     return "\n".join(lines)
