@@ -2,7 +2,9 @@
 
 - imports: a processor's milliseconds to import one into a process that has loaded the gateway, each time a fresh one;
 - servers: a processor's microseconds for each request of the same ASGI application (`bare_asgi.py`) under the gateway's
-  own HTTP protocol, under uvicorn's and under granian, which is installed beside the first time (`peers.py`).
+  own HTTP protocol, under uvicorn's and under granian, which is installed beside the first time (`peers.py`);
+- sessions: a processor's microseconds of this process for each call to a server on a pipe, by the gateway's upstream
+  side (with its queue, bounds and reconnecting) and by the SDK's client session.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -23,11 +29,13 @@ from tests.bench.clients import Call, Http
 from tests.bench.measure import figures, report, spread
 from tests.bench.overhead import one_round
 from tests.bench.peers import program
-from tests.support.gateway import clean_environment, until
+from tests.support.gateway import SERVERS, clean_environment, until
+from tests.upstream.helpers import connected, running, stdio
 
 MODULES = ("prometheus_client", "mcp_types.version", "mcp.shared.auth", "mcp.client.auth", "mcp")
 TIMED = "import mcpproxy_py.app, time; began = time.process_time(); import {}; print(time.process_time() - began)"
 PYTHON = [sys.executable, "-m", "tests.bench.libraries", "--serve"]
+ARGUMENTS = {"text": "hello"}
 KINDS = ("ours", "uvicorn", "granian")
 
 
@@ -46,7 +54,7 @@ def serve(kind: str, port: int) -> None:
     if kind == "ours":
         from mcpproxy_py.serve.web import Web
 
-        server: Any = Web(app)
+        server: Any = Web(app)  # type: ignore[arg-type]
     else:
         import uvicorn
 
@@ -84,15 +92,58 @@ def started(kind: str, stack: ExitStack) -> tuple[int, Call]:
 
 
 async def serving(
-    running: dict[str, tuple[int, Call]], at_once: int, calls: int, rounds: int
+    servers: dict[str, tuple[int, Call]], at_once: int, calls: int, rounds: int
 ) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for number in range(rounds + 1):
-        for kind, (pid, call) in running.items():
+        for kind, (pid, call) in servers.items():
             before = used(pid)
             await one_round(call, at_once, calls)
             if number:
                 found.setdefault(f"{kind}, {at_once} at once, µs", []).append((used(pid) - before) / calls)
+    return found
+
+
+@asynccontextmanager
+async def our_session(folder: Path) -> AsyncIterator[Call]:
+    async with running(folder, stdio("plain", "plain.py")) as supervisor:
+        await connected(supervisor, "plain")
+
+        async def call(worker: int) -> None:
+            answer = await supervisor.request("plain", "tools/call", {"name": "echo", "arguments": ARGUMENTS})
+            assert answer["content"]
+
+        yield call
+
+
+@asynccontextmanager
+async def sdk_session(folder: Path) -> AsyncIterator[Call]:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    plain = StdioServerParameters(command=sys.executable, args=[str(SERVERS / "plain.py")])
+    async with stdio_client(plain) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+
+        async def call(worker: int) -> None:
+            answer = await session.call_tool("echo", ARGUMENTS)
+            assert answer.content
+
+        yield call
+
+
+async def calling(calls: int, rounds: int) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        async with our_session(Path(folder)) as ours, sdk_session(Path(folder)) as sdk:
+            for number in range(rounds + 1):
+                for name, call in (("our session", ours), ("the SDK's session", sdk)):
+                    for at_once in (1, 16):
+                        before = time.process_time()
+                        await one_round(call, at_once, calls)
+                        if number:
+                            each = (time.process_time() - before) / calls * 1e6
+                            found.setdefault(f"{name}, {at_once} at once, µs", []).append(each)
     return found
 
 
@@ -105,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=12_000)
-    parser.add_argument("--only", choices=("imports", "servers"))
+    parser.add_argument("--only", choices=("imports", "servers", "sessions"))
     parser.add_argument("--serve", choices=("ours", "uvicorn"), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     wanted = parser.parse_args()
@@ -113,12 +164,15 @@ def main() -> None:
         serve(wanted.serve, wanted.port)
         return
     print(f"processors: {os.cpu_count()}, load: {os.getloadavg()[0]:.1f}")
-    found = importing(wanted.rounds) if wanted.only != "servers" else {}
-    if wanted.only != "imports":
-        for at_once in (1, 16):
-            with ExitStack() as stack:
-                running = {kind: started(kind, stack) for kind in KINDS}
-                found |= uvloop.run(serving(running, at_once, wanted.calls, wanted.rounds))
+    found: dict[str, list[float]] = {}
+    if wanted.only in (None, "imports"):
+        found |= importing(wanted.rounds)
+    for at_once in (1, 16) if wanted.only in (None, "servers") else ():
+        with ExitStack() as stack:
+            servers = {kind: started(kind, stack) for kind in KINDS}
+            found |= uvloop.run(serving(servers, at_once, wanted.calls, wanted.rounds))
+    if wanted.only in (None, "sessions"):
+        found |= uvloop.run(calling(wanted.calls // 8, wanted.rounds))
     for name, values in found.items():
         print(f"{name:<36} {spread(values, 1)}")
     report("libraries", {name: figures(values) for name, values in found.items()})
