@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve import answers, metrics
@@ -24,7 +24,8 @@ async def readyz(x: Exchange) -> Mapping[str, Any]:
 
 
 async def prometheus(x: Exchange) -> Response:
-    return PlainTextResponse(metrics.exposition(x.parts, await x.parts.store.size()), media_type=metrics.MEDIA)
+    content, media = await metrics.exposition(x.parts, ",".join(x.request.headers.getlist("accept")))
+    return Response(content, media_type=media, headers={"vary": "accept"})
 
 
 async def status(x: Exchange) -> Mapping[str, Any]:
@@ -56,7 +57,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/readyz", "Probes", "Is the configuration loaded and the record writable", readyz, answers.Health,
              guarded="open", refusals=_RECORDED),
     Endpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
-             prometheus, None, media=("text/plain",), guarded="metrics"),
+             prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics"),
     Endpoint("GET", "/api/v1/status", "Gateway", "What runs here", status, answers.StatusAnswer),
     Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              answers.ConfigAnswer),

@@ -10,8 +10,6 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-import uvicorn
-
 BODY = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"hello"}],"resultType":"complete"}}'
 HEAD = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]
 
@@ -24,6 +22,8 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 if __name__ == "__main__":
+    import uvicorn  # not where another server runs this
+
     listener = socket.create_server(("127.0.0.1", 0))
     print(f"PORT {listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(

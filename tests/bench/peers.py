@@ -12,6 +12,7 @@ from tests.bench.measure import RESULTS
 PEERS: dict[str, tuple[str, ...]] = {
     "fastmcp": ("fastmcp==4.1.2", "uvloop", "httptools"),
     "mcp-proxy": ("mcp-proxy==0.13.0", "mcp<2", "uvloop", "httptools"),
+    "granian": ("granian==2.8.7", "uvloop"),
 }
 """What is installed for each; uvloop and httptools because uvicorn is faster with them, and so would be ours."""
 

@@ -21,6 +21,7 @@ LATER: dict[str, str] = {
     "httpx": "that is how commands talk to a gateway",
     "docstring_parser": "with the operator's first function",
     "keyring": "with the first `${keyring:NAME}`",
+    "prometheus_client": "with the first scrape",
     "opentelemetry": "only where telemetry is configured",
     "rich": "for what people read",
     "yaml": "for `-o yaml`",

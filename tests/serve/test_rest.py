@@ -367,14 +367,14 @@ async def test_metrics_count_asks_by_variant_and_outcome(http: httpx.AsyncClient
     response = await http.get("/metrics", headers={"X-API-Key": ""})
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     lines = response.text.splitlines()
-    asks = 'mcpproxy_asks_total{variant="call_tool_read",'
-    assert asks + 'class="read",outcome="success",rule="allowed"} 1' in lines
-    assert asks + 'class="destructive",outcome="blocked",rule="class"} 1' in lines
-    assert 'mcpproxy_servers{state="connected"} 2' in lines
-    assert 'mcpproxy_servers{state="failed"} 1' in lines
-    assert 'mcpproxy_servers{state="sleeping"} 0' in lines
-    assert "mcpproxy_store_writable 1" in lines
-    assert "mcpproxy_journal_append_failures_total 0" in lines
+    by_read = 'variant="call_tool_read"} 1.0'
+    assert 'mcpproxy_asks_total{class="read",outcome="success",rule="allowed",' + by_read in lines
+    assert 'mcpproxy_asks_total{class="destructive",outcome="blocked",rule="class",' + by_read in lines
+    assert 'mcpproxy_servers{state="connected"} 2.0' in lines
+    assert 'mcpproxy_servers{state="failed"} 1.0' in lines
+    assert 'mcpproxy_servers{state="sleeping"} 0.0' in lines
+    assert "mcpproxy_store_writable 1.0" in lines
+    assert "mcpproxy_journal_append_failures_total 0.0" in lines
     samples = [line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")]
     typed = {line.split(" ")[2] for line in lines if line.startswith("# TYPE")}
     assert {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in samples} <= typed
