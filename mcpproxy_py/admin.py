@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import anyio.to_thread
 
 from mcpproxy_py.core import record
+from mcpproxy_py.core.proof import proof
 from mcpproxy_py.core.record import Outcome
 from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.traffic import Measured
@@ -66,6 +68,8 @@ class Admin:
         *,
         edit: Callable[[Callable[[], object]], Awaitable[None]],
         rotate_key: Callable[[], str],
+        admin_key: Callable[[], str],
+        port: int,
         shown_config: Callable[[], dict[str, Any]],
         status: Callable[[], dict[str, Any]],
         new_id: Callable[[float], str],
@@ -76,6 +80,8 @@ class Admin:
         self._file = file
         self._edit = edit
         self._rotate_key = rotate_key
+        self._admin_key = admin_key
+        self._port = port
         self.shown_config = shown_config
         self.status = status
         self._new_id = new_id
@@ -114,6 +120,12 @@ class Admin:
             return await anyio.to_thread.run_sync(self._rotate_key)
 
         return await self.on_record("rotate_key", None, by, {}, act)
+
+    def prove(self, nonce: str) -> dict[str, Any]:
+        """That the admin key is known here, to somebody who has not told it yet."""
+        own = secrets.token_hex(16)
+        proven = proof(self._admin_key(), nonce, own, self._port)
+        return {"nonce": own, "port": self._port, "proof": proven}
 
     def frozen_elsewhere(self, frozen: bool) -> None:
         """Another gateway did it, and has it on record."""

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -110,6 +110,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = place.bind(*settings.address, or_any_port=detached)
         url = place.url_of(listener)
+        private = place.bind_private(place.rest_socket_path(data_dir))
         hub = Hub(settings.limits.max_sessions)
         tidings, neighbours = Tidings(hub), Neighbours(store)
         upstreams = Supervisor(
@@ -140,6 +141,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             ConfigFile(loaded.path),
             edit=current.edit,
             rotate_key=lambda: rotate_key(data_dir),
+            admin_key=_admin_key(settings),
+            port=listener.getsockname()[1],
             shown_config=lambda: shown(current.settings),
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
@@ -177,7 +180,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed)
-        tasks.start_soon(web.serve, [listener])
+        tasks.start_soon(web.serve, [listener, private])
         # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
         with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
             _settle_memory()
@@ -211,10 +214,14 @@ def _masker(settings: Settings) -> Masker:
     return replace(MASKER, own=Patterns((each.name, each.pattern) for each in own)) if own else MASKER
 
 
-def _guard_rules(settings: Settings) -> GuardRules:
+def _admin_key(settings: Settings) -> Callable[[], str]:
     own_key = settings.api_key
+    return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
+
+
+def _guard_rules(settings: Settings) -> GuardRules:
     return GuardRules(
-        admin_key=own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir),
+        admin_key=_admin_key(settings),
         listen_host=settings.address[0],
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,

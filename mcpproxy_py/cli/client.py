@@ -1,15 +1,22 @@
-"""The REST interface of a running gateway, as the commands use it: JSON in, JSON out, failures as `GatewayError`."""
+"""The REST interface of a running gateway, as the commands use it: JSON in, JSON out, failures as `GatewayError`.
+
+The admin key goes to that gateway and to nobody else (SEC-8): over the socket in its data directory, which only its
+owner can have made; over TCP on a connection on which the gateway has just proved that it knows the key.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.where import NoGatewayError, Where
+from mcpproxy_py.core.proof import NONCE, proves
 from mcpproxy_py.errors import Code, GatewayError
 
 if TYPE_CHECKING:
@@ -17,8 +24,16 @@ if TYPE_CHECKING:
     import httpx
 
 UNAUTHORIZED: Final = 401
+NOT_FOUND: Final = 404
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+TRIES: Final = 3
+"""A connection may have ended since it was last used, and a key may just have been rotated."""
+
+
+class _OtherConnection(Exception):
+    """The request would go over a connection on which nothing was proved."""
 
 
 class Client:
@@ -27,14 +42,20 @@ class Client:
     def __init__(self, where: Where) -> None:
         import httpx
 
-        self._keys = where.keys()
+        self._keys = map(_sendable, where.keys())
+        self._all_keys: tuple[str, ...] | None = None
         self._key: str | None = None
         self.url = where.url()
+        self._socket = where.private_socket(self.url)
+        self._own_port = None if where.is_a_way else _port_of(self.url)
         # Reading the certificates costs 20 ms and more, and plain HTTP to this machine, the usual case, has none
         # to check. Redirects are not followed, so a connection never becomes TLS later.
         has_tls = not self.url.lower().startswith("http://")
         headers = {"X-MCPProxy-Client": f"cli/{__version__}"}
-        self._http = httpx.Client(trust_env=False, follow_redirects=False, verify=has_tls, headers=headers)
+        transport = httpx.HTTPTransport(uds=str(self._socket)) if self._socket else None
+        self._http = httpx.Client(
+            trust_env=False, follow_redirects=False, verify=has_tls, headers=headers, transport=transport
+        )
 
     def get(self, *path: str, **query: Any) -> dict[str, Any]:
         return self._answer("GET", path, query=query)
@@ -98,6 +119,9 @@ class Client:
         )
 
     def _send(self, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
+        return self._over_socket(request, stream) if self._socket else self._over_tcp(request, stream)
+
+    def _over_socket(self, request: httpx.Request, stream: bool) -> httpx.Response:
         """With the next key wherever one was turned down: nothing has run when the answer is 401."""
         if self._key is None:
             self._next_key()
@@ -111,10 +135,64 @@ class Client:
 
     def _next_key(self) -> bool:
         key = next(self._keys, None)
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise GatewayError(Code.UNAUTHORIZED, "The admin key holds characters no key has")
         self._key = key or self._key
         return key is not None
+
+    def _over_tcp(self, request: httpx.Request, stream: bool) -> httpx.Response:
+        """With the key that was proved, on the connection on which it was: who comes to listen there later, after the
+        gateway ended, gets neither."""
+        keys = self._all_keys = tuple(self._keys) if self._all_keys is None else self._all_keys
+        for left in reversed(range(TRIES)):
+            with self._errors_named("GET"):
+                self._key = self._key or self._proved(keys)
+            request.headers["X-API-Key"] = self._key
+            request.extensions["trace"] = _refuse_to_connect
+            try:
+                response = self._http.send(request, stream=stream)
+            except _OtherConnection:
+                self._key = None
+                continue
+            if response.status_code != UNAUTHORIZED or not left:
+                return response
+            response.close()
+            self._key = None
+        raise GatewayError(
+            Code.NOT_REACHABLE,
+            f"What answers at {self.url} ends each connection at once, so none was proved to lead to our gateway",
+        )
+
+    def _proved(self, keys: tuple[str, ...]) -> str:
+        """The one of our keys that the far end knows."""
+        nonce = secrets.token_hex(16)
+        response = self._http.get(
+            f"{self.url}/api/v1/proof", params={"nonce": nonce}, timeout=CONNECT_SECONDS + ANSWER_SECONDS
+        )
+        if response.status_code in (UNAUTHORIZED, NOT_FOUND) and (_json(response) or {}).get("error"):
+            raise GatewayError(
+                Code.UNAUTHORIZED,
+                f"The gateway at {self.url} gives no proof that it knows the admin key, so the key was not sent. "
+                "It may be of an older version: restart it",
+            )
+        if not response.is_success:
+            raise _failure(response)
+        told = _json(response) or {}
+        own, port, given = told.get("nonce"), told.get("port"), told.get("proof")
+        if not (isinstance(own, str) and re.fullmatch(NONCE, own) and type(port) is int and isinstance(given, str)):
+            raise self._stranger()
+        key = next((key for key in keys if proves(given, key, nonce, own, port)), None)
+        if key is None:
+            why = (
+                "does not know this admin key, so the key was not sent" if keys else "wants an admin key; none is here"
+            )
+            raise GatewayError(Code.UNAUTHORIZED, f"What answers at {self.url} {why}")
+        if self._own_port not in (None, port):
+            raise GatewayError(
+                Code.UNAUTHORIZED,
+                f"The gateway that answers through {self.url} listens on port {port} itself: something passes this on "
+                "to it, so the admin key was not sent. Where that is meant, say the address as a URL: "
+                f"--url {self.url}",
+            )
+        return key
 
     @contextmanager
     def _errors_named(self, method: str) -> Iterator[None]:
@@ -133,6 +211,24 @@ class Client:
 
     def _stranger(self) -> GatewayError:
         return GatewayError(Code.NOT_REACHABLE, f"What answers at {self.url} is not an mcpproxy gateway")
+
+
+def _sendable(key: str) -> str:
+    if not (key.isascii() and key.isprintable()):
+        raise GatewayError(Code.UNAUTHORIZED, "The admin key holds characters no key has")
+    return key
+
+
+def _port_of(url: str) -> int | None:
+    with suppress(ValueError):  # one that is no port is said on connecting
+        found = urlsplit(url)
+        return found.port or DEFAULT_PORTS.get(found.scheme)
+    return None
+
+
+def _refuse_to_connect(event: str, info: Mapping[str, Any]) -> None:
+    if event.startswith("connection.connect_"):
+        raise _OtherConnection
 
 
 def _json(response: httpx.Response) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -69,6 +70,20 @@ class Where:
             return base_url(self.listen)
         return announced(self.home()) or base_url(self.loaded().settings.listen)
 
+    def private_socket(self, url: str) -> Path | None:
+        """The socket for commands of the gateway at this URL, where it is that of our own data directory."""
+        home = self.home()
+        written = _announcement(home)
+        if written is None or written.get("rest_socket") is None or announced(home) != url:
+            return None
+        path = Path(str(written["rest_socket"]))
+        return path if _is_private(path, home) else None
+
+    @property
+    def is_a_way(self) -> bool:
+        """Whether a URL was said, which may lead through a tunnel or a proxy, and not the gateway's own address."""
+        return is_url(self.listen or "")
+
     def keys(self) -> Iterator[str]:
         """Admin keys to try, best first. The environment's is meant and stands alone."""
         said = os.environ.get("MCPPROXY_API_KEY", "").strip()
@@ -91,13 +106,33 @@ class Where:
 
 def announced(data_dir: Path) -> str | None:
     """The URL in `gateway.json`, if the gateway that wrote it is alive."""
+    written = _announcement(data_dir)
+    return written["url"].rstrip("/") if written else None
+
+
+def _announcement(data_dir: Path) -> dict[str, Any] | None:
     try:
         written = json.loads(_text_of(data_dir / "gateway.json") or "null")
     except ValueError:
         return None
     if not isinstance(written, dict) or not isinstance(written.get("url"), str):
         return None
-    return written["url"].rstrip("/") if _alive(written.get("pid")) else None
+    return written if _alive(written.get("pid")) else None
+
+
+def _is_private(path: Path, data_dir: Path) -> bool:
+    """A socket of the data directory's owner, where nobody else could have put it."""
+    try:
+        found, above, home = path.lstat(), path.parent.lstat(), data_dir.stat()
+    except OSError:
+        return False
+    theirs = stat.S_IWGRP | stat.S_IWOTH
+    return (
+        stat.S_ISSOCK(found.st_mode)
+        and stat.S_ISDIR(above.st_mode)
+        and found.st_uid == above.st_uid == home.st_uid
+        and not (above.st_mode | home.st_mode) & theirs
+    )
 
 
 def _alive(pid: object) -> bool:

@@ -27,6 +27,7 @@ DOORS: Final[tuple[tuple[str, Door], ...]] = (
     ("/tool", "agent"),
     ("/healthz", "open"),
     ("/readyz", "open"),
+    ("/api/v1/proof", "open"),
     ("/metrics", "metrics"),
     ("/.well-known", "open"),  # nothing is there; MCP clients that look for OAuth must hear 404, not 401
 )

@@ -39,6 +39,14 @@ class Health(Answer):
     status: Literal["ok", "ready"]
 
 
+class Proof(Answer):
+    """Over the lines: what it is for, the asker's nonce, `nonce`, `port`."""
+
+    nonce: str = Field(description="The gateway's own")
+    port: int = Field(description="The port that it listens on")
+    proof: str = Field(description="HMAC-SHA256 with the admin key, in hexadecimal")
+
+
 class StatusAnswer(Answer):
     """What runs here: version, address, switches, counts."""
 

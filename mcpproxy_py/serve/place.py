@@ -54,6 +54,23 @@ def _bound(host: str, port: int) -> socket.socket:
     return listener
 
 
+def bind_private(path: Path) -> socket.socket:
+    """A listening unix socket that only its owner can open, from its first moment on."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    except OSError as error:
+        listener.close()
+        raise GatewayError(Code.CONFLICT, f"Cannot listen on {path}: {error.strerror}") from None
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
 def url_of(listener: socket.socket) -> str:
     """The address to give to somebody on this machine."""
     bound: tuple[str, int] = listener.getsockname()[:2]
@@ -75,15 +92,23 @@ def socket_path(data_dir: Path) -> Path:
     return private / "mcp.sock"
 
 
+def rest_socket_path(data_dir: Path) -> Path:
+    """HTTP, as at the address, for our own commands: whoever can open it may be told the admin key (SEC-8)."""
+    return socket_path(data_dir).with_name("api.sock")
+
+
 @contextlib.contextmanager
 def announced(data_dir: Path, url: str, socket_file: Path) -> Iterator[None]:
     """Where we are, in a file for our own commands, for as long as it is true."""
     path = data_dir / ANNOUNCEMENT
     draft = path.with_suffix(f".{secrets.token_hex(4)}")
     draft.touch(mode=0o600)
-    draft.write_text(json.dumps({"pid": os.getpid(), "url": url, "socket": str(socket_file), "version": __version__}))
+    rest = rest_socket_path(data_dir)
+    where = {"url": url, "socket": str(socket_file), "rest_socket": str(rest)}
+    draft.write_text(json.dumps({"pid": os.getpid(), **where, "version": __version__}))
     draft.replace(path)
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
+        rest.unlink(missing_ok=True)

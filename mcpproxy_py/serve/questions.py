@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from mcpproxy_py.core.approvals import MAX_NOTES
 from mcpproxy_py.core.approvals import Status as ApprovalStatus
+from mcpproxy_py.core.proof import NONCE
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Operation, Status
 
 ActivityType = Literal[
@@ -45,6 +46,12 @@ class Body(BaseModel):
 
 class NoQuery(Query):
     pass
+
+
+class ProofQuery(Query):
+    nonce: Annotated[str, StringConstraints(pattern=NONCE)] = Field(
+        description="32 to 64 hexadecimal digits, used once"
+    )
 
 
 class ActivityFilter(Query):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.serve import answers, metrics
+from mcpproxy_py.serve import answers, metrics, questions
 from mcpproxy_py.serve.endpoint import Endpoint, Exchange
 
 
@@ -26,6 +26,10 @@ async def readyz(x: Exchange) -> Mapping[str, Any]:
 async def prometheus(x: Exchange) -> Response:
     content, media = await metrics.exposition(x.parts, ",".join(x.request.headers.getlist("accept")))
     return Response(content, media_type=media, headers={"vary": "accept"})
+
+
+async def proof(x: Exchange) -> Mapping[str, Any]:
+    return x.parts.operator.prove(x.query.nonce)
 
 
 async def status(x: Exchange) -> Mapping[str, Any]:
@@ -58,6 +62,9 @@ ENDPOINTS: Final = (
              guarded="open", refusals=_RECORDED),
     Endpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
              prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics"),
+    Endpoint("GET", "/api/v1/proof", "Gateway", "Proof that the gateway knows its admin key, before it is sent",
+             proof, answers.Proof, query=questions.ProofQuery, guarded="open",
+             refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
     Endpoint("GET", "/api/v1/status", "Gateway", "What runs here", status, answers.StatusAnswer),
     Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              answers.ConfigAnswer),

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcpproxy_py.cli.main import app
+from mcpproxy_py.core.proof import proof
 from tests.support.threaded import threaded
 
 KEY = "mcpk_" + "t" * 43
@@ -42,6 +43,9 @@ class FakeGateway:
     key: str = KEY
     answers: dict[tuple[str, str], list[tuple[int, Any]]] = field(default_factory=dict)
     seen: list[Seen] = field(default_factory=list)
+    proofs: int = 0
+    hang_up_after_each: bool = False
+    hang_up_after_proofs: bool = False
 
     def answer(self, method: str, path: str, *bodies: Any, status: int = 200) -> None:
         """The bodies to give one after the other; the last one again and again."""
@@ -62,8 +66,13 @@ class FakeGateway:
 
 def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # the key goes over the connection on which it was proved
+
         def _serve(self) -> None:
             split = urlsplit(self.path)
+            if split.path == "/api/v1/proof":
+                self._prove(parse_qs(split.query)["nonce"][0])
+                return
             size = int(self.headers.get("content-length") or 0)
             body = json.loads(self.rfile.read(size)) if size else None
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
@@ -71,12 +80,22 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
             seen = Seen(self.command, unquote(split.path), query, headers, body)
             gateway.seen.append(seen)
             status, answer = gateway.next_answer(seen)
+            self.close_connection = (
+                self.close_connection or gateway.hang_up_after_each or answer in ("hang up", "cut short")
+            )
             if answer == "hang up":
                 return
             if answer == "cut short":
                 self._send(status, b"half", claimed=1000)
                 return
             self._send(status, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+
+        def _prove(self, nonce: str) -> None:
+            gateway.proofs += 1
+            self.close_connection = self.close_connection or gateway.hang_up_after_proofs
+            port = self.server.server_address[1]  # type: ignore[index]
+            shape = {"nonce": "0" * 32, "port": port, "proof": proof(gateway.key, nonce, "0" * 32, port)}
+            self._send(200, json.dumps(shape).encode())
 
         def _send(self, status: int, data: bytes, claimed: int | None = None) -> None:
             with suppress(ConnectionError):  # some tests hang up

@@ -14,6 +14,7 @@ from mcpproxy_py.approvals import Approvals
 from mcpproxy_py.core.catalog.servers import connectors
 from mcpproxy_py.core.classes import classify
 from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.proof import proof
 from mcpproxy_py.core.search import Index, segment
 from mcpproxy_py.core.talk import CallContext
 from mcpproxy_py.core.traffic import Measured, Traffic
@@ -152,6 +153,9 @@ class Desk:
         snapshot = self.upstreams.snapshot
         self.upstreams.snapshot = replace(snapshot, policy=replace(snapshot.policy, frozen=frozen))
         self.changes.append(("freeze" if frozen else "unfreeze", None, by))
+
+    def prove(self, nonce: str) -> dict[str, Any]:
+        return {"nonce": "0" * 32, "port": 8080, "proof": proof(self.key, nonce, "0" * 32, 8080)}
 
     async def rotate_key(self, by: Caller) -> str:
         self.key = "mcpk_the-second-key"
