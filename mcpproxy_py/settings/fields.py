@@ -19,6 +19,11 @@ Bytes = Annotated[int, Field(strict=True, ge=0)]
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)]
 
+FEWEST: Final = 16
+FEWEST_DIFFERENT: Final = 6
+"""Random hexadecimal digits of that number have fewer once in 100 million times."""
+REFERENCES: Final = "May be, or hold, a reference: `${env:NAME}`, `${file:PATH}`, `${keyring:NAME}`."
+
 _HOST_PATTERN: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _LISTEN: Final = re.compile(r"(\[(?P<v6>[^\[\]]+)\]|(?P<name>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 _ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+")
@@ -61,6 +66,18 @@ def check_token(value: str) -> str:
     if not value or not all("!" <= char <= "~" for char in value):
         raise ValueError("a token of visible ASCII characters, without spaces and not empty")
     return value
+
+
+def check_secret(value: str) -> str:
+    """What opens a door or signs has to be long and mixed enough that nobody finds it by trying: 16 random bytes."""
+    check_token(value)
+    if len(value) < FEWEST or len(set(value)) < FEWEST_DIFFERENT or _repeats_itself(value):
+        raise ValueError(f"at least {FEWEST} characters that nobody can guess, such as `openssl rand -hex 32` prints")
+    return value
+
+
+def _repeats_itself(value: str) -> bool:
+    return any((value[:length] * len(value))[: len(value)] == value for length in range(1, FEWEST // 2))
 
 
 def _upstream_url(value: str) -> str:

@@ -10,7 +10,7 @@ from mcpproxy_py.settings.document import KeyPath
 from mcpproxy_py.settings.models import Settings
 
 MASK: Final = "***"
-_SECRET_KEYS: Final = ("mcp_token", "api_key", "database_url")
+_SECRET_KEYS: Final = ("mcp_token", "api_key", "sealing_keys", "database_url")
 _SECRET_MAPPINGS: Final = ("env", "headers")
 _WORDS: Final = "token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth"
 _WORD: Final = rf"[\w.-]*(?:{_WORDS})[\w.-]*"
@@ -47,6 +47,7 @@ def shown(settings: Settings) -> dict[str, Any]:
     found = settings.model_dump(mode="json", by_alias=True)
     for key in ("mcp_token", "api_key"):
         found[key] = found[key] and MASK
+    found["sealing_keys"] = [MASK for _ in settings.sealing_keys]
     found["activity"]["database_url"] = found["activity"]["database_url"] and MASK
     for name, server in found["mcpServers"].items():
         _mask_server(server, _written(settings, name))

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
+    REFERENCES,
     AllowedHost,
     AllowedOrigin,
     Bytes,
@@ -21,7 +22,7 @@ from mcpproxy_py.settings.fields import (
     PatternName,
     Positive,
     Seconds,
-    check_token,
+    check_secret,
     is_loopback,
     split_listen,
 )
@@ -33,7 +34,7 @@ ENV_DELIMITER = "__"
 
 
 def _checked_secret(value: SecretStr) -> SecretStr:
-    check_token(value.get_secret_value())
+    check_secret(value.get_secret_value())
     return value
 
 
@@ -101,7 +102,7 @@ class Activity(BaseModel):
     )
     database_url: DatabaseUrl | None = Field(
         default=None,
-        description="PostgreSQL to share between gateways; none means SQLite in the data directory.",
+        description=f"PostgreSQL to share between gateways; none means SQLite in the data directory. {REFERENCES}",
         repr=False,
     )
     ack: Literal["local", "commit"] = Field(
@@ -166,13 +167,16 @@ class Settings(BaseSettings):
         default=("gate",), description="Which surfaces exist: agents that reach direct or passthrough declare nothing."
     )
     require_mcp_auth: Flag = Field(default=False, description="Ask for the agent token on a loopback address too.")
-    mcp_token: Secret | None = Field(default=None, description="Agent token that opens the MCP surfaces.")
+    mcp_token: Secret | None = Field(default=None, description=f"Agent token that opens the MCP surfaces. {REFERENCES}")
     sealing_keys: tuple[Secret, ...] = Field(
         default=(),
         description="Keys that sign what travels through clients between the rounds of a call; the first signs, all "
-        "are believed. Gateways behind one address need the same ones. None means a key of this data directory.",
+        "are believed. Gateways behind one address need the same ones. None means a key of this data directory. "
+        f"{REFERENCES}",
     )
-    api_key: Secret | None = Field(default=None, description="Admin key to use instead of the one made at first start.")
+    api_key: Secret | None = Field(
+        default=None, description=f"Admin key to use instead of the one made at first start. {REFERENCES}"
+    )
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="More `Host` headers to answer to.")
     allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="More `Origin` headers to answer to.")
     intent_declaration: IntentDeclaration = IntentDeclaration()

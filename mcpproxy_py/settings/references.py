@@ -18,6 +18,7 @@ from mcpproxy_py.settings.document import Problem
 PLACES: Final = (
     ("mcp_token",),
     ("api_key",),
+    ("sealing_keys", "*"),
     ("activity", "database_url"),
     ("mcpServers", "*", "url"),
     ("mcpServers", "*", "args", "*"),
@@ -29,14 +30,17 @@ KEYRING_SERVICE: Final = "mcpproxy"
 MAX_SECRET_BYTES: Final = 65_536
 _REFERENCE: Final = re.compile(r"\$\{(\w+):([^{}]*)\}")
 # What stands in for a secret while only the shape is checked: a whole address where one is expected.
+_STAND_IN: Final = "1"
 _STAND_INS: Final = {"url": "http://1", "database_url": "postgresql://1"}
+_LONG_STAND_IN: Final = "0123456789abcdef"
+_LONG: Final = ("mcp_token", "api_key", "sealing_keys")
 
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`${kind:name}` in the value of `key`; `leads` if the value starts with it."""
+    """`${kind:name}` in the value of `key`, or in the list there; `leads` if the value starts with it."""
 
     kind: str
     name: str
@@ -114,7 +118,13 @@ def filled_in(document: Any, resolve: Resolve) -> tuple[Any, list[Problem]]:
 
 def stood_in(document: Any) -> tuple[Any, list[Problem]]:
     """A copy with a harmless value for each reference, for checking a file without its secrets."""
-    return filled_in(document, lambda reference: _STAND_INS.get(reference.key, "1") if reference.leads else "1")
+
+    def stand_in(reference: Reference) -> str:
+        if reference.key in _LONG:
+            return _LONG_STAND_IN
+        return _STAND_INS.get(reference.key, _STAND_IN) if reference.leads else _STAND_IN
+
+    return filled_in(document, stand_in)
 
 
 def _is_place(path: Place) -> bool:
@@ -125,8 +135,10 @@ def _is_place(path: Place) -> bool:
 
 
 def _filled(text: str, path: Place, resolve: Resolve, problems: list[Problem]) -> str:
+    key = next((part for part in reversed(path) if isinstance(part, str)), "")
+
     def value(match: re.Match[str]) -> str:
-        reference = Reference(*match.groups(), key=str(path[-1]), leads=match.start() == 0)
+        reference = Reference(*match.groups(), key=key, leads=match.start() == 0)
         try:
             if reference.kind not in KINDS or not reference.name:
                 raise Unresolved("it is not one of ${env:NAME}, ${file:PATH}, ${keyring:NAME}")

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 
 from mcpproxy_py.core.values import Operation
 from mcpproxy_py.settings.fields import (
+    REFERENCES,
     Count,
     Flag,
     HeaderName,
@@ -131,14 +132,14 @@ class ServerSettings(Handling):
         "guessed when left out. Also read as `type`.",
     )
     command: Text | None = Field(default=None, description="Program to start.")
-    args: tuple[Line, ...] = Field(default=(), description="Its arguments.", repr=False)
+    args: tuple[Line, ...] = Field(default=(), description=f"Its arguments. {REFERENCES}", repr=False)
     env: dict[VariableName, Line] = Field(
-        default={}, description="Variables it gets beside the harmless ones.", repr=False
+        default={}, description=f"Variables it gets beside the harmless ones. {REFERENCES}", repr=False
     )
     cwd: Text | None = Field(default=None, description="Directory to start it in, relative to the configuration file.")
-    url: UpstreamUrl | None = Field(default=None, description="Address of the server.", repr=False)
+    url: UpstreamUrl | None = Field(default=None, description=f"Address of the server. {REFERENCES}", repr=False)
     headers: dict[HeaderName, HeaderValue] = Field(
-        default={}, description="Headers sent with each request.", repr=False
+        default={}, description=f"Headers sent with each request. {REFERENCES}", repr=False
     )
     lazy: Flag = Field(default=False, description="Start it on first use.")
     connect_timeout: Seconds = Field(

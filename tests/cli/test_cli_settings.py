@@ -76,7 +76,7 @@ def test_key_show_prints_the_key_and_makes_one_where_there_is_none(run, gateway,
     made = run("key", "show", "--data-dir", str(fresh)).out.strip()
     assert made == (fresh / "admin.key").read_text().strip()
     assert run("key", "show", "--data-dir", str(fresh)).out.strip() == made
-    assert run("key", "show", env={"MCPPROXY_API_KEY": "mine"}).out == "mine\n"
+    assert run("key", "show", env={"MCPPROXY_API_KEY": "mine-and-of-nobody-else"}).out == "mine-and-of-nobody-else\n"
 
 
 @pytest.mark.proves("API-2")
@@ -92,7 +92,7 @@ def test_without_a_gateway_the_key_is_rotated_in_the_data_directory(run, gateway
     (data_dir / "mcp_config.json").write_text('{"listen": "127.0.0.1:1"}')
     fresh = run("key", "rotate").out.strip()
     assert fresh == (data_dir / "admin.key").read_text().strip() != gateway.key
-    ran = run("key", "rotate", env={"MCPPROXY_API_KEY": "mine"})
+    ran = run("key", "rotate", env={"MCPPROXY_API_KEY": "mine-and-of-nobody-else"})
     assert (ran.status, "api_key" in ran.err) == (1, True)
 
 

@@ -197,7 +197,7 @@ def test_requests_and_decisions_survive_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.proves("CAT-7", "API-2")
 def test_no_agent_can_approve_by_any_credential_or_door_of_its_own(tmp_path: Path) -> None:
-    token = "t" * 40
+    token = "a-token-for-agents-0123456789"
     with gateway(tmp_path / "data", {}, env={"MCPPROXY_MCP_TOKEN": token}) as running:
         running.wait_for("catalog")
         client = Wire(running.mcp, token=token)
@@ -316,7 +316,7 @@ def test_an_agent_without_mcp_discovers_and_asks_over_plain_http(running: Runnin
 
 @pytest.mark.proves("CAT-5", "API-2")
 def test_plain_http_for_agents_takes_the_agent_token_and_not_the_admin_key(tmp_path: Path) -> None:
-    token = "t" * 40
+    token = "a-token-for-agents-0123456789"
     with gateway(tmp_path / "data", {}, env={"MCPPROXY_MCP_TOKEN": token}) as running:
         for path in ("/mcp/tools", "/tool/ids", "/mcp/catalog"):
             statuses = [

@@ -37,7 +37,7 @@ def under(directory: Path, **variables: str) -> Loaded:
         ("SURFACES", "gate, direct", {"surfaces": ["gate", "direct"]}),
         ("SURFACES", '["gate"]', {"surfaces": ["gate"]}),
         ("ALLOWED_HOSTS", "a.example", {"allowed_hosts": ["a.example"]}),
-        ("API_KEY", "1234", {"api_key": "1234"}),
+        ("API_KEY", "1234567890123456", {"api_key": "1234567890123456"}),
         ("MCPSERVERS", '{"a": {"command": "x", "//": "y"}}', {"mcpServers": {"a": {"command": "x"}}}),
         ("MCPSERVERS__GITHUB", '{"command": "x"}', {"mcpServers": {"github": {"command": "x"}}}),
         ("MCPSERVERS__GITHUB__ENV__GITHUB_TOKEN", "x", {"mcpServers": {"github": {"env": {"GITHUB_TOKEN": "x"}}}}),

@@ -23,7 +23,9 @@ EXAMPLES = sorted((ROOT / "config").glob("*.json"))
 
 
 def example(name: str) -> Settings:
-    return load(config=ROOT / "config" / f"{name}.json", environ={"MCPPROXY_MCP_TOKEN": "a-token"}).settings
+    return load(
+        config=ROOT / "config" / f"{name}.json", environ={"MCPPROXY_MCP_TOKEN": "a-token-of-the-agents"}
+    ).settings
 
 
 @pytest.mark.proves("USE-4")

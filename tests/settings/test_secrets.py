@@ -12,10 +12,13 @@ import pytest
 
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, load, shown, validate_text
+from mcpproxy_py.settings.references import PLACES
+from mcpproxy_py.settings.servers import ServerSettings
+from mcpproxy_py.settings.tree import known_keys
 
 pytestmark = pytest.mark.proves("CONF-1")
 
-ENVIRON = {"A": "hunter2", "URL": "https://user:hunter2@example.com/mcp", "EMPTY": ""}
+ENVIRON = {"A": "hunter2", "LONG": "hunter2-of-16-and-more", "URL": "https://user:hunter2@example.com/mcp", "EMPTY": ""}
 
 
 def loaded(directory: Path, content: Any) -> Loaded:
@@ -26,11 +29,13 @@ def loaded(directory: Path, content: Any) -> Loaded:
 
 def test_references_are_filled_in_wherever_a_secret_may_stand(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("hunter2\n")
+    (tmp_path / "long.txt").write_text("hunter2-of-16-and-more\n")
     settings = loaded(
         tmp_path,
         {
-            "mcp_token": "${env:A}",
-            "api_key": "${file:secret.txt}",
+            "mcp_token": "${env:LONG}",
+            "api_key": "${file:long.txt}",
+            "sealing_keys": ["${env:LONG}", "${file:long.txt}"],
             "activity": {"database_url": "postgresql://me:${env:A}@db/x"},
             "mcpServers": {
                 "a": {"command": "c", "args": ["--token", "${env:A}"], "env": {"T": "x-${env:A}-${file:secret.txt}"}},
@@ -38,8 +43,9 @@ def test_references_are_filled_in_wherever_a_secret_may_stand(tmp_path: Path) ->
             },
         },
     ).settings
-    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == "hunter2"
-    assert settings.api_key is not None and settings.api_key.get_secret_value() == "hunter2"
+    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == ENVIRON["LONG"]
+    assert settings.api_key is not None and settings.api_key.get_secret_value() == ENVIRON["LONG"]
+    assert [key.get_secret_value() for key in settings.sealing_keys] == [ENVIRON["LONG"]] * 2
     assert settings.activity.database_url == "postgresql://me:hunter2@db/x"
     a, b = settings.servers["a"], settings.servers["b"]
     assert (a.args, a.env) == (("--token", "hunter2"), {"T": "x-hunter2-hunter2"})
@@ -79,8 +85,8 @@ def test_a_secret_that_is_missing_is_an_error_and_never_a_blank(tmp_path: Path, 
 def test_a_reference_that_something_stronger_overrides_need_not_lead_anywhere(tmp_path: Path) -> None:
     config = tmp_path / "c.json"
     config.write_text('{"mcp_token": "${env:NOPE}"}')
-    settings = load(config=config, environ={"MCPPROXY_MCP_TOKEN": "given"}).settings
-    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == "given"
+    settings = load(config=config, environ={"MCPPROXY_MCP_TOKEN": "given-by-the-variable"}).settings
+    assert settings.mcp_token is not None and settings.mcp_token.get_secret_value() == "given-by-the-variable"
 
 
 def test_the_keyring_is_asked_if_its_extra_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +106,7 @@ def test_the_keyring_is_asked_if_its_extra_is_there(tmp_path: Path, monkeypatch:
 def test_checking_a_file_needs_none_of_its_secrets() -> None:
     content = {
         "mcp_token": "${env:NOPE}",
+        "sealing_keys": ["${env:NOPE}", "a${env:NOPE}"],
         "activity": {"database_url": "${keyring:db}"},
         "mcpServers": {
             "a": {"url": "${env:NOPE}"},
@@ -111,8 +118,9 @@ def test_checking_a_file_needs_none_of_its_secrets() -> None:
 
 
 SECRETIVE = {
-    "mcp_token": "hunter2",
-    "api_key": "hunter2",
+    "mcp_token": "hunter2-of-the-agents",
+    "api_key": "hunter2-of-the-people",
+    "sealing_keys": ["hunter2-of-the-gateways", "${env:LONG}"],
     "activity": {"database_url": "postgresql://me:hunter2@db/x"},
     "mcpServers": {
         "a": {
@@ -160,3 +168,19 @@ def test_what_is_shown_uses_the_keys_of_the_file(tmp_path: Path) -> None:
     assert found["mcpServers"]["a"]["tools"] == tools
     assert "url" not in found["mcpServers"]["a"]
     assert loaded(tmp_path, found).settings.servers["a"].overrides["t"][1] == ("write", None)
+
+
+def secret_fields() -> dict[str, Any]:
+    """Every key that may hold a secret, by the models alone."""
+    fields = dict(known_keys())
+    fields |= {f"mcpServers.*.{name}": field for name, field in ServerSettings.model_fields.items()}
+    return {key: field for key, field in fields.items() if "Secret" in repr(field.annotation) or field.repr is False}
+
+
+def test_every_field_that_may_hold_a_secret_takes_references_and_says_so() -> None:
+    found = secret_fields()
+    assert {"mcp_token", "api_key", "sealing_keys", "activity.database_url", "mcpServers.*.env"} <= found.keys()
+    places = {".".join(place).removesuffix(".*") for place in PLACES}
+    assert found.keys() == places
+    for key, field in found.items():
+        assert "${env:NAME}" in field.description, key

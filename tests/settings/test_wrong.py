@@ -167,6 +167,11 @@ SECRETS: list[Any] = [
     {"mcp_token": ["hunter2"]},
     {"mcp_token": "hunter2 "},
     {"mcp_tokn": "hunter2"},
+    {"mcp_token": "hunter2"},
+    {"sealing_keys": ["hunter2"]},
+    {"sealing_keys": ["hunter2 with blanks in it"]},
+    {"sealing_keys": "hunter2-but-no-list-of-them"},
+    {"sealing_keys": {"a": "hunter2"}},
     {"api_key": {"hunter2": "hunter2"}},
     {"activity": {"database_url": "//user:hunter2@host"}},
     {"activity": "postgresql://user:hunter2@host"},
@@ -189,6 +194,39 @@ def test_no_message_repeats_a_secret(content: Any) -> None:
     problems = validate_text(json.dumps(content), origin="f.json")
     assert problems
     assert "hunter2" not in "\n".join(problems)
+
+
+WEAK = ("hunter2", "x", "123456789012345", "a" * 64, "ab" * 20, "abcdefg" * 5, "hunter2" * 3, "aaaaabbbbbcccccddddd")
+
+
+@pytest.mark.proves("CONF-1")
+@pytest.mark.parametrize("secret", WEAK)
+@pytest.mark.parametrize("key", ["mcp_token", "api_key", "sealing_keys"])
+def test_a_secret_that_can_be_found_by_trying_is_refused_and_not_repeated(
+    tmp_path: Path, key: str, secret: str
+) -> None:
+    def refused(content: Any, environ: dict[str, str]) -> str:
+        (tmp_path / "c.json").write_text(json.dumps(content))
+        with pytest.raises(GatewayError, match="at least 16 characters that nobody can guess") as caught:
+            load(config=tmp_path / "c.json", environ=environ)
+        return "\n".join([caught.value.message, json.dumps(caught.value.details), repr(caught.value)])
+
+    def written(value: str) -> Any:
+        return {key: [value] if key == "sealing_keys" else value}
+
+    said = [
+        refused(written(secret), {}),
+        refused(written("${env:S}"), {"S": secret}),
+        refused({}, {f"MCPPROXY_{key.upper()}": secret}),
+    ]
+    for text in (said[0], said[2]):
+        assert "***" in text
+    assert len(secret) < 3 or secret not in "\n".join(said)
+
+
+@pytest.mark.parametrize("secret", ["0123456789abcdef", "9f86d081884c7d659a2feaa0c55ad015", "a-key-for-people"])
+def test_what_openssl_prints_is_enough(secret: str) -> None:
+    assert validate_text(json.dumps({"api_key": secret, "sealing_keys": [secret]}), origin="f.json") == []
 
 
 def test_a_secret_that_was_filled_in_is_not_repeated_either(tmp_path: Path) -> None:
