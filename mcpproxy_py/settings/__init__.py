@@ -1,6 +1,6 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
-from mcpproxy_py.settings.changes import loosened, needs_restart
+from mcpproxy_py.settings.changes import compared, loosened, needs_restart
 from mcpproxy_py.settings.datadir import (
     check_data_dir,
     ensure_data_dir,
@@ -34,6 +34,7 @@ __all__ = [
     "check_data_dir",
     "check_doors",
     "check_name",
+    "compared",
     "ensure_data_dir",
     "fingerprint",
     "json_schema",

@@ -1,22 +1,38 @@
-"""What a change of the configuration means: what it loosens, and what of it has to wait for a restart. Pure."""
+"""What a change of the configuration loosens, what it tightens, and what of it has to wait for a restart. Pure.
+
+Every key has its rule here, and a test fails for one that has none (UP-8). A rule is handed what was and what is, where
+they differ, and gives sentences that say what got looser or tighter. No rule repeats a value that may be a secret.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
 from mcpproxy_py.settings.servers import Handling
 
-ASKS_MORE: Final[Mapping[str, int]] = {"none": 0, "destructive": 1, "write": 2}
-"""`confirm: write` asks for destructive calls too."""
-STRICTNESS: Final[Mapping[str, int]] = {
-    "allow": 0, "read": 0, "infer": 0, "write": 1, "refuse": 1, "destructive": 2,
-}  # fmt: skip
 FIXED_AT_START: Final = (
     "listen", "require_mcp_auth", "mcp_token", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
     "activity", "limits", "shutdown_timeout", "log",
 )  # fmt: skip
+CLASSES: Final[Mapping[str, int]] = {"read": 0, "write": 1, "destructive": 2}
+
+Direction = Literal["looser", "tighter"]
+
+
+class Change(NamedTuple):
+    """`key` is dotted, as in the configuration file."""
+
+    key: str
+    direction: Direction
+    says: str
+
+
+Said = tuple[Direction, str]
+Rule = Callable[[Any, Any], Iterable[Said]]
+"""Asked only where both differ. `{key}` in a sentence is the key."""
 
 
 def needs_restart(old: Settings, new: Settings) -> list[str]:
@@ -26,59 +42,274 @@ def needs_restart(old: Settings, new: Settings) -> list[str]:
 
 def loosened(old: Settings, new: Settings) -> list[str]:
     """Sentences about everything that this change permits and that was refused before (UP-8)."""
+    return [change.says for change in compared(old, new) if change.direction == "looser"]
+
+
+def compared(old: Settings, new: Settings) -> list[Change]:
+    """All that got looser or tighter."""
     return [
-        *_loosened_rules(old, new),
-        *_loosened_upstreams(old.servers, new.servers),
-        *_loosened_upstreams(old.providers, new.providers),
+        *_compared(RULES, old, new),
+        *_compared_upstreams("mcpServers", {**OF_ANY, **OF_A_SERVER}, old.servers, new.servers),
+        *_compared_upstreams("providers", {**OF_ANY, **OF_A_PROVIDER}, old.providers, new.providers),
     ]
 
 
-def _loosened_rules(old: Settings, new: Settings) -> Iterator[str]:
-    before, after = old.intent_declaration, new.intent_declaration
-    if before.strict_server_validation and not after.strict_server_validation:
-        yield "intent_declaration.strict_server_validation is off: contradictions warn instead of refusing"
-    for key in ("unannotated", "missing"):
-        if _lower(getattr(before, key), getattr(after, key)):
-            yield f"intent_declaration.{key} went from {getattr(before, key)} to {getattr(after, key)}"
-    for pattern in old.activity.mask_patterns:
-        if pattern not in new.activity.mask_patterns:
-            yield f"activity.mask_patterns: {pattern.name} is no longer masked"
-    for surface in new.surfaces:
-        if surface not in old.surfaces:
-            yield f"surface {surface} was opened"
+def _compared(rules: Mapping[str, Rule], old: Any, new: Any, key: str = "", name: str = "") -> Iterator[Change]:
+    """`key` and `name` go before those of the rules: where an upstream's keys stand, and who it is."""
+    for path, rule in rules.items():
+        was, now = _at(old, path), _at(new, path)
+        if was != now:
+            for direction, says in rule(was, now):
+                yield Change(key + path, direction, name + says.format(key=path))
 
 
-def _loosened_upstreams(old: Mapping[str, Handling], new: Mapping[str, Handling]) -> Iterator[str]:
-    for name, after in new.items():
-        if (before := old.get(name)) is not None:
-            yield from (f"{name}: {sentence}" for sentence in _loosened_upstream(before, after))
+def _compared_upstreams(
+    key: str, rules: Mapping[str, Rule], old: Mapping[str, Handling], new: Mapping[str, Handling]
+) -> Iterator[Change]:
+    """A server that is new has nothing that it could be looser than; its own record says that it was added."""
+    for name, before in old.items():
+        if name in new:
+            yield from _compared(rules, before, new[name], f"{key}.{name}.", f"{name}: ")
+        else:
+            yield Change(f"{key}.{name}", "tighter", f"{name} was removed")
 
 
-def _loosened_upstream(before: Handling, after: Handling) -> Iterator[str]:
-    if not before.trust_annotations and after.trust_annotations:
-        yield "its annotations are trusted now"
-    if ASKS_MORE[after.confirm] < ASKS_MORE[before.confirm]:
-        yield f"confirm went from {before.confirm} to {after.confirm}"
-    for tool in sorted(set(before.deny_tools) - set(after.deny_tools)):
-        yield f"{tool} is no longer denied"
-    if before.allow_tools is not None and (
-        after.allow_tools is None or set(after.allow_tools) - set(before.allow_tools)
-    ):
-        yield "more tools are allowed"
-    for tool in sorted({*before.overrides, *after.overrides}):
-        was, now = _lowest(before, tool), _lowest(after, tool)
-        if now is not None and (was is None or _lower(was, now)):
-            yield f"the override of {tool} can class it {now}" + (
-                f", before {was}" if was else ", before as its server says"
-            )
-        elif was is not None and now is None:
-            yield f"the override of {tool} ({was}) is gone"
+def _at(holder: Any, path: str) -> Any:
+    for part in path.split("."):
+        holder = getattr(holder, FIELDS.get(part, part))
+    return holder
 
 
-def _lowest(server: Handling, tool: str) -> str | None:
-    entries: Any = server.overrides.get(tool)
-    return min((tool_class for tool_class, _ in entries), key=STRICTNESS.__getitem__) if entries else None
+FIELDS: Final[Mapping[str, str]] = {"schema": "schema_"}
+"""Where a key is no name in Python."""
 
 
-def _lower(before: str, after: str) -> bool:
-    return STRICTNESS[after] < STRICTNESS[before]
+# The kinds of rules.
+
+
+def neutral(was: Any, now: Any) -> Iterable[Said]:
+    """Nothing that was refused is permitted by it, nor the other way round."""
+    return ()
+
+
+def strict_when(strict: bool, looser: str, tighter: str) -> Rule:
+    return lambda was, now: [("tighter", tighter) if now is strict else ("looser", looser)]
+
+
+def ranked(*loosest_first: str) -> Rule:
+    """Values of which the earlier permit more."""
+
+    def rule(was: str, now: str) -> Iterable[Said]:
+        direction: Direction = "looser" if loosest_first.index(now) < loosest_first.index(was) else "tighter"
+        yield direction, f"{{key}} went from {was} to {now}"
+
+    return rule
+
+
+def sized(more: Direction) -> Rule:
+    """Numbers, of which `None` is the largest."""
+    less: Direction = "tighter" if more == "looser" else "looser"
+
+    def rule(was: float | None, now: float | None) -> Iterable[Said]:
+        grew = now is None or (was is not None and now > was)
+        yield more if grew else less, f"{{key}} went from {_number(was)} to {_number(now)}"
+
+    return rule
+
+
+def _number(value: float | None) -> str:
+    return "no limit" if value is None else f"{value:g}" if value < 1e6 else str(value)
+
+
+def listed(more: Direction, added: str, removed: str) -> Rule:
+    """Sets of texts, each named."""
+    less: Direction = "tighter" if more == "looser" else "looser"
+
+    def rule(was: Iterable[str], now: Iterable[str]) -> Iterable[Said]:
+        for each in now:
+            if each not in was:
+                yield more, added.format(each=_escaped(each))
+        for each in was:
+            if each not in now:
+                yield less, removed.format(each=_escaped(each))
+
+    return rule
+
+
+def _escaped(text: str) -> str:
+    """It is put into a sentence that is formatted once more."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def replaced(says: str) -> Rule:
+    """Another thing stands in its place, of which nothing is known: what was refused there may be permitted now."""
+    return lambda was, now: [("looser", says)]
+
+
+def demanded(looser: str, tighter: str) -> Rule:
+    """A secret: without one, nobody is asked. Another one is as good as the one before."""
+
+    def rule(was: Any, now: Any) -> Iterable[Said]:
+        if was is None or now is None:
+            yield ("looser", looser) if now is None else ("tighter", tighter)
+
+    return rule
+
+
+# The rules that are of one key alone.
+
+
+def _listening(was: str, now: str) -> Iterable[Said]:
+    before, after = (is_loopback(split_listen(each)[0]) for each in (was, now))
+    if before != after:
+        yield ("tighter", "only this machine reaches it") if after else ("looser", f"listen: {now} is open to others")
+
+
+def _sealing(was: Sequence[Any], now: Sequence[Any]) -> Iterable[Said]:
+    if any(key not in was for key in now):
+        yield "looser", "{key}: one more key is believed"
+    if any(key not in now for key in was):
+        yield "tighter", "{key}: one that was believed is not any more"
+
+
+def _masked(was: Sequence[Any], now: Sequence[Any]) -> Iterable[Said]:
+    for each in was:
+        if each not in now:
+            yield "looser", f"{{key}}: {each.name} is no longer masked"
+    for each in now:
+        if each not in was:
+            yield "tighter", f"{{key}}: {each.name} is masked"
+
+
+def _allowed(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[Said]:
+    if was is not None and (now is None or set(now) - set(was)):
+        yield "looser", "more tools are allowed"
+    if now is not None and (was is None or set(was) - set(now)):
+        yield "tighter", "fewer tools are allowed"
+
+
+Entries = Sequence[tuple[str, Any]]
+"""Pairs of a class and its `when`, the first that fits decides; the last has no `when`."""
+
+
+def _overridden(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Said]:
+    for tool in sorted({*was, *now}):
+        before, after = _entries(was.get(tool)), _entries(now.get(tool))
+        if before != after:
+            for direction, says in _other_entries(before, after):
+                yield direction, says.format(tool=_escaped(tool))
+
+
+def _entries(override: Any) -> Entries | None:
+    return None if override is None else [(entry.tool_class, entry.when) for entry in override]
+
+
+def _other_entries(was: Entries | None, now: Entries | None) -> Iterator[Said]:
+    if was is None:
+        # What the server says of it may be anything.
+        lowest, highest = _range(now or ())
+        if lowest != "destructive":
+            yield "looser", f"the override of {{tool}} can class it {lowest}, before as its server says"
+        if highest != "read":
+            yield "tighter", f"the override of {{tool}} can class it {highest}, before as its server says"
+    elif now is None:
+        lowest, highest = _range(was)
+        gone = f"the override of {{tool}} ({lowest}) is gone"
+        if highest != "read":
+            yield "looser", gone
+        if lowest != "destructive":
+            yield "tighter", gone
+    else:
+        yield from _moved(was, now)
+
+
+def _range(entries: Entries) -> tuple[str, str]:
+    classes = sorted((tool_class for tool_class, _ in entries), key=CLASSES.__getitem__)
+    return classes[0], classes[-1]
+
+
+def _moved(was: Entries, now: Entries) -> Iterator[Said]:
+    """Whether there can be arguments whose class falls or rises. Conditions are compared, not understood: one that is
+    written differently may hold for other arguments."""
+    pairs = [
+        (before, after)
+        for number, (before, _) in enumerate(was)
+        for other, (after, _) in enumerate(now)
+        if _can_both_decide(was, number, now, other)
+    ]
+    moves = sorted((CLASSES[after] - CLASSES[before], before, after) for before, after in set(pairs))
+    (fall, *lower), (rise, *higher) = moves[0], moves[-1]
+    if fall < 0:
+        yield "looser", f"the override of {{tool}} can class it {lower[1]}, before {lower[0]}"
+    if rise > 0:
+        yield "tighter", f"the override of {{tool}} can class it {higher[1]}, before {higher[0]}"
+
+
+def _can_both_decide(was: Entries, number: int, now: Entries, other: int) -> bool:
+    """No condition has to hold and to fail at once for these two entries to be the first that fit."""
+    hold = [when for when in (was[number][1], now[other][1]) if when is not None]
+    fail = [when for _, when in (*was[:number], *now[:other])]
+    return not any(when in fail for when in hold)
+
+
+# Every key, and its rule.
+
+RULES: Final[Mapping[str, Rule]] = {
+    "listen": _listening,
+    "data_dir": replaced("{key}: the record, the keys and the freeze are those of another directory"),
+    "surfaces": listed("looser", "surface {each} was opened", "surface {each} was closed"),
+    "require_mcp_auth": strict_when(True, "{key} is off: on this machine no token is asked for", "{key} is on"),
+    "mcp_token": demanded("{key}: agents need no token", "{key}: agents need a token"),
+    "sealing_keys": _sealing,
+    "api_key": neutral,  # there is always one
+    "allowed_hosts": listed("looser", "host {each} is answered to", "host {each} is not answered to any more"),
+    "allowed_origins": listed("looser", "pages of {each} are let in", "pages of {each} are not let in any more"),
+    "intent_declaration.strict_server_validation": strict_when(
+        True, "{key} is off: contradictions warn instead of refusing", "{key} is on: contradictions are refused"
+    ),
+    "intent_declaration.unannotated": ranked("allow", "write", "destructive"),
+    "intent_declaration.missing": ranked("infer", "refuse"),
+    "intent_declaration.schema": neutral,
+    "capture_missing_capabilities": neutral,
+    "request_capability_description": neutral,
+    "activity.on_failure": ranked("allow", "refuse"),
+    "activity.max_payload_bytes": sized("tighter"),  # less is on record
+    "activity.mask_patterns": _masked,
+    "activity.database_url": replaced("{key}: the record, the freeze and the approvals are those of another database"),
+    "activity.ack": ranked("local", "commit"),
+    "activity.retention_days": sized("tighter"),
+    "activity.max_size_mb": sized("tighter"),
+    "activity.max_journal_mb": sized("looser"),
+    "limits.max_body_bytes": sized("looser"),
+    "limits.max_result_bytes": sized("looser"),
+    "limits.max_argument_depth": sized("looser"),
+    "limits.max_sessions": sized("looser"),
+    "limits.max_in_flight": sized("looser"),
+    "limits.input_timeout": sized("looser"),
+    "shutdown_timeout": neutral,
+    "log.level": neutral,
+    "log.format": neutral,
+}
+OF_ANY: Final[Mapping[str, Rule]] = {
+    "enabled": strict_when(False, "it is enabled", "it is disabled"),
+    "timeout": sized("looser"),
+    "max_concurrency": sized("looser"),
+    "trust_annotations": strict_when(False, "its annotations are trusted now", "its annotations only raise a class"),
+    "tools": _overridden,
+    "allow_tools": _allowed,
+    "deny_tools": listed("tighter", "{each} is denied", "{each} is no longer denied"),
+    "confirm": ranked("none", "destructive", "write"),
+}
+OF_A_SERVER: Final[Mapping[str, Rule]] = {
+    "transport": replaced("another server is reached: {key} changed"),
+    "command": replaced("another server is started: {key} changed"),
+    "args": replaced("another server is started: {key} changed"),
+    "env": replaced("its server is started differently: {key} changed"),
+    "cwd": replaced("its server is started differently: {key} changed"),
+    "url": replaced("another server is reached: {key} changed"),
+    "headers": replaced("its server is asked as somebody else: {key} changed"),
+    "lazy": neutral,
+    "connect_timeout": neutral,
+    "sessions": ranked("shared", "auto", "exclusive", "per_client"),
+}
+OF_A_PROVIDER: Final[Mapping[str, Rule]] = {"object": replaced("another provider is loaded: {key} changed")}

@@ -30,6 +30,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
+    "GET /api/v1/proof": {"params": {"nonce": "0" * 32}},
 }
 """What a request needs beside its path, where it needs anything."""
 
