@@ -20,9 +20,11 @@ class Format(StrEnum):
 
 
 # Colour and cursor sequences as a whole, so that a coloured log reads as text; then any control character,
-# and the marks that reorder text on screen so that it reads differently than it is.
+# the marks that reorder text on screen so that it reads differently than it is, and what nobody sees.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
 _STYLES: Final[Mapping[str, str]] = {
     "ok": "green", "success": "green", "connected": "green", "passed": "green", "read": "green",
     "warning": "yellow", "pending": "yellow", "blocked": "yellow", "connecting": "yellow", "write": "yellow",
@@ -58,16 +60,30 @@ def first_line(text: Any) -> str:
 def pretty(value: Any) -> str:
     """JSON to read. Escapes what JSON allows in a string and a terminal would obey."""
     text = json.dumps(value, ensure_ascii=not _writes_unicode(), indent=2)
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def yaml_text(value: Any) -> str:
+    """YAML to read. What a terminal would obey is escaped, in the one style of YAML that has escapes."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def represent(dumper: Any, text: str) -> Any:
+        style = '"' if _CONTROL.search(text) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent)
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=_writes_unicode(), width=2**31)
+    return _CONTROL.sub(lambda found: f"\\U{ord(found[0]):08X}", text)
 
 
 def dump(answer: Any, form: Format, stream: Any = None) -> None:
     """The whole answer, for a program."""
     out = stream or sys.stdout
     if form is Format.YAML:
-        import yaml
-
-        yaml.safe_dump(answer, out, sort_keys=False, allow_unicode=_writes_unicode(), width=2**31)
+        print(yaml_text(answer), end="", file=out)
     else:
         print(pretty(answer), file=out)
 

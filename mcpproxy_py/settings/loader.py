@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ def load(
     flags = _flags(overrides or {}, data_dir)
     path, demanded = _config_path(config, flags.get("data_dir"), environ)
     seen = fingerprint(path)
-    text = _read(path, demanded)
+    text, doubt = _read(path, demanded)
     written, problems = ({}, []) if text is None else read_document(text, path.parent)
     variables = EnvironmentSource(environ)
     layers = _Layers(flags, variables(), written)
@@ -78,7 +79,7 @@ def load(
     place = _place_finder(layers, variables, str(path))
     _raise_for([*sentences([*problems, *variables.problems, *found], place)], f"the configuration ({path})")
     assert settings is not None
-    return Loaded(settings, path, text is not None, tuple(variables.warnings), _sources(settings, layers), seen)
+    return Loaded(settings, path, text is not None, (*doubt, *variables.warnings), _sources(settings, layers), seen)
 
 
 def validate_text(text: str, *, origin: str) -> list[str]:
@@ -155,19 +156,43 @@ def fingerprint(path: Path) -> Fingerprint | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path, demanded: bool) -> str | None:
+def _read(path: Path, demanded: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The text, and what is to be said of its file. Looked at through the descriptor, so that it cannot be swapped."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            doubt = _who_can_write(path, os.fstat(file.fileno()))
+            return file.read(), doubt
     except FileNotFoundError:
         if demanded:
             raise GatewayError(Code.CONFIG_INVALID, f"there is no configuration file {path}") from None
-        return None
+        return None, ()
     except UnicodeDecodeError as error:
         message = f"the configuration file {path} is not UTF-8 text (byte {error.start})"
         raise GatewayError(Code.CONFIG_INVALID, message) from None
     except OSError as error:
         message = f"the configuration file {path} cannot be read: {error.strerror}"
         raise GatewayError(Code.CONFIG_INVALID, message) from None
+
+
+def _who_can_write(path: Path, found: os.stat_result) -> tuple[str, ...]:
+    """Whoever can write this file can have a command started as us. Every user of the machine must not; a group may be
+    that of one person alone, as many systems have it."""
+    if os.name != "posix":
+        return ()
+    above = path.resolve().parent.stat().st_mode
+    if found.st_mode & stat.S_IWOTH:
+        raise GatewayError(Code.CONFIG_INVALID, f"everybody can write {path}, so it is not read; {_mend(path)}")
+    if above & stat.S_IWOTH and not above & stat.S_ISVTX:
+        folder = path.resolve().parent
+        message = f"everybody can put another file in the place of {path}, so it is not read; {_mend(folder)}"
+        raise GatewayError(Code.CONFIG_INVALID, message)
+    if found.st_mode & stat.S_IWGRP:
+        return (f"others of its group can write {path}; unless you are alone in it, {_mend(path)}",)
+    return ()
+
+
+def _mend(path: Path) -> str:
+    return f"close it with `chmod go-w {path}`"
 
 
 def _flags(overrides: Mapping[str, Any], data_dir: Path | None) -> Document:

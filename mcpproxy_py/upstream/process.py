@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -20,6 +21,7 @@ _WINDOWS: Final = (
     "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME",
     "USERPROFILE", "WINDIR",
 )  # fmt: skip
+_USER_INFO: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
 HARMLESS: Final = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TERM",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
@@ -37,10 +39,15 @@ HINTS: Final[Mapping[str, str]] = {
 def child_environment(spec: UpstreamSpec, own: Mapping[str, str], cookie: Mapping[str, str]) -> dict[str, str]:
     """A list of what a child may have, not of what it may not: secrets have too many names (UP-1).
 
-    What the operator wrote under `env` is given as it is, except that it cannot take the cookie away.
+    What the operator wrote under `env` is given as it is, except that it cannot take the cookie away. A proxy is named
+    without the password for it, which only a server that was given it under `env` has.
     """
-    harmless = {name: value for name, value in own.items() if _is_harmless(name)}
+    harmless = {name: _without_password(name, value) for name, value in own.items() if _is_harmless(name)}
     return {**harmless, **spec.env, **cookie}
+
+
+def _without_password(name: str, value: str) -> str:
+    return _USER_INFO.sub(r"\1", value) if name.upper() in _PROXIES else value
 
 
 def _is_harmless(name: str) -> bool:

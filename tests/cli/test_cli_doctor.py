@@ -226,7 +226,7 @@ def test_no_secret_of_an_address_or_a_header_is_shown(run: Run, home: Path, dead
 
 
 def test_a_port_that_somebody_has(run: Run, home: Path) -> None:
-    with answering({"/api/v1/status": 404}) as where:
+    with answering({"/api/v1/proof": 404, "/api/v1/status": 404}) as where:
         _, found = looked(run, configured(home, listen=where, mcpServers={"s": {"command": "nothing-of-that-name"}}))
     assert found["gateway"][0] == "problem"
     assert "is not an mcpproxy gateway" in found["gateway"][1]

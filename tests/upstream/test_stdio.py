@@ -50,6 +50,37 @@ def test_what_the_operator_gives_a_server_is_given_but_cannot_replace_its_mark()
 
 
 @pytest.mark.proves("UP-1")
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        ("http://user:s3cret@proxy:3128", "http://proxy:3128"),
+        ("http://user:s3c://r@t@proxy:3128/", "http://proxy:3128/"),
+        ("user:s3cret@proxy:3128", "proxy:3128"),
+        ("s3cret@proxy", "proxy"),
+        ("socks5h://proxy:1080", "socks5h://proxy:1080"),
+        ("http://[::1]:3128", "http://[::1]:3128"),
+    ],
+)
+@pytest.mark.parametrize("name", ["HTTPS_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"])
+async def test_a_child_is_told_a_proxy_without_the_password_for_it_unless_it_was_given_it(
+    name: str, own: str, given: str
+) -> None:
+    assert child_environment(UpstreamSpec("s"), {name: own}, {}) == {name: given}
+    assert child_environment(UpstreamSpec("s", env={name: own}), {name: "http://x"}, {}) == {name: own}
+
+
+@pytest.mark.proves("UP-1")
+async def test_no_password_of_a_proxy_reaches_a_running_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "http_proxy", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.setenv(name, "http://me:s3cret@127.0.0.1:1")
+    async with running(tmp_path, stdio("s", "plain.py")) as supervisor:
+        await connected(supervisor, "s")
+        env = json.loads(text_of(await supervisor.call_tool("s", "environment", {})))
+    assert env["HTTPS_PROXY"] == "http://127.0.0.1:1"
+    assert not any("s3cret" in value for value in env.values())
+
+
+@pytest.mark.proves("UP-1")
 async def test_a_relative_command_is_found_from_its_working_directory(tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
