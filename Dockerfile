@@ -3,10 +3,14 @@
 
 FROM python:3.13.11-slim-bookworm AS build
 WORKDIR /src
+# Everything becomes a wheel first, so that what is installed below is exactly that and nothing from an index. What comes
+# from one is locked by hash; `python -m tests.house.lock` makes the locks.
+COPY requirements ./requirements
+RUN pip install --no-cache-dir --require-hashes -r requirements/build.txt
+RUN pip wheel --no-cache-dir --no-deps --require-hashes --wheel-dir /wheels -r requirements/image.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY mcpproxy_py ./mcpproxy_py
-# Everything becomes a wheel first, so that what is installed below is exactly that and nothing from an index.
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres,patterns,otel]" "uv==0.13.8"
+RUN pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheels ".[postgres,patterns,otel]"
 RUN python -m venv /opt/mcpproxy
 RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels "mcpproxy-py[postgres,patterns,otel]" uv
 

@@ -103,7 +103,11 @@ def test_what_upstreams_need_is_installed_from_debian(program: str) -> None:
 
 
 def test_uv_is_installed_and_pinned() -> None:
-    assert re.search(r"pip wheel .*\"uv==\d+\.\d+\.\d+\"", "\n".join(arguments for _, arguments in instructions()))
+    runs = "\n".join(arguments for _, arguments in instructions())
+    assert re.search(r"pip wheel .*--require-hashes .*-r requirements/image\.txt", runs)
+    assert re.search(r"/pip install .* uv$", runs, re.MULTILINE)
+    lock = (ROOT / "requirements" / "image.txt").read_text(encoding="utf-8")
+    assert re.search(r"^uv==\d+\.\d+\.\d+ \\$", lock, re.MULTILINE)
 
 
 def test_the_project_and_its_extras_are_called_what_pyproject_calls_them() -> None:
