@@ -50,8 +50,6 @@ NOT_YET: dict[str, str] = {
     "SEC-3": "tools are not pinned",
     "SEC-6": "one peer can silence the gateway for seconds (ATTACKS H5, H6)",
     "SEC-7": "no shares for a principal, no deadlines for bodies, and trailers count as headers (ATTACKS M11, H7)",
-    "SEC-8": "the command line tells the admin key to whoever listens at the port (ATTACKS M1)",
-    "SEC-9": "nothing is locked with hashes, and there is no bill of materials",
     "SEC-10": "only the client of a call can be asked for its confirmation",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",
     "PERF-3": "issue 12: a warm gated read takes 61 modules, 204 changes of module and 295 calls",
@@ -70,12 +68,9 @@ NOT_YET: dict[str, str] = {
     "GATE-8": "a pattern that gives up counts as no match, so padding can get past the destructive entry (ATTACKS M2)",
     "GATE-13": "issue 12: a call that waited for a place at its server is sent after a freeze (ATTACKS H3)",
     "UP-5": "a late question of a cancelled call is put to whoever has the only call under way (ATTACKS M4, see UP-11)",
-    "UP-8": "a `when` that is widened or moved lowers a class and is not said (ATTACKS M13)",
     "ACT-5": "issue 12: a later round above read is sent while nothing can be recorded (ATTACKS H2)",
     "ACT-8": "`activity verify` can be made to skip a chain that was changed (ATTACKS H4, see ACT-10)",
     "ACT-9": "names, addresses and errors are not masked, and of 85 kinds of secrets 39 were missed (ATTACKS M10)",
-    "CONF-1": "`sealing_keys` takes no references: `${env:NAME}` would be the key itself (ATTACKS M9)",
-    "OPS-1": "an entry of `sealing_keys` that cannot be used is printed in its error (ATTACKS M9)",
     "SEC-5": "trailers are not bounded, and of a listing only the number of pages and tools (ATTACKS H7, H5)",
 }
 

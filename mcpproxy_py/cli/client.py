@@ -40,20 +40,24 @@ class Client:
     """Finds the gateway and its key when first used. One request at a time, never resent: a call may have acted."""
 
     def __init__(self, where: Where) -> None:
-        import httpx
-
         self._keys = map(_sendable, where.keys())
-        self._all_keys: tuple[str, ...] | None = None
+        self._kept: list[str] = []
+        """Of the keys, those that were looked up."""
         self._key: str | None = None
         self.url = where.url()
         self._socket = where.private_socket(self.url)
         self._own_port = None if where.is_a_way else _port_of(self.url)
+        self._http = self._connections()
+
+    def _connections(self) -> httpx.Client:
+        import httpx
+
         # Reading the certificates costs 20 ms and more, and plain HTTP to this machine, the usual case, has none
         # to check. Redirects are not followed, so a connection never becomes TLS later.
         has_tls = not self.url.lower().startswith("http://")
         headers = {"X-MCPProxy-Client": f"cli/{__version__}"}
         transport = httpx.HTTPTransport(uds=str(self._socket)) if self._socket else None
-        self._http = httpx.Client(
+        return httpx.Client(
             trust_env=False, follow_redirects=False, verify=has_tls, headers=headers, transport=transport
         )
 
@@ -141,10 +145,9 @@ class Client:
     def _over_tcp(self, request: httpx.Request, stream: bool) -> httpx.Response:
         """With the key that was proved, on the connection on which it was: who comes to listen there later, after the
         gateway ended, gets neither."""
-        keys = self._all_keys = tuple(self._keys) if self._all_keys is None else self._all_keys
         for left in reversed(range(TRIES)):
-            with self._errors_named("GET"):
-                self._key = self._key or self._proved(keys)
+            if self._key is None:
+                self._key = self._proved()
             request.headers["X-API-Key"] = self._key
             request.extensions["trace"] = _refuse_to_connect
             try:
@@ -161,8 +164,24 @@ class Client:
             f"What answers at {self.url} ends each connection at once, so none was proved to lead to our gateway",
         )
 
-    def _proved(self, keys: tuple[str, ...]) -> str:
-        """The one of our keys that the far end knows."""
+    def _each_key(self) -> Iterator[str]:
+        """Those of the configuration last: reading it takes a fifth of a second."""
+        yield from self._kept
+        for key in self._keys:
+            self._kept.append(key)
+            yield key
+
+    def _proved(self) -> str:
+        """The one of our keys that the far end knows. No connection to one that knows none is used again."""
+        try:
+            with self._errors_named("GET"):
+                return self._asked_for_proof()
+        except GatewayError:
+            self._http.close()
+            self._http = self._connections()
+            raise
+
+    def _asked_for_proof(self) -> str:
         nonce = secrets.token_hex(16)
         response = self._http.get(
             f"{self.url}/api/v1/proof", params={"nonce": nonce}, timeout=CONNECT_SECONDS + ANSWER_SECONDS
@@ -179,11 +198,10 @@ class Client:
         own, port, given = told.get("nonce"), told.get("port"), told.get("proof")
         if not (isinstance(own, str) and re.fullmatch(NONCE, own) and type(port) is int and isinstance(given, str)):
             raise self._stranger()
-        key = next((key for key in keys if proves(given, key, nonce, own, port)), None)
+        key = next((key for key in self._each_key() if proves(given, key, nonce, own, port)), None)
         if key is None:
-            why = (
-                "does not know this admin key, so the key was not sent" if keys else "wants an admin key; none is here"
-            )
+            wrong = "does not know this admin key, so the key was not sent"
+            why = wrong if self._kept else "wants an admin key, and none is here"
             raise GatewayError(Code.UNAUTHORIZED, f"What answers at {self.url} {why}")
         if self._own_port not in (None, port):
             raise GatewayError(

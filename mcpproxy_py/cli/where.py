@@ -72,7 +72,10 @@ class Where:
 
     def private_socket(self, url: str) -> Path | None:
         """The socket for commands of the gateway at this URL, where it is that of our own data directory."""
-        home = self.home()
+        try:
+            home = self.home()
+        except GatewayError:
+            return None  # a broken configuration is nothing to a gateway that was named
         written = _announcement(home)
         if written is None or written.get("rest_socket") is None or announced(home) != url:
             return None

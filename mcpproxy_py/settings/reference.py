@@ -27,7 +27,8 @@ _INTRO: Final = f"""\
 # Configuration
 
 One JSON file: `{CONFIG_NAME}` in the data directory (`{DEFAULT_DATA_DIR}`), or the one that `--config` or
-`MCPPROXY_CONFIG` names. None of it is required. From weakest to strongest: defaults, the file, variables of
+`MCPPROXY_CONFIG` names. One that every user of the machine can write, or replace, is not read, because it names
+commands that are started as you. None of it is required. From weakest to strongest: defaults, the file, variables of
 the environment, flags. An empty variable counts as not set.
 
 Keys that start with `//` are comments, in any object and as many as you like; `$schema` is accepted.
@@ -83,7 +84,8 @@ _SECRETS: Final = """
 
 Instead of a secret write where it is: `${env:NAME}`, `${file:PATH}` (relative to the configuration file) or
 `${keyring:NAME}` (`pip install 'mcpproxy-py[keyring]'`, then `keyring set mcpproxy NAME`). One that is missing or
-empty is an error. They are looked for in
+empty is an error. The admin key, the agent token and sealing keys need at least 16 characters that nobody can guess:
+`openssl rand -hex 32` prints some. References are looked for in
 """
 
 

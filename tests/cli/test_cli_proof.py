@@ -35,8 +35,19 @@ def test_one_that_ends_every_connection_is_never_told_the_key(client, gateway) -
     assert gateway.seen == []
 
 
-def test_a_key_that_was_rotated_meanwhile_is_found_again(client, gateway, data_dir, monkeypatch) -> None:
+def test_a_key_that_was_rotated_meanwhile_is_read_by_the_next_command(client, gateway, data_dir) -> None:
     assert client.get("status") == {"version": "1"}
     gateway.key = "mcpk_the-second-key-of-all"
     with pytest.raises(GatewayError, match="does not know this admin key"):
         client.get("status")
+    (data_dir / "admin.key").write_text("mcpk_the-second-key-of-all\n")
+    assert Client(Where(data_dir=data_dir)).get("status") == {"version": "1"}
+
+
+def test_who_failed_once_may_prove_itself_later(client, gateway) -> None:
+    known, gateway.key = gateway.key, "mcpk_the-second-key-of-all"
+    with pytest.raises(GatewayError, match="does not know this admin key"):
+        client.get("status")
+    gateway.key = known
+    assert client.get("status") == {"version": "1"}
+    assert [seen.headers["x-api-key"] for seen in gateway.seen] == [known]

@@ -199,7 +199,7 @@ def test_no_message_repeats_a_secret(content: Any) -> None:
 WEAK = ("hunter2", "x", "123456789012345", "a" * 64, "ab" * 20, "abcdefg" * 5, "hunter2" * 3, "aaaaabbbbbcccccddddd")
 
 
-@pytest.mark.proves("CONF-1")
+@pytest.mark.proves("CONF-1", "OPS-1")
 @pytest.mark.parametrize("secret", WEAK)
 @pytest.mark.parametrize("key", ["mcp_token", "api_key", "sealing_keys"])
 def test_a_secret_that_can_be_found_by_trying_is_refused_and_not_repeated(
