@@ -98,7 +98,7 @@ class Served:
         except ToolError as error:
             return results.failed(str(error))
         except Unsendable as error:
-            log.error("%s:%s answered with what cannot be sent: %s", self.name, name, error)
+            log.error("%s:%s returned a result that cannot be sent: %s", self.name, name, error)
             return results.failed(f"Tool '{name}' gave an answer that cannot be sent; the gateway's log says why")
         except Exception:
             log.exception("%s:%s failed", self.name, name)
@@ -113,7 +113,7 @@ class Served:
         if value is not NotImplemented:
             return tool.promised(results.as_wire(value))
         if tool.function is None:
-            raise ToolError(f"Tool '{tool.name}' is listed, and its provider does not answer it")
+            raise ToolError(f"Tool '{tool.name}' is listed, but its provider does not implement it")
         value = await self._runner.run(tool.function.fn, **tool.function.bind(arguments, ctx))
         return tool.promised(tool.function.dress(value))
 
