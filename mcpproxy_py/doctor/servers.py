@@ -33,7 +33,7 @@ DISCOVER: Final = "server/discover"
 """Opens no session. A server that does not know it says so, and that is an answer too."""
 TURNED_AWAY: Final[Mapping[int, str]] = {
     401: "it requires a credential: give what it asks for under `headers`",
-    403: "it denies access: check the credential under `headers`",
+    403: "it denies access: see what it asks for under `headers`",
     404: "there is nothing at that path: check the address in its documentation",
     405: "it accepts no requests there: if it is a legacy server, set `transport` to `sse`",
     410: "it is not there any more: see its documentation",
@@ -86,9 +86,9 @@ def _understood(where: str, status: int) -> str:
     if status in TURNED_AWAY:
         raise _unavailable(f"{where} answers {status}; {TURNED_AWAY[status]}")
     if status >= 500:
-        raise _unavailable(f"{where} answers {status}: the error is in the server; its own log says why")
+        raise _unavailable(f"{where} answers {status}: it fails itself; its own log says why")
     if 300 <= status < 400:
-        raise Doubt(f"{where} answers {status} and redirects; use the address that it redirects to")
+        raise Doubt(f"{where} answers {status} and redirects; write the address where it sends us instead")
     return f"{where} answers"
 
 

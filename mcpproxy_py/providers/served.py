@@ -113,7 +113,7 @@ class Served:
         if value is not NotImplemented:
             return tool.promised(results.as_wire(value))
         if tool.function is None:
-            raise ToolError(f"Tool '{tool.name}' is listed, but its provider does not implement it")
+            raise ToolError(f"Tool '{tool.name}' is listed, and its provider does not answer it")
         value = await self._runner.run(tool.function.fn, **tool.function.bind(arguments, ctx))
         return tool.promised(tool.function.dress(value))
 
