@@ -37,7 +37,7 @@ OPENAI_API_KEY=… GEMINI_API_KEY=… mcpproxy catalog bench --model openai:NAME
 _OFFLINE: Final = """
 ## The offline router
 
-**These are not figures of a model.** The router is a handful of rules about words, written for these prompts. Its
+**These figures are of no model.** The router is a handful of rules about words, written for these prompts. Its
 invocation accuracy says that the suite is consistent, not how a model would choose. It sends the server what is left of
 a prompt without everyday words, so argument accuracy and retry rate show how the server copes with that. The words the
 server resolves and the tokens, over the calls each scenario takes when nothing goes wrong, depend on no driver. What

@@ -58,7 +58,7 @@ class Bell:
         """The other gateways only, where who listens here knows already. Raises `ValueError` likewise."""
         text = json.dumps([kind, payload])
         if len(text) > LONGEST:
-            raise ValueError(f"a notification of {len(text)} bytes is too large")
+            raise ValueError(f"a notification is a hint; {len(text)} bytes are too many for one")
         self.pass_on(text)
 
     def ring(self, kind: str, payload: Any = None) -> None:

@@ -136,7 +136,7 @@ class RowCheck:
         told = set(self._told(gateway))
         for key in self._connection.execute(select(activity.c.id).where(*mine).order_by(activity.c.n)).scalars():
             if key not in told:
-                self._found("added", f"record {key} has no event", id=key)
+                self._found("added", f"no event tells of record {key}", id=key)
 
     def _told(self, gateway: int) -> Iterator[str]:
         heads = select(events.c.head).where(events.c.chain == gateway)
