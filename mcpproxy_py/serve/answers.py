@@ -199,7 +199,7 @@ class ApprovalAnswer(Answer):
     reviewed_by: str | None = Field(description="The credential, and the name given with it")
     reviewed_at_ms: int | None
     review_notes: str | None
-    principal: str = Field(description="The authenticated identity that asked")
+    principal: str = Field(description="The identity of the caller, as the gateway determined it")
     created_at_ms: int
     reviewed_from: Literal["cli", "api", "ui"] | None
     reviewed_on_terminal: bool | None

@@ -56,7 +56,7 @@ class ActivityFilter(Query):
     session_id: Text | None = Field(None, description="The MCP session")
     request_id: Text | None = Field(None, description="The request, as X-Request-Id named it")
     client: Text | None = Field(None, description="The client's claimed name")
-    principal: Text | None = Field(None, description="The authenticated identity")
+    principal: Text | None = Field(None, description="The identity that the gateway determined")
     start_time: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone)")
     end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
     q: Text | None = Field(
