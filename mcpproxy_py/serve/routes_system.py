@@ -58,7 +58,7 @@ ENDPOINTS: Final = (
              guarded="open", refusals=_RECORDED),
     Endpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
              prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics"),
-    Endpoint("GET", "/api/v1/status", "Gateway", "What runs here", status, answers.StatusAnswer),
+    Endpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status, answers.StatusAnswer),
     Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              answers.ConfigAnswer),
     Endpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
