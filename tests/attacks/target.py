@@ -76,11 +76,7 @@ class Log:
 
 async def eventually(condition: Callable[[], Any], what: str) -> Any:
     """`until`, for tests in which clients go on meanwhile."""
-    with anyio.fail_after(WAIT):
-        while not (found := condition()):
-            await anyio.sleep(0.02)
-    assert found, what
-    return found
+    return await anyio.to_thread.run_sync(lambda: until(condition, what=what))
 
 
 def heard(folder: Path, name: str, *flags: str, **extra: Any) -> dict[str, Any]:
@@ -112,6 +108,8 @@ class Target:
     running: Running
     folder: Path
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    changed: set[str] = field(default_factory=set[str])
+    """Servers that are not configured as they were at first."""
 
     def log(self, server: str) -> Log:
         return Log(self.folder / f"{server}.heard")
@@ -170,9 +168,28 @@ class Target:
 
     def configure(self, server: str, **changes: Any) -> None:
         """This server's configuration with these changes, in force."""
+        self.changed.add(server)
         config = {**self.servers[server], **changes}
         answer = self.running.post("/servers", {"name": server, "config": config, "replace": True})
         assert answer.status_code in (200, 201), answer.text
+
+    def disable(self, server: str) -> None:
+        self.changed.add(server)
+        assert self.running.post(f"/servers/{server}/disable").status_code == 200
+
+    def remove(self, server: str) -> None:
+        self.changed.add(server)
+        assert self.running.client.delete(f"/api/v1/servers/{server}").status_code == 200
+
+    async def has_calls(self, server: str, many: int) -> None:
+        """Until so many calls are under way there, those that wait for a place included."""
+
+        def enough() -> bool:
+            lines = self.running.client.get("/metrics").text.splitlines()
+            kinds = [f'mcpproxy_upstream_calls_{kind}{{server="{server}"}} ' for kind in ("in_flight", "waiting")]
+            return sum(float(line.split(" ")[-1]) for line in lines if line.startswith(tuple(kinds))) >= many
+
+        await eventually(enough, f"{many} calls at {server}")
 
     @contextmanager
     def unwritable(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ Every tool takes `mark`, which says whose call it is, and `until`: it is answere
                                  other; `rounds` is how often
     report                       (read) tells its progress, then answers
     begin                        (read) says that the work goes on as a task
-    deafen                       (read) answers at once, and then nothing more is read from stdin until the file is there
+    deafen                       (read) answers at once, and then reads nothing more until the file is there
 In the modern era the prompt `ask` and resources whose uri ends in `ask` ask a question first too.
 """
 
