@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
@@ -63,6 +64,11 @@ async def occupied(target: Target, tasks: Any, until: Path) -> None:
     await target.log("narrow").wait_for(mark)
 
 
+def operator(target: Target) -> httpx.AsyncClient:
+    """Somebody at REST who can hang up."""
+    return httpx.AsyncClient(headers={"x-api-key": target.running.key}, trust_env=False)
+
+
 async def ended(target: Target, mark: str) -> list[str]:
     rows = await anyio.to_thread.run_sync(target.ended, mark)
     return [row["status"] for row in rows]
@@ -102,11 +108,10 @@ async def test_nor_over_rest(target: Target) -> None:
     with latch(target.folder) as file:
         async with anyio.create_task_group() as tasks:
             await occupied(target, tasks, file)
-            async with httpx.AsyncClient(headers={"x-api-key": target.running.key}, trust_env=False) as client:
-                async with anyio.create_task_group() as inner:
-                    inner.start_soon(functools.partial(client.post, url, json=body, timeout=WAIT))
-                    await target.has_calls("narrow", 2)
-                    inner.cancel_scope.cancel()
+            async with operator(target) as client, anyio.create_task_group() as inner:
+                inner.start_soon(functools.partial(client.post, url, json=body, timeout=WAIT))
+                await target.has_calls("narrow", 2)
+                inner.cancel_scope.cancel()
             assert await ended(target, mark) == ["cancelled"]
             release(file)
     await target.marker("gate", "narrow", MODERN)
@@ -182,11 +187,10 @@ async def test_over_rest_too(target: Target, server: str) -> None:
     with latch(target.folder) as file:
         body = {"variant": "destructive", "name": f"{server}:wipe", "args": {"mark": mark, "until": str(file)}}
         body["intent"] = {"operation_type": "destructive"}
-        async with httpx.AsyncClient(headers={"x-api-key": target.running.key}, trust_env=False) as client:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(functools.partial(client.post, url, json=body, timeout=WAIT))
-                await log.wait_for(mark)
-                tasks.cancel_scope.cancel()
+        async with operator(target) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(functools.partial(client.post, url, json=body, timeout=WAIT))
+            await log.wait_for(mark)
+            tasks.cancel_scope.cancel()
         await eventually(lambda: log.given_up(mark), "the cancellation at the server")
         assert await ended(target, mark) == ["cancelled"]
     assert len(log.calls(mark)) == 1
@@ -258,16 +262,20 @@ async def test_a_client_that_goes_in_its_second_round_cancels_that_round(target:
 async def test_one_that_says_yes_and_goes_is_sent_at_most_once_and_has_an_end(target: Target, era: str) -> None:
     """Whether the yes or the going is first is chance; what the record says and what the server heard agree."""
     log = target.log("confirming")
-    for _ in range(10):
+    for pauses in range(6):
         mark = fresh()
         asked = params("gate", "confirming", "wipe", mark)
         async with target.client("gate", "confirming", era, accepts("", allow=True)) as peer:
             if era == MODERN:
-                await peer.begin("tools/call", retry(asked, await turn(peer, asked), "", allow=True))
+                pending = await peer.begin("tools/call", retry(asked, await turn(peer, asked), "", allow=True))
             else:
-                await peer.begin("tools/call", asked)
+                pending = await peer.begin("tools/call", asked)
                 await peer.hear_question()
-        (status,) = await ended(target, mark)
+            for _ in range(pauses * 3):
+                await anyio.lowlevel.checkpoint()
+            await peer.cancel(pending)
+            (status,) = await ended(target, mark)
+            await peer.request("tools/list")
         sent = len(log.calls(mark))
         assert sent <= 1
         assert sent == 1 or status in ENDED, (status, sent)

@@ -15,7 +15,8 @@ import pytest
 
 from tests.attacks.target import ALL_SURFACES, ERAS, Target, ask, fresh, heard, heard_over_http, params
 from tests.support.gateway import gateway
-from tests.support.peer import CAPABILITIES, META, Message
+from tests.support.links import HttpLink
+from tests.support.peer import CAPABILITIES, META, Message, connected
 from tests.support.wire import MODERN, text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-10")]
@@ -27,7 +28,7 @@ EXTENSIONS: Message = {
     f"{META}ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
     "example.com/made-up": {"deep": {"value": [1]}},
 }
-ABLE = {**CAPABILITIES, "extensions": EXTENSIONS, "experimental": {"example.com/odd": {}}}
+ABLE = {**CAPABILITIES, "extensions": EXTENSIONS}
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,8 @@ async def test_at_a_passthrough_a_task_is_relayed_and_can_be_fetched(target: Tar
         found = await ask(peer, params("passthrough", server, "begin", mark))
         assert found.ok and found.result["resultType"] == "task"
         assert found.result["task"]["taskId"] == "task-1"
+    link = HttpLink(f"{target.running.url}/mcp/s/{server}", **{"mcp-name": "task-1"})
+    async with connected(link, MODERN, capabilities=ABLE) as peer:
         assert (await ask(peer, {"taskId": "task-1"}, "tasks/get")).ok
     assert any(each["params"].get("taskId") == "task-1" for each in target.log(server).of("tasks/get"))
     (row,) = target.rows(mark)
