@@ -192,7 +192,8 @@ async def test_what_the_protocol_defines_is_text_or_nothing(target: Target, era:
     """Under a permitted key, too, only what it is defined to hold gets through: no object in which to hide another."""
     mark, word, log = fresh(), fresh("smuggled"), target.log("modern")
     async with target.client(door, "modern", era) as peer:
-        await turn(peer, params(door, "modern", "wipe", mark), **{key: {"hidden": [word]}})
+        hidden: dict[str, Any] = {key: {"hidden": [word]}}
+        await turn(peer, params(door, "modern", "wipe", mark), **hidden)
     await target.marker(door, "modern", era)
     assert not log.has(word)
 
@@ -219,6 +220,16 @@ async def test_a_deep_or_big_meta_costs_nobody_anything(target: Target, era: str
     assert not log.has(word)
     assert word not in target.journal()
     assert target.running.get("/status")["store"]["chain_events"] - before < 20
+
+
+async def test_rest_takes_nothing_beside_the_call(target: Target) -> None:
+    log, call = target.log("modern"), {"variant": "destructive", "intent": {"operation_type": "destructive"}}
+    for key in ("_meta", "meta", "inputResponses", "requestState", "carried", "capabilities"):
+        mark, word = fresh(), fresh("smuggled")
+        body = {**call, "name": "modern:wipe", "args": {"mark": mark}, key: {"one": word}}
+        assert target.running.post("/call", body).status_code in (400, 422)
+        assert not log.has(word)
+        assert not log.calls(mark)
 
 
 # H8: answers to questions that nobody asked.
@@ -250,9 +261,9 @@ def filled(value: Any, word: str) -> Any:
 async def test_answers_in_a_first_round_are_refused(target: Target, era: str, door: str, server: str) -> None:
     log = target.log(server)
     async with target.client(door, server, era, accepts(fresh("said"))) as peer:
-        for said in ANSWERS:
+        for said, state in [*((each, {}) for each in ANSWERS), (ANSWERS[0], {"requestState": None})]:
             mark, word = fresh(), fresh("smuggled")
-            asked = {**params(door, server, "wipe_ask", mark), "inputResponses": filled(said, word)}
+            asked = {**params(door, server, "wipe_ask", mark), "inputResponses": filled(said, word), **state}
             found = await turn(peer, asked)
             assert not log.has(word)
             assert not [sent for sent in log.calls(mark) if "inputResponses" in sent and "requestState" not in sent]
