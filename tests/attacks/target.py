@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
@@ -316,9 +315,3 @@ def latch(folder: Path) -> Iterator[Path]:
 
 def release(file: Path) -> None:
     file.touch()
-
-
-@contextmanager
-def all_of(*blocks: Any) -> Iterator[list[Any]]:
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(block) for block in blocks]
