@@ -104,6 +104,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
         warning=draft.warning,
         origin=draft.origin,
         confirm=draft.confirm,
+        view=draft.view,
     )
 
 

@@ -14,6 +14,12 @@ from mcpproxy_py.errors import Code
 MAX_REASON: Final = 1000
 FIELDS: Final = ("operation_type", "data_sensitivity", "reason")
 FLAT: Final[Mapping[str, str]] = {f"intent_{field}": field for field in FIELDS}
+_ALL: Final = frozenset(FIELDS)
+_WITHOUT_REASON: Final[Mapping[tuple[Any, Any], Intent]] = {
+    (operation, sensitivity): Intent(operation, sensitivity)
+    for operation in OPERATIONS
+    for sensitivity in (None, *SENSITIVITIES)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
     if not FLAT.keys().isdisjoint(params):
         flat = {field: params[name] for name, field in FLAT.items() if params.get(name) is not None}
     raw = params.get("intent")
+    if not flat and isinstance(raw, dict):
+        return _checked(raw)  # pyright: ignore[reportUnknownArgumentType]
     if raw is None:
         return _checked(flat) if flat else BadIntent(Code.MISSING_INTENT, f"intent parameter is required for {variant}")
     nested = _as_object(raw)
@@ -64,8 +72,8 @@ def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
     def bad(code: Code, message: str) -> BadIntent:
         return BadIntent(code, message, dict(claimed))
 
-    for key in claimed:
-        if key not in FIELDS:
+    if not claimed.keys() <= _ALL:
+        for key in (each for each in claimed if each not in FIELDS):
             hint = "".join(f"; did you mean {near}?" for near in nearest(str(key), FIELDS, 1))
             return bad(Code.INVALID_INTENT, f"intent has an unknown key '{jsonvalue.quoted(key)}'{hint}")
     operation, sensitivity, reason = map(claimed.get, FIELDS)
@@ -83,7 +91,9 @@ def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
         return bad(Code.INVALID_INTENT, f"intent.reason must be a string, not {_article(jsonvalue.kind(reason))}")
     if reason is not None and len(reason) > MAX_REASON:
         return bad(Code.REASON_TOO_LONG, f"intent.reason exceeds maximum length of {MAX_REASON} characters")
-    if reason is not None and (problem := jsonvalue.flaw(reason)):
+    if reason is None:
+        return _WITHOUT_REASON[operation, sensitivity]
+    if not reason.isascii() and (problem := jsonvalue.flaw(reason)):
         return bad(Code.INVALID_INTENT, f"intent.reason cannot be kept: {problem}")
     return Intent(operation, sensitivity, reason)
 
