@@ -204,7 +204,9 @@ class ToolView:
     """`None` where an override looks at the arguments, so that each call is asked about."""
     origin: ClassOrigin
     effective: ToolClass
-    on_record: dict[tuple[Any, ...], bytes] = field(default_factory=dict[tuple[Any, ...], bytes], compare=False)
+    on_record: dict[tuple[Any, ...], bytes] = field(
+        default_factory=dict[tuple[Any, ...], bytes], compare=False, repr=False
+    )
     """The part of a record that is the same for every such call; written and read by `core.record` alone."""
 
 

@@ -219,7 +219,7 @@ async def test_a_chain_sealed_with_another_key_is_listed_and_not_checked(
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), min_size=1, max_size=8), st.data())
 def test_no_line_of_a_chain_can_be_changed_without_the_key(events: list[dict[str, Any]], data: st.DataObject) -> None:
     sealer = Sealer(b"k", "c")
-    written, head = Chain(sealer).lines(events)
+    written, head = Chain(sealer).link(events)
     lines = [read(line) for line in written.split(b"\n")[:-1]]
     before = START
     for seq, entry in enumerate(lines, 1):
