@@ -61,9 +61,7 @@ class Masker:
     def mask(self, value: Any) -> Any:
         """`value` without its secrets, as plain JSON. Never changes its argument; returns it when it is clean."""
         text = json_text(value, self.encode)
-        if text is None:
-            return self._masked(json_safe(value), 0)
-        return self._masked(value, 0) if self._suspects(text) else value
+        return self._masked(value, 0) if text is None or self._suspects(text) else value
 
     def mask_text(self, text: str) -> str:
         """The text without the secrets that its looks give away."""
