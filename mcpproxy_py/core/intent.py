@@ -69,11 +69,24 @@ def _as_object(raw: Any) -> Mapping[str, Any] | BadIntent:
 
 
 def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
+    """As nearly every declaration comes, it is found in a table; what is not gets a sentence."""
+    operation, sensitivity = claimed.get("operation_type"), claimed.get("data_sensitivity")
+    reason = claimed.get("reason")
+    if type(operation) is str and (sensitivity is None or type(sensitivity) is str) and claimed.keys() <= _ALL:
+        known = _WITHOUT_REASON.get((operation, sensitivity))
+        if known is not None and reason is None:
+            return known
+        if known is not None and type(reason) is str and len(reason) <= MAX_REASON and reason.isascii():
+            return Intent(known.operation_type, known.data_sensitivity, reason)
+    return _judged(claimed)
+
+
+def _judged(claimed: Mapping[str, Any]) -> Intent | BadIntent:
     def bad(code: Code, message: str) -> BadIntent:
         return BadIntent(code, message, dict(claimed))
 
-    if not claimed.keys() <= _ALL:
-        for key in (each for each in claimed if each not in FIELDS):
+    for key in claimed:
+        if key not in FIELDS:
             hint = "".join(f"; did you mean {near}?" for near in nearest(str(key), FIELDS, 1))
             return bad(Code.INVALID_INTENT, f"intent has an unknown key '{jsonvalue.quoted(key)}'{hint}")
     operation, sensitivity, reason = map(claimed.get, FIELDS)
@@ -91,9 +104,7 @@ def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
         return bad(Code.INVALID_INTENT, f"intent.reason must be a string, not {_article(jsonvalue.kind(reason))}")
     if reason is not None and len(reason) > MAX_REASON:
         return bad(Code.REASON_TOO_LONG, f"intent.reason exceeds maximum length of {MAX_REASON} characters")
-    if reason is None:
-        return _WITHOUT_REASON[operation, sensitivity]
-    if not reason.isascii() and (problem := jsonvalue.flaw(reason)):
+    if reason is not None and (problem := jsonvalue.flaw(reason)):
         return bad(Code.INVALID_INTENT, f"intent.reason cannot be kept: {problem}")
     return Intent(operation, sensitivity, reason)
 

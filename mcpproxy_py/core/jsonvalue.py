@@ -77,7 +77,8 @@ def flaw(value: Any, max_depth: int = MAX_DEPTH, plain: bool = False) -> str | N
                 if not plain and not item.isascii() and _lone_surrogate(item):
                     return "a string holds half of a surrogate pair, which is not a character"
             elif isinstance(item, dict):
-                below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
+                if not plain:
+                    below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
                 below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
             elif isinstance(item, list):
                 below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
