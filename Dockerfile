@@ -16,7 +16,7 @@ RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels
 
 FROM python:3.13.11-slim-bookworm
 # nodejs and npm start `npx` upstreams, git fetches those that live in repositories; `uvx` and `python` come with
-# the virtual environment. tini is process 1: it passes signals on and buries orphans of upstreams.
+# the virtual environment. tini is process 1: it passes signals on and reaps orphans of upstreams.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git nodejs npm tini \
     && rm -rf /var/lib/apt/lists/*

@@ -145,7 +145,7 @@ class Approvals:
         try:
             self._append(record.approval_step(request_id, self._now(), status))
         except StoreUnavailable as error:
-            log.error("nobody who follows the events hears that %s is %s: %s", request_id, status, error.message)
+            log.error("no event was sent that request %s is %s: %s", request_id, status, error.message)
 
     def _shown(self, request: Request) -> dict[str, Any]:
         return {**request.in_full(), "connect_command": self._advice(request.wish)}

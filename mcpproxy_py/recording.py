@@ -6,13 +6,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.call import TIMED_OUT, Call
 from mcpproxy_py.core import confirm, record
-from mcpproxy_py.core.record import Outcome
+from mcpproxy_py.core.record import Event
 from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.values import Ask, Decision, Policy
 from mcpproxy_py.store.failure import StoreUnavailable
@@ -27,7 +27,7 @@ OWED: Final = 500
 class Record(Protocol):
     """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
 
-    def append(self, *events: Mapping[str, Any]) -> None: ...
+    def append(self, *events: Event) -> None: ...
     async def synced(self) -> None: ...
     async def acknowledged(self) -> None: ...
 
@@ -47,10 +47,11 @@ class Recorder:
         """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
         self._later: list[Call] = []
         """Those whose ask is not on record yet."""
-        self._owed: deque[Mapping[str, Any]] = deque(maxlen=OWED)
+        self._owed: deque[Event] = deque(maxlen=OWED)
         """Their events, which go on record as soon as that works again."""
 
     def asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
+        """What would go on record of this ask, for those who only want to see it."""
         return record.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
 
     def write_soon(self, call: Call) -> None:
@@ -74,7 +75,7 @@ class Recorder:
         if not due:
             return
         try:
-            self._journal.append(*[self.asked(call.ask, call.decision) for call in due])
+            self._journal.append(*self._asked(due))
         except StoreUnavailable as error:
             for call in due:
                 self._count_unrecorded(call.ask.id, error)
@@ -96,11 +97,15 @@ class Recorder:
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""
-        events = [] if call.on_record else [self.asked(call.ask, call.decision)]
+        events: list[Event] = [] if call.on_record else self._asked([call])
         call.on_record = True
         if call.outcome is not None:
             duration = (time.perf_counter() - call.started) * 1000
-            events.append(self._finished(call.ask.id, call.outcome, duration))
+            events.append(
+                record.finished_text(
+                    call.ask.id, time.time(), call.outcome, duration, self._payload_bytes, self._masker
+                )
+            )
             self.tally.count(call.ask, call.decision, call.rule or call.decision.rule, call.outcome.status)
         self._append(call.ask.id, events)
 
@@ -111,12 +116,18 @@ class Recorder:
 
     def give_up(self, ask_id: str) -> None:
         """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
-        self._append(ask_id, [self._finished(ask_id, TIMED_OUT, None)])
+        self._append(
+            ask_id, [record.finished_text(ask_id, time.time(), TIMED_OUT, None, self._payload_bytes, self._masker)]
+        )
 
-    def _finished(self, ask_id: str, outcome: Outcome, duration: float | None) -> dict[str, Any]:
-        return record.finished(ask_id, time.time(), outcome, duration, self._payload_bytes, self._masker)
+    def _asked(self, calls: Sequence[Call]) -> list[Event]:
+        policy, limit, masker = self._policy(), self._payload_bytes, self._masker
+        events: list[Event] = []
+        for call in calls:
+            events.append(record.asked_text(call.ask, call.decision, policy, limit, masker))
+        return events
 
-    def _append(self, ask_id: str, events: Sequence[Mapping[str, Any]]) -> None:
+    def _append(self, ask_id: str, events: Sequence[Event]) -> None:
         """On record now, or, where that fails, as soon as it works again."""
         due = [*self._owed, *events]
         try:

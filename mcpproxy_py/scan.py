@@ -16,7 +16,8 @@ from mcpproxy_py.core.redaction import Masker
 from mcpproxy_py.core.secret_signs import SHAPES, SIGNS
 
 
-def _finder(pattern: str) -> Callable[[str], bool]:
+def _finder(pattern: str) -> Callable[[str | bytes], bool]:
+    """Bytes are searched as they are, which spares a text its decoding. What is no UTF-8 holds nothing for it."""
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")).isinstance_python
 
 

@@ -47,7 +47,7 @@ async def follow_freeze(store: Shared, apply: Callable[[bool], None]) -> None:
             try:
                 frozen = bool(await store.switch(FROZEN))
             except StoreUnavailable as error:
-                log.warning("cannot see whether another gateway froze: %s", error.message)
+                log.warning("cannot read whether the gateways are frozen: %s", error.message)
                 thaws.append(may_thaw)
                 heard.set()
                 await anyio.sleep(AGAIN)
@@ -101,7 +101,7 @@ class Neighbours:
                 case _ if kind == RESYNC:
                     servers.look_again()
                 case _:
-                    log.warning("another gateway, of another version perhaps, told what makes no sense here: %s", kind)
+                    log.warning("ignored an unknown notification of another gateway (another version?): %s", kind)
 
         def hear(kind: str, payload: Any) -> None:
             if kind in (LIST_CHANGED, TAKEN_UP, RESYNC):

@@ -27,7 +27,9 @@ class Tally:
 
     def count(self, ask: Ask, decision: Decision, rule: str, outcome: Status) -> None:
         """An ask has ended. `rule` decided in the end: a call that was allowed may still find no room."""
-        self.asks[Kind(variant_of(ask), class_of(decision), outcome, rule)] += 1
+        variant = ask.tool if ask.surface == "gate" and ask.tool in OWN_TOOLS else variant_of(ask)
+        tool_class = (decision.tool_class or NONE) if type(decision) is Route else class_of(decision)
+        self.asks[Kind(variant, tool_class, outcome, rule)] += 1
 
     def by_variant(self) -> dict[str, dict[str, int]]:
         table: dict[str, dict[str, int]] = {}

@@ -31,21 +31,21 @@ OPENAI_API_KEY=… GEMINI_API_KEY=… mcpproxy catalog bench --model openai:NAME
 | invocation accuracy | whose first call is the expected tool |
 | argument accuracy | where the server resolved that call, or its repetition, to what was expected |
 | tokens of the raw JSON | that definitions, requests and responses take beside the data files; the worst scenario |
-| retry rate | with a call that failed or was answered with a question back |
+| retry rate | with a call that failed or was answered with a question |
 | words the server resolves | whose own words for a capability lead to it, given to the right tool without a driver |
 """
 _OFFLINE: Final = """
 ## The offline router
 
-**These figures are of no model.** The router is a handful of rules about words, written with these prompts in view. Its
-invocation accuracy says that the suite is consistent, not how a model would choose. It hands the server what is left of
-a prompt without everyday words, so argument accuracy and retry rate tell how the server copes with that. The words the
+**These figures are of no model.** The router is a handful of rules about words, written for these prompts. Its
+invocation accuracy says that the suite is consistent, not how a model would choose. It sends the server what is left of
+a prompt without everyday words, so argument accuracy and retry rate show how the server copes with that. The words the
 server resolves and the tokens, over the calls each scenario takes when nothing goes wrong, depend on no driver. What
 models make of the tools is not measured here: that takes keys.
 """
 _AFTER: Final = """
 Tokens are counted with {encoding}, the definitions of all {tools} tools of the catalog included. The raw JSON is the
-data files of the agents a scenario is about, as they lie there; beside it the same without blanks and line breaks.
+data files of the agents a scenario is about, unchanged; the other figure is the same without blanks and line breaks.
 
 ## The suite
 

@@ -20,7 +20,7 @@ from mcpproxy_py.cli.paging import every_page
 from mcpproxy_py.cli.watch import matching, records
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
 
-app = group("What was asked, by whom, and what became of it.")
+app = group("The record: what was called, by whom, and how it ended.")
 
 Text = str | None
 FILTERS: dict[str, tuple[str, str]] = {
@@ -32,10 +32,10 @@ FILTERS: dict[str, tuple[str, str]] = {
     "session_id": ("--session-id", "Only this session."),
     "request_id": ("--request-id", "Only this request."),
     "client": ("--client", "Only the client of this name."),
-    "principal": ("--principal", "Only who asked with this principal."),
+    "principal": ("--principal", "Only this principal."),
     "start_time": ("--since", "From this time on: RFC 3339, or an age such as 10m, 2h, 3d."),
     "end_time": ("--until", "Up to this time: RFC 3339, or an age."),
-    "q": ("--q", "Only records that hold all of these words."),
+    "q": ("--q", "Only records that contain all of these words."),
 }
 
 
@@ -65,8 +65,8 @@ def list_activity(
     session: Session,
     *,
     query: dict[str, Any],
-    limit: Annotated[int | None, typer.Option("--limit", help="Records to a page, 1 to 500. [default: 50]")] = None,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="Go on from where a page ended.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="Records per page, 1 to 500. [default: 50]")] = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="Start after the page that gave this cursor.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every page, not only the first.")] = False,
 ) -> None:
     """Records, newest first."""
@@ -81,7 +81,7 @@ def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str,
 
 @command(app, "show")
 def show(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """One record, whole."""
+    """One complete record."""
     session.show(session.client.get("activity", activity_id), _print_record)
 
 
@@ -93,7 +93,7 @@ def watch(
     tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
     status: Annotated[Text, typer.Option("--status", help="Such as success, error or blocked.")] = None,
 ) -> None:
-    """Records as they come, until interrupted. With `-o json`, one to a line."""
+    """New records as they arrive, until interrupted. With `-o json`, one per line."""
     wanted = matching({"server": server, "tool": tool, "status": status})
     with suppress(KeyboardInterrupt):
         for kind, record in records(session.client):
@@ -104,7 +104,7 @@ def watch(
 
 @command(app, "verify")
 def verify(session: Session) -> int:
-    """Whether the record is still what was written; status 1 if not."""
+    """Check that the record is still what was written; exit status 1 if not."""
     with waiting("Reading every event and every record"):
         answer = session.client.get_patiently("activity", "verify")
     session.show(answer, _print_verdict)
@@ -123,7 +123,7 @@ def _print_verdict(answer: Mapping[str, Any]) -> None:
 
 @command(app, "erase")
 def erase(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """Erase what a record holds of arguments and answer, for good. That it was, stays on record."""
+    """Erase the arguments and the answer of a record for good. That the call was made stays on record."""
     session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
 
 
@@ -142,13 +142,13 @@ def export(
     query: dict[str, Any],
     form: Annotated[
         Literal["jsonl", "csv"],
-        typer.Option("--format", metavar="jsonl|csv", help="One JSON object to a line, or CSV."),
+        typer.Option("--format", metavar="jsonl|csv", help="One JSON object per line, or CSV."),
     ] = "jsonl",
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to; - is stdout.", allow_dash=True)] = Path(
-        "-"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Output file; - is stdout.", allow_dash=True)
+    ] = Path("-"),
 ) -> None:
-    """Every record that fits, as a file."""
+    """Every matching record, as a file."""
     with session.client.stream("activity", "export", format=form, **query) as chunks:
         save(chunks, out)
 

@@ -14,12 +14,12 @@ from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 from mcpproxy_py.cli.paging import every_page
 
-app = group("What agents ask of you, and your word on it.")
+app = group("Servers that agents request, and your decisions.")
 
 State = Literal["pending", "approved", "denied", "expired"]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The request, as `mcpproxy approvals list` shows it.")]
 Notes = Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Why; the agent sees it too.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Nothing is asked where there is no terminal.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked.")]
 
 
 @command(app, "list")
@@ -36,19 +36,19 @@ def list_approvals(
 
 @command(app, "show")
 def show(session: Session, approval_id: Id) -> None:
-    """One request, whole."""
+    """One complete request."""
     session.show(session.client.get("approvals", approval_id), pairs)
 
 
 @command(app, "approve")
 def approve(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Say yes. Nothing is connected: the command that would do that is printed."""
+    """Approve a request. Nothing is connected: the command that would do that is printed."""
     _decide(session, approval_id, "approve", notes, yes)
 
 
 @command(app, "deny")
 def deny(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Say no. The same request is turned away for a day."""
+    """Deny a request. The same request is denied again for a day."""
     _decide(session, approval_id, "deny", notes, yes)
 
 

@@ -126,7 +126,7 @@ def _print_all(runs: list[Run], unmeasured: Mapping[str, str]) -> None:
 def _print_run(run: Run) -> None:
     from mcpproxy_py.bench import report
 
-    say(run.driver if run.is_model else f"{run.driver} (no model: how a model would choose, it does not tell)")
+    say(run.driver if run.is_model else f"{run.driver} (no model: it does not show how a model would choose)")
     for head, rows in (
         (report.FIGURE_HEAD, report.figure_rows(run)),
         (report.SCENARIO_HEAD, report.scenario_rows(run)),

@@ -25,7 +25,7 @@ def validate(
         typer.Argument(metavar="[DIR]", help="Your own data. [default: catalog in the data directory, if it is there]"),
     ] = None,
 ) -> int:
-    """Check the shipped data, with your own over it: schema, coverage, and how old the facts are."""
+    """Check the shipped data together with your own: schema, coverage, and age of the facts."""
     from datetime import date
 
     from mcpproxy_py.providers.catalog.validate import validate as check
@@ -53,5 +53,5 @@ def _print_findings(answer: Mapping[str, Any]) -> None:
     for finding in answer["findings"]:
         note(f"{finding['level'].capitalize()}: {finding['where']}: {finding['message']}")
     if answer["valid"]:
-        own = f" with {answer['directory']} over it" if answer["directory"] else ""
+        own = f" with your data from {answer['directory']}" if answer["directory"] else ""
         say(f"The catalog's data{own} is valid.")

@@ -221,19 +221,19 @@ class Client:
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise NoGatewayError(f"No gateway at {self.url}; start one with `mcpproxy serve`") from None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError) as error:
-            raise GatewayError(Code.BAD_REQUEST, f"'{self.url}' is no address to connect to: {error}") from None
+            raise GatewayError(Code.BAD_REQUEST, f"'{self.url}' is not an address to connect to: {error}") from None
         except httpx.TransportError as error:
             why = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "broke the connection"
-            doubt = "" if method == "GET" else "; what was asked may have run: see `mcpproxy activity list`"
+            doubt = "" if method == "GET" else "; the request may have run: see `mcpproxy activity list`"
             raise GatewayError(Code.NOT_REACHABLE, f"The gateway at {self.url} {why}{doubt}") from None
 
     def _stranger(self) -> GatewayError:
-        return GatewayError(Code.NOT_REACHABLE, f"What answers at {self.url} is not an mcpproxy gateway")
+        return GatewayError(Code.NOT_REACHABLE, f"The server at {self.url} is not an mcpproxy gateway")
 
 
 def _sendable(key: str) -> str:
     if not (key.isascii() and key.isprintable()):
-        raise GatewayError(Code.UNAUTHORIZED, "The admin key holds characters no key has")
+        raise GatewayError(Code.UNAUTHORIZED, "The admin key contains characters that no key can have")
     return key
 
 
@@ -262,7 +262,7 @@ def _failure(response: httpx.Response) -> GatewayError:
     shape = (_json(response) or {}).get("error")
     if not isinstance(shape, dict) or not isinstance(shape.get("message"), str):
         return GatewayError(
-            Code.NOT_REACHABLE, f"What answers at {response.url.host}:{response.url.port} is not an mcpproxy gateway: "
+            Code.NOT_REACHABLE, f"The server at {response.url.host}:{response.url.port} is not an mcpproxy gateway: "
             f"it answered {response.status_code} {response.reason_phrase}",
         )  # fmt: skip
     details = shape.get("details") if isinstance(shape.get("details"), dict) else {}

@@ -30,7 +30,7 @@ def validate(
     session: Session,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A file other than the configured one.")] = None,
 ) -> int:
-    """Check a configuration file and name everything that is wrong with it."""
+    """Check a configuration file and list all mistakes in it."""
     path = file or session.where.config_path()
     problems = _problems(session, path, chosen=bool(file or session.where.config))
     session.show({"file": str(path), "valid": not problems, "problems": problems}, _print_problems)

@@ -14,18 +14,18 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, FACTS, Code, GatewayError
 if TYPE_CHECKING:
     from mcpproxy_py.doctor import Finding
 
-app = group("What is wrong, and how to mend it.")
+app = group("What is wrong, and how to fix it.")
 
 
 @command(app, "doctor")
 def doctor(session: Session) -> int:
-    """Find what is wrong, and say how to mend it.
+    """Find what is wrong, and say how to fix it.
 
-    Looks at the configuration, the data directory, the address, the database, and for each server whether its command
-    is there or its address answers; of a running gateway, at what it says of itself and of its servers. Changes nothing
-    and starts nothing. Its status is 1 where there is a problem.
+    Checks the configuration, the data directory, the address, the database, and for each server whether its command
+    exists or its address answers. If a gateway is running, checks the state that it reports of itself and its servers.
+    Changes nothing and starts nothing. The exit status is 1 if there is a problem.
     """
-    with waiting("Looking"):
+    with waiting("Checking"):
         findings = list(_findings(session))
     healthy = all(finding.state != "problem" for finding in findings)
     session.show({"healthy": healthy, "findings": [finding._asdict() for finding in findings]}, _print)
@@ -97,6 +97,6 @@ def _remedy(error: GatewayError) -> str:
 
 def _print(answer: Mapping[str, Any]) -> None:
     rows = [[finding["state"], finding["subject"], finding["says"]] for finding in answer["findings"]]
-    table(("", "what", "found"), rows, empty="Nothing was looked at.")
+    table(("", "what", "found"), rows, empty="Nothing was checked.")
     problems = sum(finding["state"] == "problem" for finding in answer["findings"])
     note("Nothing is wrong." if not problems else f"{problems} to mend.")

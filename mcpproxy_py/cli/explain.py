@@ -12,7 +12,7 @@ from mcpproxy_py.cli.inputs import json_text
 from mcpproxy_py.cli.output import say, table
 from mcpproxy_py.errors import EXIT_OK, EXIT_REFUSED
 
-app = group("The gate's decision, run dry.")
+app = group("Dry run of the gate's decision.")
 
 
 @command(app, "explain")
@@ -24,7 +24,7 @@ def explain(
         typer.Option(
             "--variant",
             metavar="read|write|destructive",
-            help="Which door the call would take; else the one `call_with` names.",
+            help="The variant to call. [default: the one that `call_with` names]",
         ),
     ] = None,
     args: Annotated[
@@ -54,7 +54,7 @@ def _refused(answer: Mapping[str, Any]) -> bool:
 
 def _print_rungs(answer: Mapping[str, Any]) -> None:
     rows = [[rung.get(key) for key in ("number", "rule", "outcome", "message")] for rung in answer.get("rungs", [])]
-    table(("#", "rule", "outcome", "message"), rows, empty="The gateway gave no rungs.")
+    table(("#", "rule", "outcome", "message"), rows, empty="The gateway returned no rungs.")
     door = answer.get("variant") or "the call"
     if not _refused(answer):
         say(f"{door} would be allowed.")

@@ -11,7 +11,7 @@ from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.inputs import moment
 from mcpproxy_py.cli.output import note, table
 
-app = group("What agents missed.")
+app = group("Capabilities that agents did not find.")
 
 
 @command(app, "report")
@@ -21,9 +21,9 @@ def report(
         str | None,
         typer.Option("--since", help="From this time on: RFC 3339, or an age such as 7d. [default: 30d]"),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="The most gaps.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Maximum number of gaps.")] = 50,
 ) -> None:
-    """What was missing, ranked: asked for, hinted at, searched in vain, refused, failing."""
+    """What was missing, ranked: requested, hinted at, searched without result, refused, failing."""
     answer = session.client.get("gaps", since=moment(since), limit=limit)
     session.show(answer, _print_gaps)
 

@@ -10,7 +10,7 @@ app = group("The running gateway.")
 
 @command(app, "status")
 def status(session: Session) -> None:
-    """How the running gateway fares."""
+    """State of the running gateway."""
     session.show(session.client.get("status"), pairs)
 
 

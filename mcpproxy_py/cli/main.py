@@ -26,15 +26,15 @@ class Entry:
 COMMANDS: Final[dict[str, Entry]] = {
     "serve": Entry("run", "Run the gateway in the foreground."),
     "stdio": Entry("run", "Speak MCP over stdin and stdout."),
-    "status": Entry("gateway", "How the running gateway fares."),
-    "doctor": Entry("doctor", "Find what is wrong, and say how to mend it."),
+    "status": Entry("gateway", "State of the running gateway."),
+    "doctor": Entry("doctor", "Find what is wrong, and say how to fix it."),
     "call": Entry("call", "Call a tool through the intent gate.", is_group=True),
     "tools": Entry("tools", "The tools behind the gateway.", is_group=True),
     "explain": Entry("explain", "Show what the gate would decide, rung by rung."),
     "upstream": Entry("upstream", "The MCP servers behind the gateway.", is_group=True),
-    "activity": Entry("activity", "What was asked, by whom, and what became of it.", is_group=True),
-    "approvals": Entry("approvals", "What agents ask of you, and your word on it.", is_group=True),
-    "gaps": Entry("gaps", "What agents missed.", is_group=True),
+    "activity": Entry("activity", "The record: what was called, by whom, and how it ended.", is_group=True),
+    "approvals": Entry("approvals", "Servers that agents request, and your decisions.", is_group=True),
+    "gaps": Entry("gaps", "Capabilities that agents did not find.", is_group=True),
     "catalog": Entry("catalog", "The data of the capability catalog.", is_group=True),
     "freeze": Entry("gateway", "Refuse everything above read, at once."),
     "unfreeze": Entry("gateway", "Lift a freeze."),
@@ -71,7 +71,7 @@ def loaded(name: str) -> Any:
     return command
 
 
-app = group("One MCP endpoint for IDE agents, with an intent gate and a record of who meant what.", cls=LazyRoot,
+app = group("One MCP endpoint for IDE agents, with an intent gate and a record of every call.", cls=LazyRoot,
             add_completion=True)  # fmt: skip
 
 

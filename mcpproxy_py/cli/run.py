@@ -20,8 +20,8 @@ def serve(
 ) -> int:
     """Run the gateway in the foreground.
 
-    Without any configuration it makes a data directory, serves the gate with no servers behind it yet, and prints
-    where to connect.
+    Without any configuration it makes a data directory, serves the gate without any servers yet, and prints the
+    address to connect to.
     """
     # Nothing that an import makes is garbage, and looking for some takes a twentieth of the start.
     gc.disable()
@@ -41,7 +41,7 @@ def stdio(
         Literal["gate", "direct"], typer.Option("--surface", metavar="gate|direct", help="Which tools to show.")
     ] = "gate",
     server: Annotated[
-        str | None, typer.Option("--server", metavar="NAME", help="This one upstream, passed through, instead.")
+        str | None, typer.Option("--server", metavar="NAME", help="Show this one upstream (passthrough) instead.")
     ] = None,
 ) -> int:
     """Speak MCP over stdin and stdout.

@@ -26,16 +26,14 @@ def list_tools(session: Session, server: ServerFilter = None) -> None:
 def search(
     session: Session,
     query: Annotated[str, typer.Argument(help="What you need, in plain words.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="At most so many results.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="Maximum number of results.")] = 5,
     detail: Annotated[
         Literal["full", "compact"],
         typer.Option("--detail", metavar="full|compact", help="compact: signatures instead of schemas."),
     ] = "full",
     server: ServerFilter = None,
-    read_only_only: Annotated[bool, typer.Option("--read-only-only", help="Only tools that only read.")] = False,
-    exclude_destructive: Annotated[
-        bool, typer.Option("--exclude-destructive", help="No tools that delete or overwrite.")
-    ] = False,
+    read_only_only: Annotated[bool, typer.Option("--read-only-only", help="Only read-only tools.")] = False,
+    exclude_destructive: Annotated[bool, typer.Option("--exclude-destructive", help="No destructive tools.")] = False,
 ) -> None:
     """Find tools as an agent finds them, by `retrieve_tools`."""
     flags = {"read_only_only": read_only_only or None, "exclude_destructive": exclude_destructive or None}
@@ -61,7 +59,7 @@ def _availability(tool: Mapping[str, Any]) -> str:
 
 def _print_hits(answer: Mapping[str, Any]) -> None:
     rows = [[hit.get("score"), hit.get("name"), hit.get("call_with"), _gist(hit)] for hit in answer.get("tools", [])]
-    table(("score", "name", "call with", "description"), rows, empty="No tool fits that.")
+    table(("score", "name", "call with", "description"), rows, empty="No matching tool.")
     left_out = answer.get("unavailable")
     if left_out:
         note("Not callable now, left out: " + ", ".join(f"{count} {why}" for why, count in left_out.items()))

@@ -36,10 +36,8 @@ def add(
     program: Annotated[
         list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts it.")
     ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Its address, if it runs elsewhere.")] = None,
-    transport: Annotated[
-        str | None, typer.Option("--transport", metavar="http|sse", help="How to speak to it.")
-    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Its address, for a server over HTTP.")] = None,
+    transport: Annotated[str | None, typer.Option("--transport", metavar="http|sse", help="Its transport.")] = None,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="K=V", help="A variable for the command; repeatable. ${env:NAME} works."),
@@ -56,7 +54,7 @@ def add(
         str | None,
         typer.Option("--json", metavar="JSON", help="The whole entry as in mcpServers: an object, @file, or -."),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace one of this name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
 ) -> None:
     """Add an upstream, to the running gateway and to its configuration file.
 
@@ -92,9 +90,9 @@ def _put(session: Session, name: str, config: dict[str, Any], replace: bool) -> 
 def remove(
     session: Session,
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove an upstream, after asking on a terminal; elsewhere --yes is needed."""
+    """Remove an upstream, after a confirmation; without a terminal --yes is needed."""
     config = described(session, name)
     if not yes:
         _ask_first(name, config)
@@ -106,20 +104,20 @@ def remove(
 
 def _ask_first(name: str, config: Mapping[str, Any] | None) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("not on a terminal, so nobody can be asked; add --yes", param_hint="NAME")
+        raise typer.BadParameter("there is no terminal to confirm on; add --yes", param_hint="NAME")
     what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
     typer.confirm(clean(f"Remove the upstream {name} ({what})?"), abort=True, err=True)
 
 
 @command(app, "enable")
 def enable(session: Session, name: Name) -> None:
-    """Use an upstream again."""
+    """Enable an upstream again."""
     _switch(session, name, "enable")
 
 
 @command(app, "disable")
 def disable(session: Session, name: Name) -> None:
-    """Keep an upstream configured, and do not use it."""
+    """Disable an upstream; it stays configured."""
     _switch(session, name, "disable")
 
 
@@ -144,9 +142,9 @@ def logs(
     session: Session,
     name: Name,
     lines: Annotated[
-        int, typer.Option("-n", "--lines", min=1, max=MAX_LOG_LINES, help="The last so many lines.")
+        int, typer.Option("-n", "--lines", min=1, max=MAX_LOG_LINES, help="Number of lines, from the end.")
     ] = 100,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines, until Ctrl-C.")] = False,
 ) -> None:
     """What an upstream wrote to its stderr."""
     if not follow:

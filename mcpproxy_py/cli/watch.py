@@ -29,7 +29,7 @@ def records(client: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             gone = seen_at is None or time.monotonic() - seen_at > PATIENCE
             if gone or error.code is not Code.NOT_REACHABLE:
                 raise
-            note("The gateway is away; waiting for it")
+            note("The gateway is not reachable; waiting for it")
         time.sleep(PAUSE)
 
 

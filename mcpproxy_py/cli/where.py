@@ -171,7 +171,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise GatewayError(Code.BAD_REQUEST, f"'{text}' is no address to connect to; write HOST:PORT or a URL")
+        raise GatewayError(Code.BAD_REQUEST, f"'{text}' is not an address to connect to; write HOST:PORT or a URL")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

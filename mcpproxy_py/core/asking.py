@@ -45,8 +45,18 @@ class ArgsConflictError(ValueError):
     """`args` and `args_json` were both given and differ."""
 
 
-def arguments(params: Mapping[str, Any], max_depth: int) -> Mapping[str, Any]:
-    """The tool's arguments from `args` or `args_json`. Raises `ValueError` with what is wrong."""
+def arguments(params: Mapping[str, Any], max_depth: int, plain: bool = False) -> Mapping[str, Any]:
+    """The tool's arguments from `args` or `args_json`. Raises `ValueError` with what is wrong. `plain` says that
+    `params` were read strictly; what stands in `args_json` is read here, and vouched for by nobody."""
+    args: Any = params.get("args")
+    if "args_json" in params or not isinstance(args, dict):
+        args, plain = _from_either(params), False
+    if problem := jsonvalue.flaw(args, max_depth, plain):
+        raise ValueError(f"args cannot be sent on: {problem}")
+    return args  # pyright: ignore[reportUnknownVariableType]
+
+
+def _from_either(params: Mapping[str, Any]) -> Mapping[str, Any]:
     given: list[Mapping[str, Any]] = []
     if "args" in params:
         given.append(_object("args", params["args"]))
@@ -54,10 +64,7 @@ def arguments(params: Mapping[str, Any], max_depth: int) -> Mapping[str, Any]:
         given.append(_object("args_json", _decoded(params["args_json"])))
     if len(given) == 2 and not jsonvalue.same(*given):
         raise ArgsConflictError("args and args_json differ; give one of them")
-    args: Mapping[str, Any] = given[0] if given else {}
-    if problem := jsonvalue.flaw(args, max_depth):
-        raise ValueError(f"args cannot be sent on: {problem}")
-    return args
+    return given[0] if given else {}
 
 
 def _decoded(text: object) -> Any:

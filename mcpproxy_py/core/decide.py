@@ -92,19 +92,11 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
             return _refusal(rule, refused, draft)
-    return Route(
-        server=draft.server.name,
-        tool=draft.tool,
-        args=draft.args,
-        variant=draft.variant,
-        intent=draft.intent,
-        tool_class=draft.tool_class or "unknown",
-        risk=draft.risk,
-        rule="class_relaxed" if draft.relaxed else "allowed",
-        warning=draft.warning,
-        origin=draft.origin,
-        confirm=draft.confirm,
-    )
+    return Route(  # by position: names cost as much as a rung
+        draft.server.name, draft.tool, draft.args, draft.variant, draft.intent, draft.tool_class or "unknown",
+        draft.risk, "class_relaxed" if draft.relaxed else "allowed", draft.origin, draft.warning,
+        draft.confirm, draft.view,
+    )  # fmt: skip
 
 
 def _begin(ask: Ask) -> tuple[Draft, tuple[Step, ...]]:

@@ -66,7 +66,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("configured_disabled", ("configured", "not enabled"), "connector_disabled", "ask_human_to_enable", True,
          "The server is configured but turned off; a person can enable it."),
     Rule("configured_down", ("configured",), "connector_missing", "ask_human_to_connect", True,
-         "The server is configured but not connected now; a person can see why and mend it."),
+         "The server is configured but not connected now; a person can see why and fix it."),
     Rule("cataloged", ("cataloged",), "connector_missing", "ask_human_to_connect", True,
          "The catalog knows the server, but nobody has connected it; a person can."),
     Rule("uncataloged", (), "connector_missing", "file_capability_request", True,

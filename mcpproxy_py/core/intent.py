@@ -14,6 +14,12 @@ from mcpproxy_py.errors import Code
 MAX_REASON: Final = 1000
 FIELDS: Final = ("operation_type", "data_sensitivity", "reason")
 FLAT: Final[Mapping[str, str]] = {f"intent_{field}": field for field in FIELDS}
+_ALL: Final = frozenset(FIELDS)
+_WITHOUT_REASON: Final[Mapping[tuple[Any, Any], Intent]] = {
+    (operation, sensitivity): Intent(operation, sensitivity)
+    for operation in OPERATIONS
+    for sensitivity in (None, *SENSITIVITIES)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
     if not FLAT.keys().isdisjoint(params):
         flat = {field: params[name] for name, field in FLAT.items() if params.get(name) is not None}
     raw = params.get("intent")
+    if not flat and isinstance(raw, dict):
+        return _checked(raw)  # pyright: ignore[reportUnknownArgumentType]
     if raw is None:
         return _checked(flat) if flat else BadIntent(Code.MISSING_INTENT, f"intent parameter is required for {variant}")
     nested = _as_object(raw)
@@ -61,6 +69,19 @@ def _as_object(raw: Any) -> Mapping[str, Any] | BadIntent:
 
 
 def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
+    """As nearly every declaration comes, it is found in a table; what is not gets a sentence."""
+    operation, sensitivity = claimed.get("operation_type"), claimed.get("data_sensitivity")
+    reason = claimed.get("reason")
+    if type(operation) is str and (sensitivity is None or type(sensitivity) is str) and claimed.keys() <= _ALL:
+        known = _WITHOUT_REASON.get((operation, sensitivity))
+        if known is not None and reason is None:
+            return known
+        if known is not None and type(reason) is str and len(reason) <= MAX_REASON and reason.isascii():
+            return Intent(known.operation_type, known.data_sensitivity, reason)
+    return _judged(claimed)
+
+
+def _judged(claimed: Mapping[str, Any]) -> Intent | BadIntent:
     def bad(code: Code, message: str) -> BadIntent:
         return BadIntent(code, message, dict(claimed))
 

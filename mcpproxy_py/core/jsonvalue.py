@@ -62,21 +62,23 @@ def same(left: Any, right: Any) -> bool:
         return False
 
 
-def flaw(value: Any, max_depth: int = MAX_DEPTH) -> str | None:
+def flaw(value: Any, max_depth: int = MAX_DEPTH, plain: bool = False) -> str | None:
     """Why this value cannot be sent on as JSON that survives, or `None`.
 
     Python's decoders let NaN, infinities and lone surrogates through, and a peer that reads them
-    differently than we do has been told something else than what was decided on.
+    differently than we do has been told something else than what was decided on. A strict parser vouches for strings
+    (`plain`), but no parser does for numbers: `1e400` is valid JSON, and infinite.
     """
     level: list[Any] = [value]
     for _ in range(max_depth + 1):
         below: list[Any] = []
         for item in level:
             if isinstance(item, str):
-                if not item.isascii() and _lone_surrogate(item):
+                if not plain and not item.isascii() and _lone_surrogate(item):
                     return "a string holds half of a surrogate pair, which is not a character"
             elif isinstance(item, dict):
-                below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
+                if not plain:
+                    below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
                 below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
             elif isinstance(item, list):
                 below.extend(item)  # pyright: ignore[reportUnknownArgumentType]

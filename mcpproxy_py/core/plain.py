@@ -48,7 +48,7 @@ def _shallow(value: Any, allowed: int) -> bool:
 def json_safe(value: Any, depth: int = 0) -> Any:
     """A copy of anything as plain JSON values; what JSON cannot say is said in text."""
     if isinstance(value, str):
-        return _valid(value)
+        return valid(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -63,10 +63,10 @@ def json_safe(value: Any, depth: int = 0) -> Any:
 def _safe_container(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {_valid(key_text(key)): json_safe(item, depth) for key, item in items}
+        return {valid(key_text(key)): json_safe(item, depth) for key, item in items}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [json_safe(item, depth) for item in cast("list[Any]", value)]
-    return _valid(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
+    return valid(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
 
 def key_text(key: Any) -> str:
@@ -76,7 +76,7 @@ def key_text(key: Any) -> str:
     return json.dumps(key) if key is None or isinstance(key, (bool, float)) else str(json_safe(key))
 
 
-def _valid(text: str) -> str:
+def valid(text: str) -> str:
     """Lone surrogates cannot be written as UTF-8; they become replacement characters."""
     try:
         text.encode()

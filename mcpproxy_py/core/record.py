@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.intent import FIELDS
+from mcpproxy_py.core.plain import JsonText, encode, json_safe, json_text
 from mcpproxy_py.core.redaction import PLAIN, Masker
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -14,13 +16,16 @@ from mcpproxy_py.core.values import (
     VARIANT_OF,
     Ask,
     Caller,
+    Client,
     Decision,
+    Intent,
     Local,
     Policy,
     Refusal,
     Relay,
     Route,
     Status,
+    ToolView,
 )
 from mcpproxy_py.errors import Code
 
@@ -46,6 +51,75 @@ class Outcome(NamedTuple):
     result: Mapping[str, Any] | None = None
     error: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] = NOTHING
+
+
+class EventText(NamedTuple):
+    """An event as it is written: its head as a JSON object without keys that are null, and its payload as JSON, empty
+    where it has none."""
+
+    head: bytes
+    payload: bytes
+
+
+Event = EventText | Mapping[str, Any]
+
+
+def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> EventText:
+    """`asked` as text. What is the same for each call of a tool, or of a caller, is taken as it was encoded before;
+    what is not is encoded here, together, so that nothing gets into the text but by an encoder."""
+    if type(decision) is not Route or (view := decision.view) is None:
+        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+    payload, size = masker.payload_text(decision.args, limit)
+    own = {"kind": "asked", "id": ask.id, "at": ask.at, "arguments_size": size}
+    if ask.request_id is not None:
+        own["request_id"] = ask.request_id
+    intent = decision.intent
+    key = (ask.source, decision.variant, decision.tool_class, policy.strict)
+    try:
+        head = b'%b,%b,%b,"intent":%b}}' % (
+            masker.encode(own)[:-1],
+            _from_caller(ask.session_id, ask.client, ask.principal),
+            view.on_record.get(key) or _about_tool(view, key, ask, decision, policy, masker),
+            _declared(intent) if intent.reason is None else masker.encode(_intent(decision, masker)),
+        )
+    except (TypeError, ValueError):  # half of a surrogate pair, which is said differently
+        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+    return EventText(head, payload)
+
+
+@lru_cache(256)
+def _from_caller(session_id: str | None, client: Client, principal: str) -> bytes:
+    """An agent says who it is with each request. Kept by value, and callers are few."""
+    said: dict[str, Any] = {"client": {"name": client.name, "version": client.version}, "principal": principal}
+    return _json(said if session_id is None else {"session_id": session_id, **said}, encode)[1:-1]
+
+
+def _about_tool(view: ToolView, key: tuple[Any, ...], ask: Ask, route: Route, policy: Policy, masker: Masker) -> bytes:
+    """Everything about the tool and the decision, up to the end of `metadata`, where the intent follows."""
+    about = {
+        "type": _type(ask), "source": ask.source, "surface": ask.surface, "server": route.server,
+        "tool": route.tool.name,
+        "metadata": {"decision": _decision(route, policy, masker), "tool_variant": VARIANT_OF[route.variant]},
+    }  # fmt: skip
+    text = view.on_record[key] = _json(about, masker.encode)[1:-2]
+    return text
+
+
+@lru_cache(256)
+def _declared(intent: Intent) -> bytes:
+    return _json(intent.as_json(), encode)
+
+
+def _text_of(event: dict[str, Any], payload: str, masker: Masker) -> EventText:
+    """An event that has been made as a dict. Its payload is a `JsonText`, or there is none."""
+    text: JsonText | None = event.pop(payload)
+    head = {key: value for key, value in event.items() if value is not None}
+    return EventText(_json(head, masker.encode), text or b"")
+
+
+def _json(value: Any, encoder: Callable[[Any], bytes]) -> bytes:
+    text = json_text(value, encoder)
+    return encode(json_safe(value)) if text is None else text
 
 
 def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> dict[str, Any]:
@@ -75,6 +149,23 @@ def finished(
         "duration_ms": None if duration_ms is None else round(duration_ms, 3),
         "metadata": dict(outcome.metadata),
     }  # fmt: skip
+
+
+def finished_text(
+    ask_id: str, at: float, outcome: Outcome, duration_ms: float | None, limit: int, masker: Masker = PLAIN
+) -> EventText:
+    """`finished` as text."""
+    if outcome.error is not None or outcome.result is None or duration_ms is None:
+        return _text_of(finished(ask_id, at, outcome, duration_ms, limit, masker), "response", masker)
+    payload, size = masker.payload_text(outcome.result, limit)
+    head = {
+        "kind": "finished", "id": ask_id, "at": at, "status": outcome.status, "response_size": size,
+        "duration_ms": round(duration_ms, 3), "metadata": dict(outcome.metadata),
+    }  # fmt: skip
+    try:
+        return EventText(masker.encode(head), payload)
+    except (TypeError, ValueError):
+        return EventText(_json(head, encode), payload)
 
 
 def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dict[str, Any]:
@@ -163,10 +254,10 @@ def _metadata(ask: Ask, decision: Decision, policy: Policy, masker: Masker) -> d
     if ask.method != "tools/call":
         found["method"] = jsonvalue.quoted(ask.method, NAME_LIMIT)
     if isinstance(decision, Route | Refusal):
-        if (intent := _intent(decision, masker)) is not None:
-            found["intent"] = intent
         if decision.variant is not None:
             found["tool_variant"] = VARIANT_OF[decision.variant]
+        if (intent := _intent(decision, masker)) is not None:
+            found["intent"] = intent
     return found
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, Final, Protocol, cast
 
-from mcpproxy_py.core.plain import DEEPEST, TOO_DEEP, JsonText, encode, json_safe, json_text, key_text, pruned
+from mcpproxy_py.core.plain import DEEPEST, TOO_DEEP, JsonText, encode, json_safe, json_text, key_text, pruned, valid
 from mcpproxy_py.core.secret_names import PATHS, kind_of
 from mcpproxy_py.core.secret_shapes import (
     ASSIGNED,
@@ -49,8 +49,9 @@ class OwnPatterns(Protocol):
 class Masker:
     """How values are masked. What is handed in makes it quick, and adds what an operator wants masked."""
 
-    suspicious: Callable[[str], bool] = lambda text: True
-    """Whether `secret_signs.SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often."""
+    suspicious: Callable[[str | bytes], bool] = lambda text: True
+    """Whether `secret_signs.SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often. What is
+    no valid Unicode it is never asked about."""
     shaped: Callable[[str], bool] = lambda text: True
     """The same for `secret_signs.SHAPES`."""
     encode: Callable[[Any], bytes] = encode
@@ -64,6 +65,8 @@ class Masker:
 
     def mask_text(self, text: str) -> str:
         """The text without the secrets that its looks give away."""
+        if not text.isascii():
+            text = valid(text)
         if self.suspicious(text):
             if self.shaped(text):
                 text = _applied(SHAPED, text)
@@ -71,6 +74,11 @@ class Masker:
         return text if self.own is None else self.own.mask(text)
 
     def payload(self, value: Any, limit: int) -> tuple[JsonText, int]:
+        """The same, as part of an event that is not text yet."""
+        text, size = self.payload_text(value, limit)
+        return JsonText(text), size
+
+    def payload_text(self, value: Any, limit: int) -> tuple[bytes, int]:
         """What goes on record of a value, as JSON text, and the size of the whole. Over the limit a preview stands
         in its place, and only the part it can show is masked, so a huge result costs no more than a big one."""
         text = json_text(value, self.encode)
@@ -79,18 +87,17 @@ class Masker:
             text = encode(value)
         size = len(text)
         if size > limit:
-            return JsonText(encode(_preview(encode(self.mask(pruned(value, limit))), limit))), size
-        if self._suspects(text):
+            return encode(_preview(encode(self.mask(pruned(value, limit))), limit)), size
+        if self.suspicious(text) or (self.own is not None and self.own.possible(text.decode())):
             text = encode(capped(self._masked(value, 0), 2 * limit)[0])
-        return JsonText(text), size
+        return text, size
 
     def redacted(self, value: Any, limit: int) -> Any:
         """The same as a value again, for what is small."""
         return json.loads(self.payload(value, limit)[0])
 
     def _suspects(self, encoded: bytes) -> bool:
-        text = encoded.decode()
-        return self.suspicious(text) or (self.own is not None and self.own.possible(text))
+        return self.suspicious(encoded) or (self.own is not None and self.own.possible(encoded.decode()))
 
     def _masked(self, value: Any, depth: int) -> Any:
         if type(value) is str:

@@ -22,11 +22,14 @@ from mcpproxy_py.core.values import (
     ClassOrigin,
     Intent,
     Operation,
+    Policy,
     Server,
     Snapshot,
     Surface,
     Tool,
     ToolClass,
+    ToolView,
+    ViewKey,
     risk,
 )
 from mcpproxy_py.core.words import nearest
@@ -49,6 +52,9 @@ class Draft:
     params: Mapping[str, Any] = NOTHING
     name: str | None = None
     split: tuple[str, str] = ("", "")
+    key: ViewKey = ("gate", None, "")
+    """Under which the snapshot has, or will have, its view of the tool."""
+    view: ToolView | None = None
     args: Mapping[str, Any]
     intent: Intent
     claimed: Any = None
@@ -78,21 +84,30 @@ class No:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+KNOWN_PARAMS: Final = frozenset(asking.CALL_PARAMS)
 Rung = Callable[[Ask, Snapshot, Draft], No | None]
 Step = tuple[str, Rung]
 
 
 def _shape(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    params = jsonvalue.as_object(ask.params)
-    if params is None:
+    params: Mapping[str, Any] = ask.params
+    if not isinstance(ask.params, dict):
         return No(Code.INVALID_ARGUMENTS, f"{ask.tool} takes an object of arguments, not {jsonvalue.kind(ask.params)}")
     draft.params = params
+    if params.keys() <= KNOWN_PARAMS:
+        return None
     problem = asking.unknown_param(draft.params, asking.CALL_PARAMS)
     return No(Code.INVALID_ARGUMENTS, f"{ask.tool}: {problem}") if problem else None
 
 
 def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    split = asking.split_name(draft.params.get("name"))
+    name = draft.params.get("name")
+    if isinstance(name, str):
+        draft.key = (ask.surface, ask.server, name)
+        if (view := snapshot.views.get(draft.key)) is not None:
+            draft.view, draft.split, draft.name = view, view.split, view.name
+            return None
+    split = asking.split_name(name)
     if isinstance(split, str):
         return No(Code.INVALID_NAME, split)
     draft.split = split
@@ -102,7 +117,7 @@ def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def _arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     try:
-        draft.args = asking.arguments(draft.params, snapshot.policy.max_depth)
+        draft.args = asking.arguments(draft.params, snapshot.policy.max_depth, ask.plain)
     except asking.ArgsConflictError as error:
         return No(Code.ARGS_CONFLICT, str(error))
     except ValueError as error:
@@ -156,23 +171,45 @@ def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 
 def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    return None if hasattr(draft, "tool") else not_found(ask, draft, snapshot)
+    if draft.view is not None:
+        return None
+    if not hasattr(draft, "tool"):
+        return not_found(ask, draft, snapshot)
+    draft.view = snapshot.views[draft.key] = _view_of(draft, snapshot.policy)
+    return None
+
+
+def _view_of(draft: Draft, policy: Policy) -> ToolView:
+    server, tool = draft.server, draft.tool
+    fixed = all(entry.when is None for entry in tool.overrides)
+    found, origin = class_of(tool, NOTHING if fixed else None)
+    return ToolView(
+        server=server, tool=tool, split=draft.split, name=draft.name or "", offered=server.offers(tool.name),
+        tool_class=found if fixed else None, origin=origin, effective=effective(tool, found, policy),
+    )  # fmt: skip
+
+
+def _class_for(draft: Draft, policy: Policy) -> ToolClass:
+    """The class for these arguments, noted with who says so; gives what it counts as."""
+    view = draft.view
+    if view is not None and view.tool_class is not None:
+        draft.tool_class, draft.origin = view.tool_class, view.origin
+        return view.effective
+    draft.tool_class, draft.origin = class_of(draft.tool, draft.args)
+    return effective(draft.tool, draft.tool_class, policy)
 
 
 def _offered(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    server, tool = draft.server, draft.tool
-    if server.offers(tool.name):
+    if draft.view is not None and draft.view.offered:
         return None
     return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
 
 
 def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
-    tool, policy = draft.tool, snapshot.policy
-    found, draft.origin = class_of(tool, draft.args)
-    draft.tool_class = found
-    counted = effective(tool, found, policy)
-    by = BY[draft.origin if counted == found else "unannotated"]
-    draft.risk = risk(draft.variant, counted)
+    policy = snapshot.policy
+    counted = _class_for(draft, policy)
+    by = BY[draft.origin if counted == draft.tool_class else "unannotated"]
+    draft.risk = OPERATIONS[max(RANK[draft.variant], RANK[counted])]
     if counted == "unknown" or RANK[counted] <= RANK[draft.variant]:
         if draft.variant == "write" and counted == "read":
             draft.warning = f"Tool '{draft.name}' is marked read-only {by}, call_tool_read is enough"
@@ -235,6 +272,10 @@ def call_with_of(full_name: str, snapshot: Snapshot) -> str:
 
 def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """The server and tool that an outer name stands for: its own on passthrough, `server__tool` on direct."""
+    draft.key = (ask.surface, ask.server, ask.tool)
+    if (view := snapshot.views.get(draft.key)) is not None:
+        draft.view, draft.split, draft.name = view, view.split, view.name
+        return None
     split = (ask.server, ask.tool) if ask.server is not None else named_directly(ask.tool, snapshot)
     if split is None:
         return No(Code.TOOL_NOT_FOUND, f"Unknown tool: {jsonvalue.quoted(ask.tool)}")
@@ -261,7 +302,7 @@ def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     args = jsonvalue.as_object(ask.params)
     if args is None:
         return No(Code.INVALID_ARGUMENTS, f"Arguments must be an object, not {jsonvalue.kind(ask.params)}")
-    if problem := jsonvalue.flaw(args, snapshot.policy.max_depth):
+    if problem := jsonvalue.flaw(args, snapshot.policy.max_depth, ask.plain):
         return No(Code.INVALID_ARGUMENTS, f"Arguments cannot be sent on: {problem}")
     draft.args = draft.params = args
     return None
@@ -289,9 +330,7 @@ def has_own_intent(tool: Tool) -> bool:
 
 def _implied(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     """Nothing was declared, so the tool's class says which variant this is; unknown is a write (SURF-2)."""
-    tool = draft.tool
-    draft.tool_class, draft.origin = class_of(tool, draft.args)
-    draft.variant = draft.risk = risk(effective(tool, draft.tool_class, snapshot.policy))
+    draft.variant = draft.risk = risk(_class_for(draft, snapshot.policy))
     draft.intent = Intent(draft.variant, reason=draft.said, source="passive" if draft.said else "implied")
     return None
 

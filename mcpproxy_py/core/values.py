@@ -95,6 +95,8 @@ class Ask(NamedTuple):
     """Of a later round: `inputResponses` and the upstream's own `requestState`."""
     again: bool = False
     """Whether this is a later round of an ask that is on record already."""
+    plain: bool = False
+    """Whether `params` were read by a strict JSON parser: no string in them holds half of a surrogate pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,30 @@ class Policy:
         return "strict" if self.strict else "permissive"
 
 
+ViewKey = tuple[Surface, str | None, str]
+"""A surface, the one server behind it where it has one, and the name by which a tool is called there."""
+
+
+@dataclass(slots=True)
+class ToolView:
+    """What follows for one tool from one snapshot, whatever it is called with: found out by the first call."""
+
+    server: Server
+    tool: Tool
+    split: tuple[str, str]
+    name: str
+    """`server:tool`, as it was asked for."""
+    offered: bool
+    tool_class: ToolClass | None
+    """`None` where an override looks at the arguments, so that each call is asked about."""
+    origin: ClassOrigin
+    effective: ToolClass
+    on_record: dict[tuple[Any, ...], bytes] = field(
+        default_factory=dict[tuple[Any, ...], bytes], compare=False, repr=False
+    )
+    """The part of a record that is the same for every such call; written and read by `core.record` alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a decision may look at, published as one reference and never changed."""
@@ -192,6 +218,10 @@ class Snapshot:
     servers: Mapping[str, Server] = field(default_factory=dict[str, Server])
     index: Any = None
     """`core.search.Index` over the tools of every server in `servers`."""
+    views: dict[ViewKey, ToolView] = field(
+        default_factory=dict[ViewKey, ToolView], init=False, compare=False, repr=False
+    )
+    """Of the tools that were called since this was published; only names of tools that exist get in."""
 
 
 class Route(NamedTuple):
@@ -209,6 +239,7 @@ class Route(NamedTuple):
     warning: str | None = None
     confirm: bool = False
     """Whether a person has to say yes first."""
+    view: ToolView | None = None
 
     @property
     def full_name(self) -> str:

@@ -42,7 +42,7 @@ def _room(settings: Settings) -> str:
     left = f"{free // MEGABYTE:,} MB are free for the record"
     if free < NO_ROOM:
         raise StoreUnavailable(
-            f"only {left}, and without room nothing above read is let through; free some space, or set "
+            f"only {left}, and without free space calls above read are refused; free some, or set "
             "activity.retention_days or activity.max_size_mb"
         )
     if free < LITTLE_ROOM:
@@ -60,7 +60,7 @@ def _doors(settings: Settings) -> str:
 def _address(settings: Settings) -> str:
     host, port = settings.address
     place.bind(host, port, or_any_port=False).close()
-    return f"{settings.listen} is free" if port else "any free port is taken"
+    return f"{settings.listen} is free" if port else "any free port is used"
 
 
 def _database(settings: Settings) -> str:
@@ -82,4 +82,4 @@ def _database(settings: Settings) -> str:
 
 Looks = Mapping[str, Callable[[Settings], str]]
 FOLDER: Final[Looks] = {"data directory": _data_directory, "disk": _room}
-START: Final[Looks] = {"doors": _doors, "address": _address, "database": _database}
+START: Final[Looks] = {"access": _doors, "address": _address, "database": _database}

@@ -18,7 +18,7 @@ def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[Finding
         "gateway", "ok", f"version {status.get('version')} runs at {status.get('url')}, process {status.get('pid')}"
     )
     if status.get("version") != version:
-        yield Finding("gateway", "warning", f"this command is version {version}: restart the gateway to have it too")
+        yield Finding("gateway", "warning", f"this command is version {version}: restart the gateway to use it too")
     if status.get("config_error"):
         says = f"the configuration changed and cannot be used, so the old one applies: {status['config_error']}"
         yield Finding("configuration", "problem", says)
@@ -54,4 +54,4 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
             told = ", ".join(f"{tool} ({why})" for tool, why in row["left_out"].items())
             yield Finding(subject, "warning", f"some of its tools cannot be used: {told}")
         if (row.get("ignored") or {}).get("garbage"):
-            yield Finding(subject, "warning", f"writes what is no message where only messages belong{logs}")
+            yield Finding(subject, "warning", f"writes output that is no message where only messages belong{logs}")

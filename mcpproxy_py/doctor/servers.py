@@ -32,10 +32,10 @@ AT_ONCE: Final = 16
 DISCOVER: Final = "server/discover"
 """Opens no session. A server that does not know it says so, and that is an answer too."""
 TURNED_AWAY: Final[Mapping[int, str]] = {
-    401: "it wants to know who asks: give what it asks for under `headers`",
-    403: "it does not let us in: see what it asks for under `headers`",
-    404: "there is nothing at that path: see the address in its documentation",
-    405: "it takes no requests there: if it is a legacy server, set `transport` to `sse`",
+    401: "it requires a credential: give what it asks for under `headers`",
+    403: "it denies access: see what it asks for under `headers`",
+    404: "there is nothing at that path: check the address in its documentation",
+    405: "it accepts no requests there: if it is a legacy server, set `transport` to `sse`",
     410: "it is not there any more: see its documentation",
 }
 
@@ -88,16 +88,16 @@ def _understood(where: str, status: int) -> str:
     if status >= 500:
         raise _unavailable(f"{where} answers {status}: it fails itself; its own log says why")
     if 300 <= status < 400:
-        raise Doubt(f"{where} answers {status} and sends us on; write the address where it sends us instead")
+        raise Doubt(f"{where} answers {status} and redirects; write the address where it sends us instead")
     return f"{where} answers"
 
 
 def _why(error: Exception) -> str:
     said = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in said:
-        return "its certificate is not trusted here; SSL_CERT_FILE may name your own authority's"
+        return "its certificate is not trusted here; SSL_CERT_FILE can name your own certificate authority"
     if "Name or service not known" in said or "nodename nor servname" in said:
-        return "there is no host of that name; look for a typing error, and whether you are online"
+        return "there is no host of that name; check the spelling and your network"
     return f"{said}; see that it runs, and that its address is right"
 
 

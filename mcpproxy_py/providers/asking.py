@@ -89,7 +89,7 @@ def answer_of(result: Any, schema: Mapping[str, Any]) -> Answer:
         return Cancel()
     content = result.get("content") if action == "accept" else None
     if action != "accept" or not isinstance(content or {}, Mapping):
-        raise ToolError("The client's answer to a question of this tool is not one the protocol knows")
+        raise ToolError("The client's answer to a question of this tool is not valid in MCP")
     content = dict(content or {})
     if problem := compiled(schema)(content):
         raise ToolError(f"The answer does not fit the question: {problem}")

@@ -70,5 +70,5 @@ def load(target: str) -> HasTools:
     is_maker = inspect.isclass(found) or not hasattr(found, "tools")
     provider: Any = found() if is_maker and callable(found) else found
     if not callable(getattr(provider, "tools", None)):
-        raise ProviderError(f"{target!r} is no provider: it has no method `tools`")
+        raise ProviderError(f"{target!r} is not a provider: it has no method `tools`")
     return provider

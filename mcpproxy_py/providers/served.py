@@ -98,7 +98,7 @@ class Served:
         except ToolError as error:
             return results.failed(str(error))
         except Unsendable as error:
-            log.error("%s:%s answered with what cannot be sent: %s", self.name, name, error)
+            log.error("%s:%s returned a result that cannot be sent: %s", self.name, name, error)
             return results.failed(f"Tool '{name}' gave an answer that cannot be sent; the gateway's log says why")
         except Exception:
             log.exception("%s:%s failed", self.name, name)

@@ -91,7 +91,7 @@ class ToolAnswer(Answer):
     description: str
     annotations: dict[str, Any] = Field(description="As the server gave them")
     tool_class: ToolClass = Field(alias="class", description="The highest class it can have")
-    class_origin: str = Field(description="Who says so")
+    class_origin: str = Field(description="Where the class comes from")
     call_with: str = Field(description="The variant to call it with")
     inputSchema: dict[str, Any]
     callable: bool
@@ -186,13 +186,13 @@ class Verified(Answer):
     intact: bool
     events: int
     rows: int
-    wrong: int = Field(description="How much is wrong; `findings` names the first hundred")
+    wrong: int = Field(description="Number of findings; `findings` has the first hundred")
     chains: list[dict[str, Any]] = Field(description="Each gateway's chain; one sealed with another key is not checked")
     findings: list[Finding]
 
 
 class NewKey(Answer):
-    key: str = Field(description="The admin key from now on; the old one is void")
+    key: str = Field(description="The new admin key; the old one is not valid any more")
 
 
 class ApprovalAnswer(Answer):
@@ -204,10 +204,10 @@ class ApprovalAnswer(Answer):
     context: dict[str, Any]
     status: ApprovalStatus
     expires_at_ms: int
-    reviewed_by: str | None = Field(description="The credential, and who its bearer says to be")
+    reviewed_by: str | None = Field(description="The credential, and the name given with it")
     reviewed_at_ms: int | None
     review_notes: str | None
-    principal: str = Field(description="Who asked, as the gateway let them in")
+    principal: str = Field(description="The identity of the caller, as the gateway determined it")
     created_at_ms: int
     reviewed_from: Literal["cli", "api", "ui"] | None
     reviewed_on_terminal: bool | None

@@ -21,7 +21,7 @@ def place_of(cursor: str) -> str:
     raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     digest, place = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
     if digest != _digest(place):
-        raise ValueError("not a cursor of ours")
+        raise ValueError("not a cursor that this gateway issued")
     return place.decode("utf-8", "surrogatepass")
 
 

@@ -63,12 +63,12 @@ class ActivityFilter(Query):
     session_id: Text | None = Field(None, description="The MCP session")
     request_id: Text | None = Field(None, description="The request, as X-Request-Id named it")
     client: Text | None = Field(None, description="The client's claimed name")
-    principal: Text | None = Field(None, description="Who was let in")
+    principal: Text | None = Field(None, description="The identity that the gateway determined")
     start_time: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone)")
     end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
     q: Text | None = Field(
         None,
-        description="Words, all of them in tool, server, arguments, reason or error; `begin*` for a beginning",
+        description="Words, all of them in tool, server, arguments, reason or error; `begin*` matches a prefix",
     )
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class ActivityFilter(Query):
 
 
 class ActivityPage(ActivityFilter):
-    limit: int = Field(50, ge=1, le=500, description="Rows on a page")
+    limit: int = Field(50, ge=1, le=500, description="Rows per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
 
 
@@ -88,26 +88,26 @@ class ActivityExport(ActivityFilter):
 
 
 class EventStream(Query):
-    after: Text | None = Field(None, description="Go on after the event with this id, as `Last-Event-ID` does")
+    after: Text | None = Field(None, description="Continue after the event with this id, as `Last-Event-ID` does")
 
 
 class ToolPage(Query):
     server: Text | None = Field(None, description="Only this server's tools")
-    limit: int = Field(100, ge=1, le=500, description="Tools on a page")
+    limit: int = Field(100, ge=1, le=500, description="Tools per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
 
 
 class ToolSearch(Query):
     query: Text = Field(description="What is needed, in plain words")
-    limit: int | None = Field(None, ge=1, le=50, description="The most results (5)")
+    limit: int | None = Field(None, ge=1, le=50, description="Maximum number of results (5)")
     detail: Literal["full", "compact"] | None = Field(None, description="Whole schemas or one-line signatures (full)")
     server: Text | None = Field(None, description="Only this server's tools")
-    read_only_only: bool | None = Field(None, description="Only tools that just read")
-    exclude_destructive: bool | None = Field(None, description="No tools that destroy")
+    read_only_only: bool | None = Field(None, description="Only read-only tools")
+    exclude_destructive: bool | None = Field(None, description="No destructive tools")
 
 
 class LogTail(Query):
-    lines: int = Field(100, ge=1, le=5000, description="The last so many lines")
+    lines: int = Field(100, ge=1, le=5000, description="Number of lines, from the end")
 
 
 _ANY_OBJECT: Final = WithJsonSchema({"type": "object", "additionalProperties": True})
@@ -167,7 +167,7 @@ class NewServer(Body):
 
 class ApprovalPage(Query):
     status: ApprovalStatus | None = Field(None, description="Only those in this state")
-    limit: int = Field(100, ge=1, le=500, description="Requests on a page")
+    limit: int = Field(100, ge=1, le=500, description="Requests per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
 
 
@@ -176,14 +176,14 @@ class Decision(Body):
         None, description="Why, for the record"
     )
     name: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
-        None, description="Who decides, in their own words; the record names the credential beside it"
+        None, description="Name of the person who decides; the record has the credential too"
     )
-    terminal: bool = Field(False, description="Whether a person sits at a terminal")
+    terminal: bool = Field(False, description="Whether there is a terminal")
 
 
 class GapQuery(Query):
     since: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone); 30 days back")
-    limit: int = Field(50, ge=1, le=500, description="The most gaps")
+    limit: int = Field(50, ge=1, le=500, description="Maximum number of gaps")
 
 
 class VisibleTools(Query):
@@ -192,7 +192,7 @@ class VisibleTools(Query):
 
 class CatalogSearch(Query):
     query: Text | None = Field(None, description="What the server is for, or its name")
-    limit: int | None = Field(None, ge=1, le=200, description="The most servers (20)")
+    limit: int | None = Field(None, ge=1, le=200, description="Maximum number of servers (20)")
 
 
 _INTEGER: Final = WithJsonSchema({"type": "integer"})
@@ -207,5 +207,5 @@ class CapabilityRequest(Body):
     rationale: Annotated[Any, _STRING] = Field(None, description="What it is needed for")
     catalog_slug: Annotated[Any, _STRING] = Field(None, description="Its slug in the catalog")
     requested_tools: Annotated[Any, _NAMES] = Field(None, description="Tools of it that are needed")
-    context: Annotated[Any, _ANY_OBJECT] = Field(None, description="Whatever helps to decide")
-    expires_at_ms: Annotated[Any, _INTEGER] = Field(None, description="When the request lapses, in Unix milliseconds")
+    context: Annotated[Any, _ANY_OBJECT] = Field(None, description="Further information for the decision")
+    expires_at_ms: Annotated[Any, _INTEGER] = Field(None, description="When the request expires, in Unix milliseconds")

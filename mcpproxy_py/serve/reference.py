@@ -18,19 +18,19 @@ HEAD: Final = """\
 
 <!-- Made by `python -m mcpproxy_py.serve.reference`; a test compares the two. -->
 
-Everything a person can see or do, as JSON. Agents do not come in here: they use the MCP surfaces, and beside them the
+Everything a person can see or do, as JSON. It is not for agents: they use the MCP surfaces, and beside them the
 few routes under "Discovery, for agents".
 
 - **Credential.** Each route under `/api/v1` needs the admin key, as `X-API-Key: KEY` or `Authorization: Bearer KEY`
-  (`mcpproxy key show` prints it). An agent token opens nothing there. The routes for agents are open like the MCP
-  surfaces, or need the agent token as those do; the admin key opens neither.
+  (`mcpproxy key show` prints it). An agent token gives no access there. The routes for agents need the agent
+  token if the MCP surfaces do; the admin key gives access to neither.
 - **Parameters.** An unknown parameter, a bad value and a parameter given twice are each a 400 that names it.
   Times are RFC 3339 with a zone; a `+` in a URL is written `%2B`.
 - **Bodies** are JSON objects with `Content-Type: application/json`; unknown keys are refused.
-- **Request ids.** `X-Request-Id` (up to 128 visible ASCII characters) is taken over, or one is made; every answer
+- **Request ids.** `X-Request-Id` (up to 128 visible ASCII characters) is used, or a new one is made; every answer
   carries it, and so do the log and the record.
-- **Who asks.** `X-MCPProxy-Client: NAME/VERSION` goes on record as the client; the command line calls itself `cli`.
-- **The same, for programs**: `GET /api/v1/openapi.json`.
+- **Client.** `X-MCPProxy-Client: NAME/VERSION` is recorded as the client; the command line sends `cli`.
+- **OpenAPI**: `GET /api/v1/openapi.json`.
 
 Every error has one shape, and `code` is from the closed list at the end of this page. Beside the codes that a route
 names, any route may answer `BAD_REQUEST`, `UNAUTHORIZED`, `FOREIGN_HOST`, `FOREIGN_ORIGIN`, `TOO_LARGE` and `INTERNAL`:

@@ -94,16 +94,16 @@ async def erase(x: Exchange) -> Mapping[str, Any]:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/activity", "Activity", "What was asked, newest first", list_activity, answers.Activities,
+    Endpoint("GET", "/api/v1/activity", "Activity", "Records, newest first", list_activity, answers.Activities,
              query=questions.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,)),
     Endpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, answers.Summary,
              query=questions.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/activity/export", "Activity", "Every record that fits, streamed", export, None,
+    Endpoint("GET", "/api/v1/activity/export", "Activity", "Every matching record, streamed", export, None,
              query=questions.ActivityExport, media=("application/jsonl", "text/csv"),
              refusals=(Code.STORE_UNAVAILABLE,)),
     Endpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
              answers.Verified, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase what a record holds of arguments and answer",
+    Endpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase the arguments and the answer of a record",
              erase, answers.ActivityAnswer, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
     Endpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, answers.ActivityAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),

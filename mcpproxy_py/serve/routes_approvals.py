@@ -42,19 +42,19 @@ def _before(cursor: str | None) -> str | None:
     try:
         return place_of(cursor) if cursor is not None else None
     except ValueError:
-        raise bad_request("cursor is not one this gateway gave", parameter="cursor") from None
+        raise bad_request("cursor was not issued by this gateway", parameter="cursor") from None
 
 
 _GROUP: Final = "Approvals"
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE)
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/approvals", _GROUP, "What agents asked of a person, newest first", list_approvals,
+    Endpoint("GET", "/api/v1/approvals", _GROUP, "Requests by agents for a server, newest first", list_approvals,
              answers.Approvals, query=questions.ApprovalPage, refusals=(Code.STORE_UNAVAILABLE,)),
     Endpoint("GET", "/api/v1/approvals/{id}", _GROUP, "One request", show_approval, answers.ApprovalAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
-    Endpoint("POST", "/api/v1/approvals/{id}/approve", _GROUP, "Say yes to a request; connects nothing", approve,
+    Endpoint("POST", "/api/v1/approvals/{id}/approve", _GROUP, "Approve a request; connects nothing", approve,
              answers.ApprovalAnswer, body=questions.Decision, refusals=_CHANGES),
-    Endpoint("POST", "/api/v1/approvals/{id}/deny", _GROUP, "Say no to a request", deny, answers.ApprovalAnswer,
+    Endpoint("POST", "/api/v1/approvals/{id}/deny", _GROUP, "Deny a request", deny, answers.ApprovalAnswer,
              body=questions.Decision, refusals=_CHANGES),
 )  # fmt: skip

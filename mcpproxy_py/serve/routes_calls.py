@@ -89,6 +89,6 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
              search_tools, answers.FoundTools, query=questions.ToolSearch,
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
-    Endpoint("POST", "/api/v1/explain", "Tools", "Run the decision dry and show every rung", explain,
+    Endpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
              answers.Explanation, body=questions.Explain),
 )  # fmt: skip

@@ -19,10 +19,10 @@ MOST: Final = 64
 """Listeners at once. Each reads for itself, so many of them would be felt."""
 RETRY: Final = b"retry: 2000\n\n"
 MORE: Final = (
-    "What `event` says: `hello`, where the stream begins; `asked`, `finished` and `erased`, with the record as it is "
-    "then; `approval`, when a request for a capability was filed, decided or ran out, with the request as it is then; "
-    "`other`, with nothing, for what changes none of these. With several gateways on one database each tells of what "
-    "happens at all of them. `id` is what `Last-Event-ID` takes up again."
+    "Kinds of `event`: `hello`, where the stream begins; `asked`, `finished` and `erased`, with the record at that "
+    "time; `approval`, when a request for a capability was filed, decided or has expired, with the request at that "
+    "time; `other`, without data, for events that change none of these. With several gateways on one database each "
+    "reports the events of all. To continue after an event, send its `id` as `Last-Event-ID`."
 )
 
 
@@ -35,7 +35,7 @@ class _Seats:
 async def events(x: Exchange) -> StreamingResponse:
     after = _position(x)
     if _Seats.taken >= MOST:
-        raise GatewayError(Code.OVERLOADED, f"{MOST} listeners are connected already")
+        raise GatewayError(Code.OVERLOADED, f"{MOST} clients are connected already")
     if after is None:
         await x.parts.store.caught_up()  # what was answered before is not news
     now = await x.parts.store.position()  # a database that cannot be read is told before the answer has begun
@@ -70,7 +70,7 @@ def _message(told: Told) -> bytes:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/events", "Activity", "What happens, as it happens, as server-sent events", events, None,
+    Endpoint("GET", "/api/v1/events", "Activity", "Activity as it happens, as server-sent events", events, None,
              query=questions.EventStream, media=(MEDIA,),
              refusals=(Code.OVERLOADED, Code.STORE_UNAVAILABLE), more=MORE),
 )  # fmt: skip

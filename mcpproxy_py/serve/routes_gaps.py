@@ -42,6 +42,6 @@ def _time(at: datetime) -> str:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/gaps", "Gaps", "What was missing: asked for, hinted at, sought in vain, refused, failing",
+    Endpoint("GET", "/api/v1/gaps", "Gaps", "What was missing: requested, hinted at, not found, refused, failing",
              report_gaps, answers.GapReport, query=questions.GapQuery, refusals=(Code.STORE_UNAVAILABLE,)),
 )  # fmt: skip

@@ -72,7 +72,7 @@ def _place(cursor: str | None) -> str | None:
     try:
         return place_of(cursor) if cursor is not None else None
     except ValueError:
-        raise bad_request("cursor is not one this gateway gave", parameter="cursor") from None
+        raise bad_request("cursor was not issued by this gateway", parameter="cursor") from None
 
 
 def _one(x: Exchange, name: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/api/v1/proof", "Gateway", "Proof that the gateway knows its admin key, before it is sent",
              proof, answers.Proof, query=questions.ProofQuery, guarded="open",
              refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
-    Endpoint("GET", "/api/v1/status", "Gateway", "What runs here", status, answers.StatusAnswer),
+    Endpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status, answers.StatusAnswer),
     Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              answers.ConfigAnswer),
     Endpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,

@@ -153,7 +153,7 @@ def _close_file(descriptor: int, path: Path) -> None:
     if not _POSIX or not found.st_mode & _OTHERS:
         return
     os.fchmod(descriptor, PRIVATE_FILE)
-    _log.warning("%s was open to other users and is closed now; `mcpproxy key rotate` makes a new key", path)
+    _log.warning("%s was open to other users and is private now; `mcpproxy key rotate` makes a new key", path)
 
 
 def _bad_key(path: Path, why: str) -> GatewayError:

@@ -92,7 +92,7 @@ def flaws(value: Any, path: KeyPath = ()) -> Iterator[Problem]:
         for index, item in enumerate(value):
             yield from flaws(item, (*path, index))
     elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        yield Problem(path, "holds half of a character (a lone surrogate), which no program can be given")
+        yield Problem(path, "holds half of a character (a lone surrogate), which cannot be passed on")
 
 
 def _repeated(path: KeyPath, key: str) -> str:

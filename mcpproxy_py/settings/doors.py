@@ -15,4 +15,4 @@ def check_doors(settings: Settings) -> None:
             f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
         )
     if settings.mcp_token is None and settings.require_mcp_auth:
-        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, and there is no mcp_token to ask for")
+        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, but mcp_token is not")

@@ -45,7 +45,7 @@ def _filled(value: str) -> str:
 
 def _header_value(value: str) -> str:
     if any(char in value for char in "\r\n\0"):
-        raise ValueError("one line of text: headers cannot hold line breaks")
+        raise ValueError("one line of text: headers cannot contain line breaks")
     return value
 
 

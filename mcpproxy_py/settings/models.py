@@ -98,7 +98,7 @@ class Activity(BaseModel):
     mask_patterns: tuple[MaskPattern, ...] = Field(
         default=(),
         max_length=50,
-        description="What is masked in the record besides keys, tokens, passwords and cards.",
+        description="Patterns to mask in the record, besides keys, tokens, passwords and cards.",
     )
     database_url: DatabaseUrl | None = Field(
         default=None,
@@ -114,7 +114,7 @@ class Activity(BaseModel):
         default=None, description="The oldest records are deleted when all of them take more than this."
     )
     max_journal_mb: Positive = Field(
-        default=1024, description="What the journal may hold while the database does not take it."
+        default=1024, description="Maximum size of the journal while the database cannot be written."
     )
 
 
@@ -123,17 +123,17 @@ class Limits(BaseModel):
 
     model_config = FROZEN
 
-    max_body_bytes: Count = Field(default=4_194_304, description="Size of a request.")
-    max_result_bytes: Count = Field(default=33_554_432, description="Size of an upstream's answer.")
-    max_argument_depth: Count = Field(default=64, description="Nesting of arguments.")
+    max_body_bytes: Count = Field(default=4_194_304, description="Maximum size of a request.")
+    max_result_bytes: Count = Field(default=33_554_432, description="Maximum size of an upstream's answer.")
+    max_argument_depth: Count = Field(default=64, description="Maximum nesting of arguments.")
     max_sessions: Count = Field(
-        default=10_000, description="Client sessions at once; as many streams may listen for changes."
+        default=10_000, description="Client sessions at once; also the most streams that may listen for changes."
     )
     max_in_flight: Count = Field(default=1_000, description="Calls at once.")
     input_timeout: Seconds = Field(
         default=300.0,
-        description="Seconds that a client has to answer what a server asks in the middle of a call; while other "
-        "calls wait for the place of its own, a tenth of that.",
+        description="Seconds that a client has to answer a request of a server in the middle of a call; a tenth of "
+        "that while another call waits for a slot at this server.",
     )
 
 
@@ -142,8 +142,10 @@ class Log(BaseModel):
 
     model_config = FROZEN
 
-    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="The least that is logged.")
-    format: Literal["text", "json"] = Field(default="text", description="Lines for people or for machines.")
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The lowest level that is logged."
+    )
+    format: Literal["text", "json"] = Field(default="text", description="Plain lines, or JSON for programs.")
 
 
 class Settings(BaseSettings):
@@ -164,21 +166,24 @@ class Settings(BaseSettings):
         description="Where the record, the key and the logs are kept, readable by its owner only.",
     )
     surfaces: tuple[Literal["gate", "direct", "passthrough"], ...] = Field(
-        default=("gate",), description="Which surfaces exist: agents that reach direct or passthrough declare nothing."
+        default=("gate",),
+        description="Which surfaces exist. On direct and passthrough no intent is needed.",
     )
-    require_mcp_auth: Flag = Field(default=False, description="Ask for the agent token on a loopback address too.")
-    mcp_token: Secret | None = Field(default=None, description=f"Agent token that opens the MCP surfaces. {REFERENCES}")
+    require_mcp_auth: Flag = Field(default=False, description="Require the agent token on a loopback address too.")
+    mcp_token: Secret | None = Field(
+        default=None, description=f"Agent token, for access to the MCP surfaces. {REFERENCES}"
+    )
     sealing_keys: tuple[Secret, ...] = Field(
         default=(),
-        description="Keys that sign what travels through clients between the rounds of a call; the first signs, all "
-        "are believed. Gateways behind one address need the same ones. None means a key of this data directory. "
+        description="Keys that sign the state that clients carry between the rounds of a call. The first signs, all "
+        "are accepted. Gateways behind one address need the same ones. None means a key of this data directory. "
         f"{REFERENCES}",
     )
     api_key: Secret | None = Field(
         default=None, description=f"Admin key to use instead of the one made at first start. {REFERENCES}"
     )
-    allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="More `Host` headers to answer to.")
-    allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="More `Origin` headers to answer to.")
+    allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="Additional `Host` headers to accept.")
+    allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="Additional `Origin` headers to accept.")
     intent_declaration: IntentDeclaration = IntentDeclaration()
     capture_missing_capabilities: Flag = Field(default=True, description="Offer the tool `request_capability`.")
     request_capability_description: str | None = Field(

@@ -27,14 +27,14 @@ _INTRO: Final = f"""\
 # Configuration
 
 One JSON file: `{CONFIG_NAME}` in the data directory (`{DEFAULT_DATA_DIR}`), or the one that `--config` or
-`MCPPROXY_CONFIG` names. One that every user of the machine can write, or replace, is not read, because it names
-commands that are started as you. None of it is required. From weakest to strongest: defaults, the file, variables of
-the environment, flags. An empty variable counts as not set.
+`MCPPROXY_CONFIG` names. A file that every user of the machine can write, or replace, is not read: it names
+commands that are started as you. None of it is required. In order of increasing precedence: defaults, the file,
+variables of the environment, flags. An empty variable counts as not set.
 
 Keys that start with `//` are comments, in any object and as many as you like; `$schema` is accepted.
-A key or a value that is not right stops the start with a message that says where it is, what was expected and
-which key is nearest; `mcpproxy config validate` says the same without starting. A variable with the prefix
-`MCPPROXY_` that means nothing is only a warning, because container platforms make such names.
+An unknown key or an invalid value stops the start with a message that says where it is, what was expected and
+which key is nearest; `mcpproxy config validate` prints the same without starting. An unknown variable with the prefix
+`MCPPROXY_` only causes a warning, because container platforms make such names.
 
 In variables, `__` goes one level down, lists may be written as JSON or with commas, and objects as JSON:
 `MCPPROXY_SURFACES=gate,direct`, `MCPPROXY_LIMITS__MAX_SESSIONS=50`,
@@ -58,7 +58,7 @@ with an entry point in the group `mcpproxy.providers` is served without being co
 that. [Your own provider](../tutorial/your-own-provider.md) builds one.
 """
 _OVERRIDES: Final = """
-An override says what a tool does, whatever its server says: `"tools": {"delete_repo": "destructive"}`. It may
+An override sets the class of a tool, whatever its server says: `"tools": {"delete_repo": "destructive"}`. It may
 depend on the arguments; the first entry that fits decides:
 
 ```json
@@ -82,10 +82,10 @@ give the server a database user that cannot do what you would regret.
 _SECRETS: Final = """
 ## Secrets
 
-Instead of a secret write where it is: `${env:NAME}`, `${file:PATH}` (relative to the configuration file) or
+Instead of a secret you can write a reference: `${env:NAME}`, `${file:PATH}` (relative to the configuration file) or
 `${keyring:NAME}` (`pip install 'mcpproxy-py[keyring]'`, then `keyring set mcpproxy NAME`). One that is missing or
-empty is an error. The admin key, the agent token and sealing keys need at least 16 characters that nobody can guess:
-`openssl rand -hex 32` prints some. References are looked for in
+empty is an error. The admin key, the agent token and sealing keys need at least 16 characters that nobody can
+guess, such as `openssl rand -hex 32` prints. References can be used in
 """
 
 

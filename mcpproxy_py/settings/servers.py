@@ -42,7 +42,7 @@ class OverrideEntry(BaseModel):
     when: dict[str, Any] | None = Field(
         default=None, description="JSON Schema on the arguments; the last entry has none."
     )
-    tool_class: Operation = Field(alias="class", description="What the operator says the call does.")
+    tool_class: Operation = Field(alias="class", description="The class of the call.")
 
     @model_validator(mode="after")
     def _when_compiles(self) -> OverrideEntry:
@@ -75,7 +75,7 @@ def _as_entries(value: Any) -> Any:
 def _closed(entries: tuple[OverrideEntry, ...]) -> tuple[OverrideEntry, ...]:
     """Exactly the last entry stands without `when`: calls that fit nothing else need a class too (GATE-8)."""
     if not entries or entries[-1].when is not None:
-        raise ValueError("a last entry without `when`, for the calls that fit no other")
+        raise ValueError("a last entry without `when`, for the calls that match no other")
     if any(entry.when is None for entry in entries[:-1]):
         raise ValueError("`when` in every entry but the last; those after one without it never apply")
     return entries
@@ -105,8 +105,12 @@ class Handling(BaseModel):
         default={},
         description="Overrides: tool name to a class, or to a list of `{when, class}` whose last has no `when`.",
     )
-    allow_tools: tuple[Text, ...] | None = Field(default=None, description="If given, only these tools can be called.")
-    deny_tools: tuple[Text, ...] = Field(default=(), description="These tools cannot be called.")
+    allow_tools: tuple[Text, ...] | None = Field(
+        default=None, description="If given, only these tools can be called: the safe list."
+    )
+    deny_tools: tuple[Text, ...] = Field(
+        default=(), description="These tools cannot be called; compared by exact name."
+    )
     confirm: Literal["none", "write", "destructive"] = Field(
         default="none", description="Before calls of this risk and above a person is asked."
     )
@@ -134,7 +138,9 @@ class ServerSettings(Handling):
     command: Text | None = Field(default=None, description="Program to start.")
     args: tuple[Line, ...] = Field(default=(), description=f"Its arguments. {REFERENCES}", repr=False)
     env: dict[VariableName, Line] = Field(
-        default={}, description=f"Variables it gets beside the harmless ones. {REFERENCES}", repr=False
+        default={},
+        description=f"Environment variables for it, besides a list of harmless ones. {REFERENCES}",
+        repr=False,
     )
     cwd: Text | None = Field(default=None, description="Directory to start it in, relative to the configuration file.")
     url: UpstreamUrl | None = Field(default=None, description=f"Address of the server. {REFERENCES}", repr=False)
@@ -147,8 +153,8 @@ class ServerSettings(Handling):
     )
     sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
         default="auto",
-        description="Who shares a session with the server: all (`shared`), nobody during a call (`exclusive`), the "
-        "calls of one client (`per_client`). `auto`: all, until the server asks something outside a call's own stream.",
+        description="Which calls share a session with the server: all (`shared`), one at a time (`exclusive`), those "
+        "of one client (`per_client`). `auto`: all, until the server sends a request outside a call's own stream.",
     )
 
     @model_validator(mode="before")

@@ -22,9 +22,9 @@ def exports_traces(environ: Mapping[str, str] | None = None) -> bool:
     if _said(environ, DISABLED).lower() == "true" or chosen == "none" or not (chosen or endpoint):
         return False
     if chosen not in ("", "otlp"):
-        raise _wrong(f"{EXPORTER} is {chosen!r}, and traces leave here by otlp only: set it to otlp, or to none")
+        raise _wrong(f"{EXPORTER} is {chosen!r}, and traces can be exported by otlp only: set it to otlp, or to none")
     if (protocol := _first(environ, PROTOCOLS)) not in ("", SPOKEN):
-        raise _wrong(f"{PROTOCOLS[1]} is {protocol!r}, and only {SPOKEN} is spoken here (port 4318, as a rule)")
+        raise _wrong(f"{PROTOCOLS[1]} is {protocol!r}, and only {SPOKEN} is supported (port 4318, as a rule)")
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise _wrong(f"{ENDPOINTS[1]} has to begin with http:// or https://")  # not shown: it may hold a password
     return True

@@ -30,7 +30,7 @@ def adopt(database: Database, journal: Journal, drain: Callable[[], None]) -> No
     with database.reading() as connection:
         if not inspect(connection).has_table("activity_0001"):
             return
-    log.info("taking over what an earlier version recorded")
+    log.info("importing the records of an earlier version")
     for events in _old_events(database, journal.folder):
         journal.append(*events)
         drain()

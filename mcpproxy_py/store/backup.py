@@ -28,7 +28,7 @@ def back_up(data_dir: Path, target: Path) -> None:
         raise StoreUnavailable(f"there is no mcpproxy database in {data_dir}.")
     private_folder(target)
     if any(target.iterdir()):
-        raise StoreUnavailable(f"{target} is not empty. Name a folder that does not exist yet.")
+        raise StoreUnavailable(f"{target} is not empty. Name a directory that does not exist yet.")
     with explained(target, "copy to"):
         _copy_tree(data_dir / JOURNAL, target / JOURNAL)
         _copy_database(data_dir / DATABASE, target / DATABASE)

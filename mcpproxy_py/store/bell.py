@@ -58,7 +58,7 @@ class Bell:
         """The other gateways only, where who listens here knows already. Raises `ValueError` likewise."""
         text = json.dumps([kind, payload])
         if len(text) > LONGEST:
-            raise ValueError(f"an announcement is a hint; {len(text)} bytes are too many for one")
+            raise ValueError(f"a notification is a hint; {len(text)} bytes are too many for one")
         self.pass_on(text)
 
     def ring(self, kind: str, payload: Any = None) -> None:
@@ -66,7 +66,7 @@ class Bell:
             try:
                 listener(kind, payload)
             except Exception:
-                log.exception("a listener failed on %s", kind)
+                log.exception("a subscriber failed on %s", kind)
 
     def pass_on(self, text: str) -> None:
         """To other gateways; here there are none."""
@@ -93,7 +93,7 @@ class SharedBell(Bell):
         try:
             self._to_say.put_nowait(text)
         except queue.Full:
-            log.warning("an announcement is lost: the database is away; others will read anew when it is back")
+            log.warning("a notification is lost, the database is down; other gateways read again when it is back")
 
     def close(self) -> None:
         self._closing.set()
@@ -116,7 +116,7 @@ class SharedBell(Bell):
                             self._hear(notice.payload)
             except Exception as error:
                 first = False
-                log.warning("cannot hear other gateways: %s. It is tried again.", type(error).__name__)
+                log.warning("cannot listen to other gateways: %s. It is tried again.", type(error).__name__)
                 self._closing.wait(1.0)
 
     def _hear(self, text: str) -> None:

@@ -35,7 +35,7 @@ def _remedy(error: OSError, path: Path) -> str:
 
 
 def private_folder(path: Path) -> None:
-    with explained(path, "create the folder"):
+    with explained(path, "create the directory"):
         path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         if path.stat().st_mode & 0o077:
             path.chmod(FOLDER_MODE)

@@ -91,7 +91,7 @@ class Bookmark(NamedTuple):
                 return mark
         except (ValueError, binascii.Error, struct.error):
             pass
-        raise ValueError("cursor is not one that this gateway gave out; leave it away to start from the newest")
+        raise ValueError("cursor was not issued by this gateway; leave it out to start from the newest")
 
 
 def _sum(body: bytes) -> bytes:

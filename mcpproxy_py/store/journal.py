@@ -7,31 +7,33 @@ in memory would lose what was answered already. Every life of the gateway begins
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
-from typing import Any, NoReturn
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Final, NoReturn
 
+from mcpproxy_py.core.record import Event
 from mcpproxy_py.store import segments
 from mcpproxy_py.store.chain import START, Chain, Head, Sealer
 from mcpproxy_py.store.entry import last_head
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FILE_MODE, explained, private_folder
-from mcpproxy_py.store.flush import Flush
-from mcpproxy_py.store.segment import Segment
-from mcpproxy_py.store.segments import Place, path_of
-from mcpproxy_py.store.turns import Turns
+from mcpproxy_py.store.segments import Place
 
 log = logging.getLogger(__name__)
 SEGMENT_BYTES = 16 << 20
 MOST_BYTES = 1 << 30
 """What may wait for the database by default: a day or two of it being gone, and not the whole disk."""
 SYNC_SECONDS = 5.0
-_PROBE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+RESERVED_BYTES: Final = 1 << 20
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Journal:
@@ -78,8 +80,8 @@ class Journal:
         self._durable = 0  # so many of them are known to be on the disk
         self._lost = 0  # and nobody can promise anything about so many, because a sync failed
         self._bad_segment = 0
-        self._full: list[Segment] = []  # and not yet synced
-        self._turns = Turns(self._flush, "mcpproxy-sync")
+        self._full: list[JournalSegment] = []  # and not yet synced
+        self._turns = GroupCommit(self._flush, "mcpproxy-sync")
         self._one_flush = Lock()
         self._turn_to_write = Lock()
         """Nearly always the event loop's, which is why nobody holds it for longer than a write."""
@@ -103,7 +105,7 @@ class Journal:
 
     # -- writing
 
-    def append(self, *events: Mapping[str, Any]) -> None:
+    def append(self, *events: Event) -> None:
         """All of these events or none. When it returns they are in the kernel's hands.
 
         Raises `StoreUnavailable`, and then the journal holds nothing of them.
@@ -111,7 +113,7 @@ class Journal:
         if self._closed:
             raise StoreUnavailable("the store is closed.")
         with self._turn_to_write:
-            block, head = self._chain.lines(events)
+            block, head = self._chain.link(events)
             if self._wants_fresh or self._segment.size >= self._segment_bytes:
                 self._rotate()
             try:
@@ -166,7 +168,7 @@ class Journal:
                        "Bring the database back, or raise activity.max_journal_mb.", None)  # fmt: skip
 
     def _begin_segment(self, number: int) -> None:
-        self._segment = Segment(self.folder, number)
+        self._segment = JournalSegment(self.folder, number)
         self._wants_fresh = False
         self._folder_changed = True
 
@@ -203,35 +205,39 @@ class Journal:
             raise StoreUnavailable(f"{self.trouble or 'a sync failed'}; what was written may not survive a power cut.")
         return target <= self._durable
 
-    def _take(self) -> Flush:
-        """What is to be synced. What is appended meanwhile may or may not be in it, and does not count as synced."""
-        with self._turn_to_write:
-            self._flushed_at = time.monotonic()
-            upto, head = self._appended, self._chain.head
-            full, self._full = self._full, []
-            fresh, self._folder_changed = self._folder_changed, False
-            return Flush(upto, head, self._segment, full, self.folder if fresh else None)
-
     def _flush(self) -> None:
         with self._one_flush:
-            flush = self._take()
+            with self._turn_to_write:  # what is appended from here on may be synced too, and does not count as synced
+                self._flushed_at = time.monotonic()
+                upto, head, segment = self._appended, self._chain.head, self._segment
+                full, self._full = self._full, []
+                fresh, self._folder_changed = self._folder_changed, False
             try:
-                flush.run()
+                self._sync([*full, segment], fresh)
             except OSError as error:
-                self._flush_failed(flush, error)
+                self._flush_failed(segment, upto, error)
             else:
                 self.syncs += 1
-                self._durable = max(self._durable, flush.upto)
-                self.durable_head = max(self.durable_head, flush.head)
-                if flush.segment.number > self._bad_segment:
+                self._durable = max(self._durable, upto)
+                self.durable_head = max(self.durable_head, head)
+                if segment.number > self._bad_segment:
                     self._bad_segment, self.trouble = 0, None
+            finally:
+                for done in full:
+                    done.close()
 
-    def _flush_failed(self, flush: Flush, error: OSError) -> None:
+    def _sync(self, some: list[JournalSegment], fresh: bool) -> None:
+        for segment in some:
+            segment.sync()
+        if fresh:
+            segments.sync_folder(self.folder)
+
+    def _flush_failed(self, segment: JournalSegment, upto: int, error: OSError) -> None:
         """The kernel reports a lost page once and then calls the file clean, so this segment is never trusted again."""
         self.sync_failures += 1
-        self.trouble = f"cannot sync {flush.segment.path}: {error.strerror or error}"
-        self._bad_segment, self._wants_fresh, self._folder_changed = flush.segment.number, True, True
-        self._lost = max(self._lost, flush.upto)
+        self.trouble = f"cannot sync {segment.path}: {error.strerror or error}"
+        self._bad_segment, self._wants_fresh, self._folder_changed = segment.number, True, True
+        self._lost = max(self._lost, upto)
         log.error("the journal cannot be synced: %s", self.trouble)
         self.on_change()
 
@@ -246,7 +252,7 @@ class Journal:
         path = self.folder / "probe"
         try:
             path.unlink(missing_ok=True)
-            descriptor = os.open(path, _PROBE, FILE_MODE)
+            descriptor = os.open(path, _NEW, FILE_MODE)
             try:
                 enough = os.write(descriptor, b" " * 4096) == 4096
                 os.fsync(descriptor)
@@ -275,10 +281,109 @@ class Journal:
 
     def _mend(self) -> None:
         for number in segments.numbers(self.folder):
-            path = path_of(self.folder, number)
+            path = segments.path_of(self.folder, number)
             torn = segments.cut_torn_line(path)
             if torn:
                 self.torn_bytes += torn
                 log.warning("cut %d bytes of an unfinished record from the end of %s", torn, path)
             if path.stat().st_size == 0:
                 path.unlink()
+
+
+class JournalSegment:
+    """The segment that is being written, new and empty. Written by one thread at a time; `sync` may be any other's.
+
+    Room is reserved beyond its last line, because a sync that has to make the file longer as well takes half as long
+    again. So zeros may follow the last line; no line contains one.
+    """
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.number = number
+        self.path = segments.path_of(folder, number)
+        with explained(self.path, "create"):
+            self._descriptor = os.open(self.path, _NEW, FILE_MODE)
+        self.size = 0
+        """Everything before this is whole lines."""
+        self._file_size = 0
+
+    @property
+    def spare(self) -> int:
+        """What the file takes beyond its lines."""
+        return self._file_size - self.size
+
+    def write(self, block: bytes) -> None:
+        """Raises `OSError`, and then half of it may be behind the last line, until `trim`."""
+        size = self.size + len(block)
+        if size > self._file_size:
+            self._reserve(size + RESERVED_BYTES)
+        if os.pwrite(self._descriptor, block, self.size) != len(block):
+            raise OSError(errno.ENOSPC, "no space left for the whole record")
+        self.size = size
+        self._file_size = max(size, self._file_size)
+
+    def _reserve(self, size: int) -> None:
+        with suppress(OSError, AttributeError):  # a full disk may yet have room for the line; macOS cannot reserve any
+            os.posix_fallocate(self._descriptor, self.size, size - self.size)
+            self._file_size = size
+
+    def trim(self) -> None:
+        """Nothing follows the last line any more. Raises `OSError`."""
+        os.ftruncate(self._descriptor, self.size)
+        self._file_size = self.size
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class GroupCommit:
+    """One thread that does the same piece of work for whoever waits for it, once for all who came meanwhile.
+
+    A pool of threads would do, but handing work to one takes as long as the work: a sync is short.
+    """
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        """What went wrong in `work`, whoever waited for it finds out by looking."""
+        self._work = work
+        self._waiting: list[asyncio.Future[None]] = []
+        self._lock = Lock()
+        self._wanted: SimpleQueue[asyncio.AbstractEventLoop | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    async def next(self) -> None:
+        """Returns after a turn that began after this call."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        with self._lock:
+            self._waiting.append(waiter)
+            first = len(self._waiting) == 1
+        if first:
+            self._wanted.put(loop)
+            if self._thread.ident is None:
+                self._thread.start()
+        await waiter
+
+    def _run(self) -> None:
+        while (loop := self._wanted.get()) is not None:
+            with self._lock:
+                served, self._waiting = self._waiting, []
+            try:
+                self._work()
+            except Exception:
+                log.exception("a turn failed")
+            with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits any more
+                loop.call_soon_threadsafe(_release, served)
+
+    def close(self) -> None:
+        """Ends the thread after the turn it is at."""
+        if self._thread.ident is not None:
+            self._wanted.put(None)
+            self._thread.join()
+
+
+def _release(served: list[asyncio.Future[None]]) -> None:
+    for waiter in served:
+        if not waiter.done():  # it may have been cancelled
+            waiter.set_result(None)

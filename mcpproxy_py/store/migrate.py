@@ -31,8 +31,8 @@ def migrate(database: Database) -> None:
 
 def _remedy(database: Database) -> str:
     if database.shared:
-        return "See that it runs, and that activity.database_url leads there with the right to make tables."
-    return "Restore it from a backup, or move it away to begin anew."
+        return "Check that it runs, and that activity.database_url is right and its user may create tables."
+    return "Restore it from a backup, or move it away to start with a new one."
 
 
 def revision(connection: Connection) -> str | None:

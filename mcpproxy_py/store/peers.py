@@ -67,8 +67,9 @@ def _must_be_ours(place: str, who: Identity) -> None:
     if host == socket.gethostname() and not _lives(int(pid)):
         return
     raise StoreUnavailable(
-        f"the gateway on {place} writes as {who.name}, and so would this one. Each gateway needs a data directory of "
-        f"its own: remove chain.name from a copied one. If that gateway is dead, wait {LAPSE:.0f} seconds."
+        f"the gateway on {place} writes as {who.name}, and this one would too. Each gateway needs a "
+        f"data directory of its own: remove chain.name from a copied one. If that gateway is dead, wait {LAPSE:.0f} "
+        "seconds."
     )
 
 

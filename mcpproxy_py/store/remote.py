@@ -103,7 +103,7 @@ class Remote(Follower):
         except OSError as error:
             return f"cannot be started: {error.strerror or error}"
         if process is None or process.stdout is None:
-            return "is not wanted any more"
+            return "is not needed any more"
         with open(process.stdout.fileno(), "rb", closefd=False) as reports:
             for line in reports:
                 with contextlib.suppress(ValueError):  # half a line, from one that was killed
@@ -152,7 +152,7 @@ class Remote(Follower):
     def _died(self, how: str) -> None:
         self.failures += 1
         reason = f": {self._last_words}" if self._last_words else ""
-        self.last_error = f"the process that writes the database {how}{reason}"
+        self.last_error = f"the projector process {how}{reason}"
         log.error("%s. Nothing is lost; another is started.", self.last_error)
 
 

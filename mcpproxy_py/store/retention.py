@@ -65,7 +65,7 @@ class Retention:
         if self._before is None:
             self._shrinking = self._database.give_back()
         elif not self._delete_some(self._before):
-            log.info("records of before %s are gone", _day(self._before))
+            log.info("records from before %s were deleted", _day(self._before))
             self._before, self._shrinking = None, True
 
     # -- what has to go

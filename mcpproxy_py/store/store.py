@@ -115,7 +115,7 @@ class _explained:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, SQLAlchemyError):
             raise StoreUnavailable(
-                f"cannot write {self._label}: {plain(error)}. Free some disk space, or see that the database runs."
+                f"cannot write {self._label}: {plain(error)}. Free some disk space, or check that the database runs."
             ) from error
         if isinstance(error, OSError):
             raise StoreUnavailable(f"cannot read the journal beside {self._label}: {error}.") from error
@@ -130,7 +130,7 @@ def _interrupt_pending(journal: Journal, database: Database, me: peers.Membershi
     with database.reading() as connection:
         pending = peers.pending_of(connection, me.number)
     if pending:
-        log.warning("%d calls were under way when the gateway ended; they are recorded as interrupted", len(pending))
+        log.warning("%d calls were in flight when the gateway ended; they are recorded as interrupted", len(pending))
         journal.append(*[peers.interrupted(row_id, time.time()) for row_id in pending])
         journal.sync_now()
 
@@ -180,7 +180,7 @@ class Store:
         not after some seconds, the answer leaves all the same, counted: what was done is done, and on record here."""
         if self._options.ack == "commit" and not await self._patience.until(self._journal.end, COMMIT_TIMEOUT):
             self.unacknowledged += 1
-            log.error("an answer leaves before %s has its record; it is in the journal", self._database.label)
+            log.error("an answer is sent before %s has its record; the record is in the journal", self._database.label)
 
     async def caught_up(self, timeout: float | None = None) -> bool:
         """Whether, within this time, everything appended so far can be read. A database that fails is not waited for

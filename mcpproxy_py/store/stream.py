@@ -44,7 +44,7 @@ class Position(NamedTuple):
         except ValueError:
             seqs = None
         if seqs is None or str(cls(seqs)) != text or any(not 0 <= n < 1 << 62 for pair in seqs.items() for n in pair):
-            raise ValueError("this is not an event id that this gateway gave out")
+            raise ValueError("this is not an event id that this gateway issued")
         return cls(seqs)
 
 

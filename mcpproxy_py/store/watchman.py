@@ -40,7 +40,7 @@ class Watchman:
             except (SQLAlchemyError, StoreUnavailable) as error:
                 if self._well:
                     reason = plain(error) if isinstance(error, SQLAlchemyError) else error.message
-                    log.warning("cannot tell other gateways that this one lives: %s", reason)
+                    log.warning("cannot renew the heartbeat of this gateway: %s", reason)
                 self._well = False
 
     def _look_after(self, dead: tuple[int, str]) -> None:

@@ -57,7 +57,7 @@ async def tracing() -> AsyncIterator[Tracing]:
     except ImportError as missing:
         raise GatewayError(
             Code.CONFIG_INVALID,
-            f"the OTEL_* variables want traces, and {missing.name or missing} is not installed. Install it, or set "
+            f"the OTEL_* variables turn tracing on, and {missing.name or missing} is not installed. Install it, or set "
             "OTEL_TRACES_EXPORTER=none:\n  pip install 'mcpproxy-py[otel]'",
         ) from None
     export = Export()

@@ -274,8 +274,8 @@ def test_a_disk_without_room(home: Path, monkeypatch: pytest.MonkeyPatch, limit:
 
 def test_doors_that_would_stand_open(run: Run, home: Path) -> None:
     _, found = looked(run, configured(home, listen="0.0.0.0:0"))
-    assert found["doors"][0] == "problem"
-    assert "MCPPROXY_MCP_TOKEN" in found["doors"][1]
+    assert found["access"][0] == "problem"
+    assert "MCPPROXY_MCP_TOKEN" in found["access"][1]
 
 
 def test_a_database_that_is_not_there(run: Run, home: Path, dead: str) -> None:

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from mcpproxy_py.core import decide as ladder
 from mcpproxy_py.core.decide import decide, explain
@@ -376,12 +379,133 @@ def test_the_decision_is_total_and_the_same_every_time(params: Any, outer: str) 
     assert getattr(first, "message", None) == getattr(second, "message", None)
 
 
+STRICT_JSON = st.recursive(
+    st.sampled_from(
+        ["null", "true", '"x"', '"é😀"', '"\\ud83d\\ude00"', "1", "1e400", "-1e999", "0.5", "9" * 3_800, "9" * 3_950]
+    )
+    | st.integers().map(str)
+    | st.text(max_size=5).map(json.dumps),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]")
+        | st.tuples(st.integers(0, 70), inner).map(lambda deep: "[" * deep[0] + deep[1] + "]" * deep[0])
+    ),
+    max_leaves=8,
+).map(lambda value: f'{{"a":{value}}}')
+
+
+@pytest.mark.proves("GATE-9", "PERF-5")
+@given(
+    text=STRICT_JSON, wrapped=st.booleans(), depth=st.sampled_from([1, 5, 64]),
+    door=st.sampled_from(["gate", "direct", "passthrough"]),
+)  # fmt: skip
+def test_what_a_strict_parser_vouched_for_is_decided_as_if_nobody_had(
+    text: str, wrapped: bool, depth: int, door: Any
+) -> None:
+    try:
+        args = from_json(text)
+    except ValueError:
+        assume(False)
+    here = snapshot(tool("t", {"readOnlyHint": True}), policy=Policy(max_depth=depth))
+    given_as = {"args_json": text} if wrapped else {"args": args}
+    params = {"name": "s:t", "intent": {"operation_type": "read"}, **given_as} if door == "gate" else args
+    outer = {"gate": "call_tool_read", "direct": "s__t", "passthrough": "t"}[door]
+    one = Ask("x", 0.0, outer, params, surface=door, server="s" if door == "passthrough" else None)
+    assert decide(one._replace(plain=True), here) == decide(one, here)
+
+
+def test_nobody_vouches_for_json_inside_of_a_string() -> None:
+    params = {"name": "s:t", "intent": {"operation_type": "read"}, "args_json": '{"half": "\\ud800"}'}
+    decision = decide(ask(params)._replace(plain=True), snapshot(tool("t")))
+    assert isinstance(decision, Refusal) and decision.rule == "arguments"
+
+
+def _some_world(policy: Policy) -> Snapshot:
+    def careful(args: Mapping[str, Any]) -> bool:
+        return args.get("force") is True
+
+    return snapshot(
+        tool("read", {"readOnlyHint": True}),
+        tool("wipe", {"destructiveHint": True}),
+        tool("odd"),
+        tool("hidden", {"readOnlyHint": True}),
+        tool("claimed", {"readOnlyHint": True}, trusted=False),
+        tool("fixed", {"readOnlyHint": True}, overrides=(Override("write"),)),
+        tool("forced", overrides=(Override("destructive", careful), Override("read"))),
+        policy=policy, deny_tools=("hidden",), confirm="destructive",
+    )  # fmt: skip
+
+
+@pytest.mark.proves("GATE-9", "GATE-11")
+@pytest.mark.parametrize("policy", [
+    Policy(), Policy(strict=False), Policy(unannotated="destructive"), Policy(unannotated="write", frozen=True),
+])  # fmt: skip
+def test_what_was_found_out_by_an_earlier_call_changes_no_later_decision(policy: Policy) -> None:
+    """Every call twice and in a row against one snapshot, and each alone against a fresh one."""
+    names = ["read", "wipe", "odd", "hidden", "claimed", "fixed", "forced", "gone"]
+    calls = [
+        one
+        for name in names
+        for force in (False, True)
+        for one in (
+            *(Ask("x", 0.0, f"call_tool_{variant}", {"name": f"s:{name}", "args": {"force": force},
+                                                     "intent": {"operation_type": variant}})
+              for variant in ("read", "write", "destructive")),
+            Ask("x", 0.0, f"s__{name}", {"force": force}, surface="direct"),
+            Ask("x", 0.0, name, {"force": force}, surface="passthrough", server="s"),
+        )
+    ]  # fmt: skip
+    shared = _some_world(policy)
+    alone = [shown(decide(one, _some_world(policy))) for one in calls]
+    assert [shown(decide(one, shared)) for one in calls] == alone
+    assert [shown(decide(one, shared)) for one in reversed(calls)] == alone[::-1]
+    assert len({tuple(each.items()) for each in map(str_values, alone)}) > 20, "there was something to mix up"
+
+
+def shown(decision: Any) -> dict[str, Any]:
+    """A decision without the objects that are another world's."""
+    plain = (
+        decision._asdict()
+        if isinstance(decision, Route)
+        else {key: getattr(decision, key) for key in decision.__slots__}
+    )
+    return {key: value.full_name if key == "tool" and value else value for key, value in plain.items() if key != "view"}
+
+
+def str_values(found: dict[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in found.items()}
+
+
+@pytest.mark.proves("GATE-11")
+def test_views_are_kept_for_tools_that_exist_and_go_with_their_snapshot() -> None:
+    here = snapshot(tool("t", {"readOnlyHint": True}), policy=Policy())
+    for number in range(50):
+        decide(read(f"s:t{number}"), here)
+        decide(read(f"s{number}:t"), here)
+        decide(Ask("x", 0.0, f"s__t{number}", {}, surface="direct"), here)
+        decide(Ask("x", 0.0, f"t{number}", {}, surface="passthrough", server="s"), here)
+    assert not here.views
+    decide(read("s:t"), here)
+    assert list(here.views) == [("gate", None, "s:t")]
+    frozen = replace(here, policy=Policy(unannotated="write"))
+    assert not frozen.views
+    assert here == replace(here), "what was looked up is no part of what a snapshot says"
+
+
+@pytest.mark.proves("GATE-1")
+def test_a_name_that_only_passthrough_takes_is_not_taken_by_the_gate_afterwards() -> None:
+    odd = "\u202egnp.exe"
+    here = snapshot(tool(odd, {"readOnlyHint": True}))
+    assert isinstance(decide(Ask("x", 0.0, odd, {}, surface="passthrough", server="s"), here), Route)
+    refused = decide(read(f"s:{odd}"), here)
+    assert isinstance(refused, Refusal) and refused.rule == "name"
+
+
 @pytest.mark.proves("PERF-2")
 def test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools() -> None:
     """How long one takes is for `python -m tests.bench.decide` to say; that it is as long everywhere can be counted."""
     worlds = [world(1, 4), world(10, 100), world(100, 100)]
-    counts = [[steps(each, here) for each in of_every_kind()] for here in (worlds[0], *worlds)]
-    del counts[0]  # what is only done once is no part of a decision; and Python 3.12 counts from the second time on
+    counts = [[steps(each, here) for each in of_every_kind()] for here in (*worlds, *worlds)]
+    del counts[:3]  # what is only done once is no part of a decision; and Python 3.12 counts from the second time on
     assert counts[0] == counts[1] == counts[2]
     assert min(counts[0]) > 100
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 
-from mcpproxy_py.core.redaction import PLAIN, capped, mask_text
+from mcpproxy_py.core.redaction import PLAIN, Masker, capped, mask_text
 from mcpproxy_py.scan import MASKER, suspicious
 
 pytestmark = pytest.mark.proves("ACT-9")
@@ -240,3 +240,14 @@ def test_capping_is_total(value: Any, limit: int) -> None:
     for safe, size in (capped(value, limit), redacted(value, limit)):
         from_json(to_json(safe, inf_nan_mode="strings"))
         assert size >= 1
+
+
+@pytest.mark.proves("ACT-9")
+@pytest.mark.parametrize("masker", [MASKER, PLAIN])
+@pytest.mark.parametrize("half", ["\ud800", "\udfff"])
+def test_half_of_a_surrogate_pair_hides_no_secret(masker: Masker, half: str) -> None:
+    """The quick look at a text finds nothing in what is no valid Unicode, so it must never be asked about that."""
+    text = f"connect with password=correct-horse {half}"
+    for shown in (masker.mask_text(text), str(masker.mask(text)), str(masker.mask({"note": text, half: text}))):
+        assert "correct-horse" not in shown
+    assert b"correct-horse" not in masker.payload_text({"note": [text]}, 1000)[0]

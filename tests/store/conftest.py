@@ -110,7 +110,7 @@ def apply(database: Database) -> Iterator[Callable[..., list[dict[str, Any]]]]:
                     lines.append(event)
                     chain.head = Head(chain.head.seq + 1, chain.head.mac)
                 else:
-                    line, chain.head = chain.lines([event])
+                    line, chain.head = chain.link([event])
                     lines.append(line[:-1])
             if lines:
                 with database.writing() as connection:

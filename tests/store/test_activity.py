@@ -73,7 +73,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     database = Options(database_url=url).database(tmp_path_factory.mktemp("activity"))
     migrate(database)
     join(database, Identity("test", b"k"))
-    text, _ = Chain(Sealer(b"k", "test")).lines(story(700))
+    text, _ = Chain(Sealer(b"k", "test")).link(story(700))
     lines = text.split(b"\n")[:-1]
     with database.writing() as connection:
         project(database, connection, 1, entries(lines, map(read, lines), 0), 0)

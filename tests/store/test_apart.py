@@ -139,7 +139,7 @@ async def test_lines_that_the_gateway_may_still_take_back_are_not_written(
     store.append(asked("kept"))
     journal = store._journal
     segment = journal._segment
-    os.pwrite(segment._descriptor, journal._chain.lines([asked("refused")])[0], segment.size)
+    os.pwrite(segment._descriptor, journal._chain.link([asked("refused")])[0], segment.size)
     assert await store.caught_up(30)
     writer_of(store).kill()
     assert await anyio.to_thread.run_sync(store._writer.wait_for, journal.end, 30)

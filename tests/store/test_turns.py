@@ -7,7 +7,7 @@ from threading import Event
 import anyio
 import pytest
 
-from mcpproxy_py.store.turns import Turns
+from mcpproxy_py.store.journal import GroupCommit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-5")]
 
@@ -21,7 +21,7 @@ async def test_who_comes_during_a_turn_waits_for_the_next_one() -> None:
         go_on.wait(20)
         done.append(1)
 
-    turns = Turns(work, "test")
+    turns = GroupCommit(work, "test")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(turns.next)
         await anyio.to_thread.run_sync(begun.wait, 20)
@@ -41,7 +41,7 @@ async def test_who_comes_during_a_turn_waits_for_the_next_one() -> None:
 
 
 async def test_work_that_fails_keeps_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    turns = Turns(lambda: [][0], "test")
+    turns = GroupCommit(lambda: [][0], "test")
     for _ in range(2):
         with anyio.fail_after(20):
             await turns.next()
@@ -56,7 +56,7 @@ def test_a_loop_that_ended_in_the_middle_of_a_turn_is_none_of_the_next_ones_busi
         begun.set()
         go_on.wait(20)
 
-    turns = Turns(work, "test")
+    turns = GroupCommit(work, "test")
 
     async def leaves() -> None:
         with anyio.move_on_after(0):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy_py.core.record import EventText
+from mcpproxy_py.store.activity import Filters
 from mcpproxy_py.store.chain import START, Chain, Head, Sealer
 from mcpproxy_py.store.entry import read
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.identity import identity, published_head
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
+from mcpproxy_py.store.stream import Position
 from tests.store.conftest import ROOT, on_sqlite
 
 pytestmark = [pytest.mark.proves("ACT-8"), pytest.mark.anyio]
@@ -219,7 +223,7 @@ async def test_a_chain_sealed_with_another_key_is_listed_and_not_checked(
 @given(st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), min_size=1, max_size=8), st.data())
 def test_no_line_of_a_chain_can_be_changed_without_the_key(events: list[dict[str, Any]], data: st.DataObject) -> None:
     sealer = Sealer(b"k", "c")
-    written, head = Chain(sealer).lines(events)
+    written, head = Chain(sealer).link(events)
     lines = [read(line) for line in written.split(b"\n")[:-1]]
     before = START
     for seq, entry in enumerate(lines, 1):
@@ -231,6 +235,53 @@ def test_no_line_of_a_chain_can_be_changed_without_the_key(events: list[dict[str
         assert sealer.mac(before.mac, changed) != entry.mac
         before = Head(entry.seq, entry.mac)
     assert before == head
+
+
+@given(
+    st.binary(max_size=200), st.text(st.characters(exclude_categories=["Cs"])), st.text("0f", max_size=64), st.binary()
+)
+def test_a_hash_of_the_chain_is_the_hmac_that_everybody_has(key: bytes, chain: str, before: str, head: bytes) -> None:
+    own = hmac.digest(key, chain.encode(), "sha256")
+    assert Sealer(key, chain).mac(before, head) == hmac.digest(own, before.encode() + head, "sha256").hex()
+
+
+async def test_events_as_text_and_as_earlier_versions_wrote_them_make_the_same_rows(
+    opened: Open, tmp_path: Path, asked: Make, finished: Make
+) -> None:
+    """Earlier ones wrote what is null, too; such journals and databases go on to be read and to be vouched for."""
+    nothing = {"session_id": None, "request_id": None, "server": None}
+    store = opened(tmp_path)
+    for name, start, end in (
+        ("full", asked(), finished()),
+        ("nulls", asked(**nothing), finished(error=None, response=None)),
+        ("failed", asked(), finished(error={"code": "X", "message": "no"}, duration_ms=None)),
+    ):
+        store.append({**start, "id": f"{name} as dict"}, {**end, "id": f"{name} as dict"})
+        store.append(as_text({**start, "id": f"{name} as text"}), as_text({**end, "id": f"{name} as text"}))
+    await store.synced()
+    assert await store.caught_up(30)
+    assert await findings(store) == []
+    rows = {row["id"]: row for row in (await store.activities(Filters(limit=50))).activities}
+    assert len(rows) == 6
+    for name in ("full", "nulls", "failed"):
+        one, other = ({**rows[f"{name} as {kind}"], "id": ""} for kind in ("dict", "text"))
+        assert one == other
+    page = [told.record async for told in first_of(store.events(Position({})), 12)]
+    assert page and all(record is not None for record in page[1:])
+
+
+def as_text(event: dict[str, Any]) -> EventText:
+    payload = event.get("arguments") or event.get("response")
+    head = {key: value for key, value in event.items() if value is not None and key not in ("arguments", "response")}
+    return EventText(json.dumps(head).encode(), b"" if payload is None else json.dumps(payload).encode())
+
+
+async def first_of(told: AsyncGenerator[Any], many: int) -> AsyncGenerator[Any]:
+    try:
+        for _ in range(many):
+            yield await anext(told)
+    finally:
+        await told.aclose()
 
 
 def test_an_identity_is_made_once_and_read_afterwards(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def definitions(agents: Iterable[str]) -> list[dict[str, Any]]:
             "mcp_request_capability",
             "Ask a person for an MCP server",
             "Ask a person to connect an MCP server, after mcp_list and mcp_list_catalog. It connects and runs nothing; "
-            "the answer is proof that the request was filed. For a wish in free words use the gateway's "
+            "the answer is proof that the request was filed. For a need in free words use the gateway's "
             "request_capability, where it has that.",
             _request(),
             shapes.REQUESTED,
