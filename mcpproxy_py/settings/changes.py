@@ -41,8 +41,10 @@ def needs_restart(old: Settings, new: Settings) -> list[str]:
 
 
 def loosened(old: Settings, new: Settings) -> list[str]:
-    """Sentences about everything that this change permits and that was refused before (UP-8)."""
-    return [change.says for change in compared(old, new) if change.direction == "looser"]
+    """Sentences about everything that this change permits and that was refused before (UP-8). A server that is enabled
+    is like one that is added: that it is there now is no rule that changed."""
+    changes = compared(old, new)
+    return [each.says for each in changes if each.direction == "looser" and not each.key.endswith(".enabled")]
 
 
 def compared(old: Settings, new: Settings) -> list[Change]:

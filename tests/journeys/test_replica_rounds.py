@@ -205,7 +205,10 @@ async def test_keys_can_be_changed_one_gateway_at_a_time_and_a_wrong_one_is_name
 ) -> None:
     """While both are known it does not matter which one signs; who knows neither says what to look at."""
     config = documented(mcpServers={"apart": python_server("asks.py", "--modern")})
-    keys: Sequence[Sequence[str]] = (("the-old-one", "the-new-one"), ("the-new-one", "the-old-one"), ("a-stranger",))
+    keys: Sequence[Sequence[str]] = (
+        ("the-old-one-of-both", "the-new-one-of-both"), ("the-new-one-of-both", "the-old-one-of-both"),
+        ("the-one-of-a-stranger",),
+    )  # fmt: skip
     params = gated("apart:ask", method="elicitation/create", params={"message": "Go?", "requestedSchema": {}})
     with replicas(tmp_path, server.database(), config, sealing_keys=keys) as gateways:
         links = [HttpLink(running.mcp, token=TOKEN) for running in gateways]
