@@ -167,6 +167,34 @@ def test_the_mode_and_an_override_take_effect_between_two_calls_of_one_session(l
     assert len((tmp_path / "pids").read_text().split()) == 1, "its server was not restarted for any of it"
 
 
+@pytest.mark.proves("UP-8")
+def test_what_an_edit_loosens_is_on_record_whatever_key_it_is_of(live: Live) -> None:
+    narrow, wide = ({"properties": {"text": {"pattern": each}}, "required": ["text"]} for each in ("^a$", "^[ab]$"))
+    entry = live.config["mcpServers"]["s"]
+
+    def overridden(*entries: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "tools": {"echo": list(entries)}}
+
+    steps: list[tuple[dict[str, Any], str | None]] = [
+        ({"activity": {"max_payload_bytes": 0}}, "activity.max_payload_bytes went from 65536 to 0"),
+        ({"activity": {"max_payload_bytes": 0, "on_failure": "allow"}},
+         "activity.on_failure went from refuse to allow"),
+        ({"mcpServers": {"s": {**entry, "tools": {"echo": "destructive"}}}}, None),
+        ({"mcpServers": {"s": overridden({"when": narrow, "class": "read"}, {"class": "destructive"})}},
+         "s: the override of echo can class it read, before destructive"),
+        ({"mcpServers": {"s": overridden({"when": wide, "class": "read"}, {"class": "destructive"})}},
+         "s: the override of echo can class it read, before destructive"),
+        ({"mcpServers": {"s": {**entry, "args": [*entry["args"], "--pid-file", "/dev/null"]}}},
+         "s: another server is started: args changed"),
+    ]  # fmt: skip
+    for number, (change, said) in enumerate(steps, start=1):
+        live.edit(**change)
+        until(lambda: len(live.running.activities(type="config_change", tool="change_config")) == number)  # noqa: B023
+        newest = live.running.activities(type="config_change", tool="change_config")[0]
+        loosens = newest["arguments"]["loosens"]
+        assert (said in loosens) if said else loosens == [], (change, loosens)
+
+
 async def told(peer: Peer, times: int) -> None:
     """It has heard of a change that often, and not once more."""
     await peer.hear(CHANGED, times=times)
