@@ -61,8 +61,6 @@ class Approvals:
 
     async def get(self, request_id: str) -> Request | None:
         found = await self._in_thread(partial(self._read, approvals.c.id == request_id, limit=1))
-        if found and found[0].sealed:
-            self._doubts.settled(request_id)
         return found[0] if found else None
 
     async def list(self, *, status: Status | None = None, before: str | None = None, limit: int) -> list[Request]:
@@ -155,7 +153,9 @@ class Approvals:
     def _requests(self, connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[Request]:
         found = requests(connection, self._seals, *where, limit=limit)
         for request in found:
-            if not request.sealed:
+            if request.sealed:
+                self._doubts.settled(request.id)
+            else:
                 says = f"the request {request.id} in the database carries no seal of a gateway; it is not believed"
                 self._doubts.found(request.id, says)
         return found

@@ -250,7 +250,7 @@ class Store:
     async def verify(self, anchor: Anchor | None = None) -> dict[str, Any]:
         """Whether the record is still what was written, also since an anchor; see `verify`. Takes some seconds per
         hundred thousand."""
-        published = self._journal.durable_head
+        published = self._journal.head
         if not await self.caught_up(VERIFY_PATIENCE):
             raise StoreUnavailable("the database is behind the journal; verify when it has caught up.")
         told = f"{self._options.as_line()}\n{published}\n{anchor.line if anchor else ''}\n"
