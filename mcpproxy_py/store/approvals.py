@@ -23,7 +23,7 @@ from mcpproxy_py.core.wishes import Wish
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database import Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.seals import DECIDED, Doubts, OnRecord, Seals
+from mcpproxy_py.store.seals import DECIDED, OnRecord, Seals, UnbelievedRows
 from mcpproxy_py.store.tables import approvals, turns
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Approvals:
     """What is written here is on the disk when it returns. Everything raises `StoreUnavailable`."""
 
     def __init__(
-        self, database: Database, in_thread: InThread, seals: Seals, on_record: OnRecord, doubts: Doubts
+        self, database: Database, in_thread: InThread, seals: Seals, on_record: OnRecord, doubts: UnbelievedRows
     ) -> None:
         self._database = database
         self._in_thread = in_thread

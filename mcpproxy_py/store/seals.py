@@ -65,7 +65,7 @@ class Seals:
         return [hmac.new(key, text, sha256).hexdigest() for key in self._keys]
 
 
-class Known(NamedTuple):
+class SwitchState(NamedTuple):
     """A switch as this gateway last knew it."""
 
     version: int
@@ -80,7 +80,7 @@ class SwitchMemory:
         self._turn = Lock()
         self.is_new = not self._path.exists()
         self.key_ids: list[str] = []
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, SwitchState] = {}
         if not self.is_new:
             self._read()
 
@@ -89,24 +89,26 @@ class SwitchMemory:
             with explained(self._path, "read"):
                 kept = json.loads(self._path.read_bytes())
             self.key_ids = [str(each) for each in kept["keys"]]
-            self._known = {name: Known(int(version), value) for name, (version, value) in kept["switches"].items()}
+            self._known = {
+                name: SwitchState(int(version), value) for name, (version, value) in kept["switches"].items()
+            }
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise StoreUnavailable(
                 f'{self._path} is damaged. Restore it from a backup, or write {{"keys": [], "switches": {{}}}} into '
                 "it: what is sealed in the database counts then."
             ) from None
 
-    def known(self, name: str) -> Known | None:
+    def known(self, name: str) -> SwitchState | None:
         return self._known.get(name)
 
     @property
-    def switches(self) -> Mapping[str, Known]:
+    def switches(self) -> Mapping[str, SwitchState]:
         return dict(self._known)
 
     def remember(self, name: str, version: int, value: Any) -> None:
         with self._turn:
-            if self._known.get(name) != Known(version, value):
-                self._known[name] = Known(version, value)
+            if self._known.get(name) != SwitchState(version, value):
+                self._known[name] = SwitchState(version, value)
                 self._write()
 
     def begin(self, key_ids: list[str]) -> None:
@@ -122,7 +124,7 @@ class SwitchMemory:
             put_private(self._path, encode(kept).decode() + "\n")
 
 
-class Doubts:
+class UnbelievedRows:
     """What was read and is not believed, for those who look after the gateway. Each is logged once."""
 
     def __init__(self) -> None:

@@ -14,17 +14,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database import Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.seals import SWITCH, Doubts, Known, OnRecord, Seals, SwitchMemory
+from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows
 from mcpproxy_py.store.tables import listings, switches
 
-_NEVER: Final = Known(0, None)
+_NEVER: Final = SwitchState(0, None)
 
 
 class Shelf:
     """Blocking. Raises `StoreUnavailable` when the database cannot be read or written."""
 
     def __init__(
-        self, database: Database, seals: Seals, memory: SwitchMemory, on_record: OnRecord, doubts: Doubts
+        self, database: Database, seals: Seals, memory: SwitchMemory, on_record: OnRecord, doubts: UnbelievedRows
     ) -> None:
         self._database = database
         self._seals = seals
@@ -61,7 +61,7 @@ class Shelf:
                                  "freeze or unfreeze")  # fmt: skip
         return self._unbelieved(name, _value(row), known)
 
-    def _unbelieved(self, name: str, claimed: Any, known: Known | None) -> Any:
+    def _unbelieved(self, name: str, claimed: Any, known: SwitchState | None) -> Any:
         if not claimed:
             return True if known is None else known.value
         if known is None or not known.value:  # from now on it takes more than what stood there before to lift it

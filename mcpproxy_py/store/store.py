@@ -34,7 +34,7 @@ from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.patience import Patience
 from mcpproxy_py.store.remote import Remote, run_apart
 from mcpproxy_py.store.retention import Retention
-from mcpproxy_py.store.seals import Doubts, Seals, SwitchMemory
+from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 from mcpproxy_py.store.shelf import Shelf
 from mcpproxy_py.store.stream import Position, Stream, Told
 from mcpproxy_py.store.threads import Threads
@@ -148,7 +148,7 @@ class SavedState:
         self._journal = journal
         self._memory = memory
         self.seals = seals
-        self.doubts = Doubts()
+        self.doubts = UnbelievedRows()
         self.shelf = Shelf(database, seals, memory, self._on_record, self.doubts)
         self.in_thread = Threads(READERS, database.label).run
         self.approvals = Approvals(database, self.in_thread, seals, self._on_record, self.doubts)

@@ -83,7 +83,7 @@ class Report:
                 "unverified": self.unverified}  # fmt: skip
 
 
-class Known(NamedTuple):
+class TrustedState(NamedTuple):
     """What is known outside of the database."""
 
     who: Identity
@@ -97,7 +97,7 @@ class Known(NamedTuple):
     memory: SwitchMemory | None = None
 
 
-class _Mark(NamedTuple):
+class _PinnedHead(NamedTuple):
     """An event that must be part of a chain, with this hash."""
 
     head: Head
@@ -105,7 +105,7 @@ class _Mark(NamedTuple):
     at: str = ""
 
 
-def verify(database: Database, known: Known) -> Report:
+def verify(database: Database, known: TrustedState) -> Report:
     report = Report()
     who = known.who
     with database.reading() as connection:
@@ -130,18 +130,18 @@ def verify(database: Database, known: Known) -> Report:
     return report
 
 
-def _marks(known: Known, name: str) -> list[_Mark]:
-    found: list[_Mark] = []
+def _marks(known: TrustedState, name: str) -> list[_PinnedHead]:
+    found: list[_PinnedHead] = []
     if name == known.who.name and known.published is not None:
-        found.append(_Mark(known.published, "published"))
+        found.append(_PinnedHead(known.published, "published"))
     if name in known.peers:
-        found.append(_Mark(known.peers[name], "seen"))
+        found.append(_PinnedHead(known.peers[name], "seen"))
     if known.anchor is not None and known.anchor.chain == name:
-        found.append(_Mark(known.anchor.head, "anchor", known.anchor.at))
+        found.append(_PinnedHead(known.anchor.head, "anchor", known.anchor.at))
     return [mark for mark in found if mark.head.seq > 0]
 
 
-def _must_be_there(report: Report, known: Known, names: set[str]) -> None:
+def _must_be_there(report: Report, known: TrustedState, names: set[str]) -> None:
     """What the database does not even name."""
     own = known.who.name
     due = {own: known.published or START, **known.peers}
@@ -171,7 +171,6 @@ class _Chain:
         self._names = {peer.number: peer.name for peer in there}
         self._who = who
         self._shared = shared
-        self._wrong = 0
 
     def is_ours(self, was_before: bool) -> bool:
         """Whether our key seals this chain, whatever the database says: it did before, or it does the first event."""
@@ -184,7 +183,7 @@ class _Chain:
         before = START.mac if row.seq == 1 else self._connection.execute(mark).scalar()
         return before is not None and self._sealer.mac(before, row.head.encode()) == row.mac
 
-    def check(self, marks: Sequence[_Mark], waiting: Iterable[Entry | None]) -> None:
+    def check(self, marks: Sequence[_PinnedHead], waiting: Iterable[Entry | None]) -> None:
         wanted = {mark.head.seq: "" for mark in marks}
         begin, before = self._beginning()
         rows, state = self._folds
@@ -246,7 +245,7 @@ class _Chain:
             self._found(*_difference(row.seq, entry.event.get("seq")))
         return Head(row.seq, row.mac)
 
-    def _check_mark(self, mark: _Mark, there: str, begin: Head, end: Head) -> None:
+    def _check_mark(self, mark: _PinnedHead, there: str, begin: Head, end: Head) -> None:
         seq, mac = mark.head
         if seq == begin.seq:
             there = begin.mac
@@ -301,20 +300,21 @@ def _waiting(folder: Path, place: Place) -> Iterator[Entry | None]:
             start = after
 
 
-def _peers(folder: Path) -> dict[str, Head]:
+def _peers(folder: Path, key_id: str) -> dict[str, Head]:
+    """Those that held with the key of today."""
     path = folder / PEERS
     if not path.exists():
         return {}
     try:
         kept = json.loads(path.read_bytes())
-        return {str(name): Head.read(head) for name, head in kept.items()}
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return {str(name): Head.read(head) for name, head in kept["chains"].items() if kept["key"] == key_id}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise StoreUnavailable(
             f"{path} is damaged. Restore it from a backup, or remove it to forget the chains of other gateways."
         ) from None
 
 
-def _remember(folder: Path, known: Known, report: Report) -> None:
+def _remember(folder: Path, known: TrustedState, report: Report) -> None:
     """What was verified of others must be there from now on. Nothing is learnt from a record with anything wrong."""
     if report.wrong:
         return
@@ -322,7 +322,8 @@ def _remember(folder: Path, known: Known, report: Report) -> None:
     seen.pop(known.who.name, None)
     if seen and seen != {name: str(head) for name, head in known.peers.items()}:
         with suppress(OSError):
-            put_private(folder / PEERS, encode(seen).decode() + "\n")
+            kept = {"key": known.who.key_id, "chains": seen}
+            put_private(folder / PEERS, encode(kept).decode() + "\n")
 
 
 def _opened(folder: Path, options: Options) -> Database:
@@ -337,7 +338,7 @@ def _opened(folder: Path, options: Options) -> Database:
     return database
 
 
-def _known(folder: Path, database: Database, options: Options, head: str, anchor: Anchor | None) -> Known:
+def _known(folder: Path, database: Database, options: Options, head: str, anchor: Anchor | None) -> TrustedState:
     """`head` is said by a gateway that runs, and then the database has all that the journal has."""
     who = identity(folder, make=False)
     waiting: Iterable[Entry | None] = ()
@@ -347,7 +348,7 @@ def _known(folder: Path, database: Database, options: Options, head: str, anchor
         last = max(published_head(folder, who.name), last_head(folder / JOURNAL))
         published = None if last == START else last
     memory = SwitchMemory(folder)
-    return Known(who, published, waiting, _peers(folder), anchor, Seals.of(who, options), memory)
+    return TrustedState(who, published, waiting, _peers(folder, who.key_id), anchor, Seals.of(who, options), memory)
 
 
 def main(arguments: Sequence[str]) -> int:

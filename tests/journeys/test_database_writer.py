@@ -231,4 +231,4 @@ def test_who_writes_the_database_of_two_gateways_opens_nothing_at_either(tmp_pat
             for table, column in (("events", "chain"), ("activity", "gateway"), ("gateways", "number")):
                 sql(f"DELETE FROM {table} WHERE {column} = {number}")
             result, kinds = verified(one)
-            assert (result, "missing" in kinds) == ("broken", True), "it was verified here before, so it has to be there"
+            assert (result, "missing" in kinds) == ("broken", True), "it was verified here before, so it must stay"
