@@ -111,7 +111,8 @@ def verify(database: Database, known: TrustedState) -> Report:
     with database.reading() as connection:
         there = connection.execute(select(gateways).order_by(gateways.c.number)).all()
         rows = RowCheck(connection, report.found)
-        state = StateCheck(connection, report.found, report.unchecked, known.seals or Seals([who.key]), known.memory)
+        seals = known.seals or Seals([who.key])
+        state = StateCheck(connection, report.found, report.unchecked, seals, known.memory, shared=database.shared)
         for gateway in there:
             chain = _Chain(connection, report, (rows, state), gateway, there, who, shared=database.shared)
             own = gateway.name == who.name

@@ -191,6 +191,7 @@ def test_who_writes_the_database_of_two_gateways_opens_nothing_at_either(tmp_pat
         sql("CREATE TABLE thawed AS SELECT * FROM switches")
         one.post("/freeze")
         until(lambda: two.get("/status")["frozen"], what="the other to freeze")
+        one.catch_up()
         for each in (one, two):
             assert verified(each) == ("intact", set())
         attacks = (
@@ -216,6 +217,8 @@ def test_who_writes_the_database_of_two_gateways_opens_nothing_at_either(tmp_pat
         two.post(f"/approvals/{request}/deny", {})
         two.post("/unfreeze")
         until(lambda: not one.get("/status")["frozen"], what="the first to thaw")
+        for each in (one, two):
+            each.catch_up()
         for each in (one, two):
             assert verified(each) == ("intact", set())
 

@@ -499,3 +499,20 @@ async def test_an_anchor_of_before_anything_happened_is_one_too(store: Store) ->
     assert anchor.head == START
     assert Identity(anchor.chain, b"").name == store._who.name
     assert (await store.verify(anchor))["result"] == "intact"
+
+
+@on_postgres
+@pytest.mark.proves("ACT-6")
+async def test_a_decision_whose_gateway_is_behind_with_its_record_is_not_called_forged(
+    opened: Open, tmp_path: Path
+) -> None:
+    one = opened(tmp_path / "one")
+    (tmp_path / "other").mkdir()
+    shutil.copy(tmp_path / "one" / "chain.key", tmp_path / "other")
+    other = opened(tmp_path / "other")
+    name = await filed(one)
+    other._writer.stop(30)
+    await other.approvals.decide(name, "approve", review())
+    report = await one.verify()
+    assert (report["result"], report["findings"]) == ("not_verifiable", [])
+    assert any(f"decision on request {name}" in message for message in report["unverified"])
