@@ -245,7 +245,8 @@ def _own_catalog(data_dir: Path) -> Path | None:
 @contextlib.asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[Store]:
     told = settings.activity
-    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb)
+    keys = tuple(key.get_secret_value() for key in settings.sealing_keys)
+    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb, keys)
     store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
     try:
         yield store

@@ -14,11 +14,11 @@ import typer
 
 from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.export import save
-from mcpproxy_py.cli.inputs import moment
-from mcpproxy_py.cli.output import cell, note, pairs, pretty, say, table, waiting
+from mcpproxy_py.cli.inputs import moment, one_line
+from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.cli.paging import every_page
 from mcpproxy_py.cli.watch import matching, records
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
 
 app = group("The record: what was called, by whom, and how it ended.")
 
@@ -103,12 +103,52 @@ def watch(
 
 
 @command(app, "verify")
-def verify(session: Session) -> int:
-    """Check that the record is still what was written; exit status 1 if not."""
-    with waiting("Reading every event and every record"):
-        answer = session.client.get_patiently("activity", "verify")
+def verify(
+    session: Session,
+    *,
+    anchor: Annotated[
+        Text,
+        typer.Option("--anchor", metavar="LINE", help="What `activity anchor` printed; @FILE reads it, - takes stdin."),
+    ] = None,
+) -> int:
+    """Check that the record is still what was written: intact, broken, or not verifiable here.
+
+    Exits with 0 if it is intact, 1 if it is broken, and 5 if not all of it can be checked, such as the chain of
+    a gateway with another key. With an anchor, a record that was put back to before it, or written anew, is found too.
+    """
+    kept = None if anchor is None else one_line(anchor, "--anchor")
+    try:
+        with waiting("Reading every event and every record"):
+            answer = session.client.get_patiently("activity", "verify", anchor=kept)
+    except GatewayError as error:
+        if error.code is not Code.STORE_UNAVAILABLE:
+            raise
+        complain(error.as_json(), session.format)
+        return EXIT_NOT_VERIFIABLE
     session.show(answer, _print_verdict)
-    return EXIT_OK if answer.get("intact") else EXIT_FAILED
+    return RESULTS[_result(answer)][0]
+
+
+RESULTS: dict[str, tuple[int, str]] = {
+    "intact": (EXIT_OK, "intact"),
+    "broken": (EXIT_FAILED, "NOT what was written: {wrong} findings"),
+    "not_verifiable": (EXIT_NOT_VERIFIABLE, "NOT VERIFIABLE: not all of it could be checked"),
+}
+
+
+def _result(answer: Mapping[str, Any]) -> str:
+    """An answer that says none of the three is not believed."""
+    said = answer.get("result", "intact" if answer.get("intact") else "broken")
+    return said if said in RESULTS else "broken"
+
+
+@command(app, "anchor")
+def anchor(session: Session) -> None:
+    """The head of the record as one line, to be kept where nobody can change it together with the record.
+
+    `activity verify --anchor LINE` then finds a record that was put back to before it.
+    """
+    session.show(session.client.get("activity", "anchor"), lambda answer: say(str(answer.get("anchor"))))
 
 
 def _print_verdict(answer: Mapping[str, Any]) -> None:
@@ -117,7 +157,9 @@ def _print_verdict(answer: Mapping[str, Any]) -> None:
         say(f"chain {chain.get('name')}: {said}")
     for finding in answer.get("findings", []):
         say(f"{finding.get('kind')}: {finding.get('message')}")
-    found = "intact" if answer.get("intact") else f"NOT what was written: {answer.get('wrong')} findings"
+    for message in answer.get("unverified", []):
+        say(f"not checked: {message}")
+    found = RESULTS[_result(answer)][1].format(wrong=answer.get("wrong"))
     say(f"{answer.get('events')} events and {answer.get('rows')} records: {found}")
 
 

@@ -64,9 +64,9 @@ class Client:
     def get(self, *path: str, **query: Any) -> dict[str, Any]:
         return self._answer("GET", path, query=query)
 
-    def get_patiently(self, *path: str) -> dict[str, Any]:
+    def get_patiently(self, *path: str, **query: Any) -> dict[str, Any]:
         """For an answer that takes as long as there is much to read."""
-        return self._answer("GET", path, patient=True)
+        return self._answer("GET", path, query=query, patient=True)
 
     def post(self, *path: str, body: Mapping[str, Any] | None = None, patient: bool = False) -> dict[str, Any]:
         """`patient` waits as long as the gateway does, which bounds every call itself."""

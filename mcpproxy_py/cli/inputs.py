@@ -28,6 +28,11 @@ def json_object(given: str, option: str) -> dict[str, Any]:
     return _decoded(_read(given, option), option)
 
 
+def one_line(given: str, option: str) -> str:
+    """The text itself, that of a file (`@file`), or that of stdin (`-`)."""
+    return _read(given, option).strip()
+
+
 def _read(given: str, option: str) -> str:
     try:
         if given == "-":

@@ -10,7 +10,14 @@ import typer
 
 from mcpproxy_py.cli.common import SHARED
 from mcpproxy_py.cli.main import COMMANDS, app, loaded
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_UNREACHABLE, EXIT_USAGE
+from mcpproxy_py.errors import (
+    EXIT_FAILED,
+    EXIT_NOT_VERIFIABLE,
+    EXIT_OK,
+    EXIT_REFUSED,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+)
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 EXITS: Final = {
@@ -19,6 +26,7 @@ EXITS: Final = {
     EXIT_USAGE: "wrong usage, or a configuration that cannot be used",
     EXIT_REFUSED: "refused by the gate",
     EXIT_UNREACHABLE: "the gateway is not reachable",
+    EXIT_NOT_VERIFIABLE: "`activity verify`: not broken as far as it could be checked, and not all of it could be",
     130: "interrupted by Ctrl-C",
 }
 

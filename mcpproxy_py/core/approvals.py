@@ -68,6 +68,8 @@ class Request:
     expires_at_ms: int
     status: Status = "pending"
     review: Review | None = None
+    sealed: bool = True
+    """Whether it is known to be what a gateway wrote; if not, somebody else changed it where it is kept."""
 
     def as_json(self) -> dict[str, Any]:
         """The approval object, with exactly the documented keys."""
@@ -93,6 +95,7 @@ class Request:
             "created_at_ms": self.created_at_ms,
             "reviewed_from": self.review.source if self.review else None,
             "reviewed_on_terminal": self.review.terminal if self.review else None,
+            "sealed": self.sealed,
         }
 
     def _context(self) -> dict[str, Any]:

@@ -36,6 +36,8 @@ def _record(status: Mapping[str, Any], store: Mapping[str, Any]) -> Iterator[Fin
         yield Finding("record", "warning", f"the database is {late:.0f} s behind the journal: {why or 'it is slow'}")
     else:
         yield Finding("record", "ok", f"goes to {store.get('database')}")
+    for doubt in store.get("unbelieved") or ():
+        yield Finding("record", "problem", doubt)
     if status.get("unrecorded"):
         yield Finding("record", "warning", f"{status['unrecorded']} calls could not be recorded since the start")
 

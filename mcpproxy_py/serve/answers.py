@@ -183,12 +183,26 @@ class Finding(Answer):
 class Verified(Answer):
     """What reading every event and every record found."""
 
+    result: Literal["intact", "broken", "not_verifiable"] = Field(
+        description="`not_verifiable` where nothing is wrong as far as could be seen, and not all could be checked"
+    )
     intact: bool
     events: int
     rows: int
     wrong: int = Field(description="Number of findings; `findings` has the first hundred")
     chains: list[dict[str, Any]] = Field(description="Each gateway's chain; one sealed with another key is not checked")
     findings: list[Finding]
+    unverified: list[str] = Field(description="What could not be checked, in words")
+
+
+class AnchorAnswer(Answer):
+    """The head of this gateway's chain, to be kept elsewhere."""
+
+    anchor: str = Field(description="All of it in one line, as `activity verify --anchor` takes it")
+    chain: str
+    seq: int = Field(description="So many events the chain has")
+    mac: str = Field(description="The hash of the last one")
+    at: str
 
 
 class NewKey(Answer):
@@ -211,6 +225,7 @@ class ApprovalAnswer(Answer):
     created_at_ms: int
     reviewed_from: Literal["cli", "api", "ui"] | None
     reviewed_on_terminal: bool | None
+    sealed: bool = Field(description="Whether it is as a gateway wrote it; if not, it counts as pending at most")
     connect_command: str | None = Field(description="What would connect it; an approval alone changes nothing")
 
 

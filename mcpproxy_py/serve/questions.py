@@ -87,6 +87,10 @@ class ActivityExport(ActivityFilter):
     format: Literal["jsonl", "csv"] = Field("jsonl", description="JSON Lines or CSV")
 
 
+class Verification(Query):
+    anchor: Text | None = Field(None, description="An anchor that was kept: is the record as it was then, and longer?")
+
+
 class EventStream(Query):
     after: Text | None = Field(None, description="Continue after the event with this id, as `Last-Event-ID` does")
 

@@ -14,6 +14,7 @@ from mcpproxy_py.serve.endpoint import Endpoint, Exchange
 from mcpproxy_py.serve.sheet import csv_header, csv_lines
 from mcpproxy_py.serve.wire import NO_STORE, bad_request, json_bytes
 from mcpproxy_py.store.activity import Filters
+from mcpproxy_py.store.identity import Anchor
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -81,7 +82,15 @@ def _filters(query: questions.ActivityFilter) -> Filters:
 
 async def verify(x: Exchange) -> Mapping[str, Any]:
     """Every event and every record is read, in a process of its own; calls do not wait for it."""
-    return await x.parts.store.verify()
+    try:
+        kept = None if x.query.anchor is None else Anchor.read(x.query.anchor)
+    except ValueError as wrong:
+        raise bad_request(f"anchor: {wrong}", parameter="anchor") from None
+    return await x.parts.store.verify(kept)
+
+
+async def anchor(x: Exchange) -> Mapping[str, Any]:
+    return (await x.parts.store.anchor()).as_json()
 
 
 async def erase(x: Exchange) -> Mapping[str, Any]:
@@ -102,7 +111,9 @@ ENDPOINTS: Final = (
              query=questions.ActivityExport, media=("application/jsonl", "text/csv"),
              refusals=(Code.STORE_UNAVAILABLE,)),
     Endpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
-             answers.Verified, refusals=(Code.STORE_UNAVAILABLE,)),
+             answers.Verified, query=questions.Verification, refusals=(Code.STORE_UNAVAILABLE,)),
+    Endpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
+             answers.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,)),
     Endpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase the arguments and the answer of a record",
              erase, answers.ActivityAnswer, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
     Endpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, answers.ActivityAnswer,

@@ -22,6 +22,8 @@ class Options:
     retention_days: float | None = None
     max_size_mb: float | None = None
     max_journal_mb: float = 1024
+    sealing_keys: tuple[str, ...] = field(default=(), repr=False)
+    """What gateways that share a database believe each other's switches and decisions by, beside a shared chain key."""
 
     def database(self, data_dir: Path) -> Database:
         # Each engine is imported only where it is used.
@@ -38,4 +40,5 @@ class Options:
 
     @classmethod
     def from_line(cls, line: str) -> Options:
-        return cls(**json.loads(line))
+        told = json.loads(line)
+        return cls(**{**told, "sealing_keys": tuple(told.get("sealing_keys", ()))})

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -25,7 +26,7 @@ from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.files import FolderLock, private_folder
 from mcpproxy_py.store.follower import Follower
 from mcpproxy_py.store.gaps import Gaps
-from mcpproxy_py.store.identity import Identity, identity, publish_head, published_head
+from mcpproxy_py.store.identity import Anchor, Identity, has_identity, identity, publish_head, published_head
 from mcpproxy_py.store.journal import Journal
 from mcpproxy_py.store.ledger import last_head, read_place
 from mcpproxy_py.store.migrate import migrate
@@ -33,6 +34,7 @@ from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.patience import Patience
 from mcpproxy_py.store.remote import Remote, run_apart
 from mcpproxy_py.store.retention import Retention
+from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 from mcpproxy_py.store.shelf import Shelf
 from mcpproxy_py.store.stream import Position, Stream, Told
 from mcpproxy_py.store.threads import Threads
@@ -64,7 +66,8 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
     with ExitStack() as undo:
         lock = FolderLock(data_dir / LOCK)
         undo.callback(lock.release)
-        who = identity(data_dir)
+        used = has_identity(data_dir)
+        who, memory = identity(data_dir), SwitchMemory(data_dir)
         database = options.database(data_dir)
         undo.callback(database.close)
         migrate(database)
@@ -73,6 +76,8 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
             undo.callback(_leave, database, me)
             journal = _journal(data_dir, options, who, me, database)
             undo.callback(journal.close)
+            saved = SavedState(database, journal, Seals.of(who, options), memory)
+            saved.begin(adopt=used)
             retention = None if apart else Retention(database, who.sealer(), me.number, options)
             writer = Writer(journal, database, who, me.number, retention)
             adopt(database, journal, writer.drain)
@@ -82,10 +87,11 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
         undo.pop_all()
     follower = writer
     if apart:
-        follower = Remote(journal, data_dir, writer.place, lock.descriptor, options, writer.unreadable)
+        told = replace(options, sealing_keys=())  # it has no use for them
+        follower = Remote(journal, data_dir, writer.place, lock.descriptor, told, writer.unreadable)
     follower.start()
     log.info("the chain %s is at %s", who.name, journal.head)
-    return Store(lock, database, journal, follower, me, who, options)
+    return Store(lock, database, journal, follower, me, who, options, saved)
 
 
 def _journal(data_dir: Path, options: Options, who: Identity, me: peers.Membership, database: Database) -> Journal:
@@ -135,11 +141,41 @@ def _interrupt_pending(journal: Journal, database: Database, me: peers.Membershi
         journal.sync_now()
 
 
+class SavedState:
+    """What is kept beside the record and only believed with a seal, see `seals`."""
+
+    def __init__(self, database: Database, journal: Journal, seals: Seals, memory: SwitchMemory) -> None:
+        self._journal = journal
+        self._memory = memory
+        self.seals = seals
+        self.doubts = UnbelievedRows()
+        self.shelf = Shelf(database, seals, memory, self._on_record, self.doubts)
+        self.in_thread = Threads(READERS, database.label).run
+        self.approvals = Approvals(database, self.in_thread, seals, self._on_record, self.doubts)
+
+    def begin(self, *, adopt: bool) -> None:
+        """At every start. What a version before seals has left is taken over once, and never again: from then on a row
+        without a seal is one that somebody else wrote. A directory that was never used has nothing to take over."""
+        if self._memory.is_new and adopt:
+            switches, requests = self.shelf.adopt(), self.approvals.adopt()
+            if switches or requests:
+                log.warning("%d switches and %d requests of before they were sealed are taken over as they are; "
+                            "see that they are right", switches, requests)  # fmt: skip
+        elif not self._memory.is_new and self._memory.key_ids != self.seals.key_ids:
+            self.shelf.seal_again()
+            self.approvals.seal_again()
+        self._memory.begin(self.seals.key_ids)
+
+    def _on_record(self, event: Mapping[str, Any]) -> None:
+        self._journal.append(event)
+        self._journal.sync_now()
+
+
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
     def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower, me: peers.Membership,
-                 who: Identity, options: Options) -> None:  # fmt: skip
+                 who: Identity, options: Options, saved: SavedState) -> None:  # fmt: skip
         self._lock = lock
         self._database = database
         self._journal = journal
@@ -148,12 +184,13 @@ class Store:
         self._who = who
         self._options = options
         self._reader = Reader(database)
-        self._shelf = Shelf(database)
-        self._stream = Stream(database)
+        self._saved = saved
+        self._shelf = saved.shelf
+        self._stream = Stream(database, saved.seals)
         self._patience = Patience(writer)
         writer.on_move = self._moved
-        self._in_thread = Threads(READERS, database.label).run
-        self.approvals = Approvals(database, self._in_thread)
+        self._in_thread = saved.in_thread
+        self.approvals = saved.approvals
         self.gaps = Gaps(database, self._in_thread)
         self._closed = False
         self._bell = database.bell()
@@ -205,12 +242,18 @@ class Store:
             if page.activities:
                 yield page.activities
 
-    async def verify(self) -> dict[str, Any]:
-        """Whether the record is still what was written; see `verify`. Takes some seconds per hundred thousand."""
-        published = self._journal.durable_head
+    async def anchor(self) -> Anchor:
+        """How long the chain is now, for good. Raises `StoreUnavailable`."""
+        await self._journal.synced()
+        return Anchor.now(self._who.name, self._journal.durable_head)
+
+    async def verify(self, anchor: Anchor | None = None) -> dict[str, Any]:
+        """Whether the record is still what was written, also since an anchor; see `verify`. Takes some seconds per
+        hundred thousand."""
+        published = self._journal.head
         if not await self.caught_up(VERIFY_PATIENCE):
             raise StoreUnavailable("the database is behind the journal; verify when it has caught up.")
-        told = f"{self._options.as_line()}\n{published}\n"
+        told = f"{self._options.as_line()}\n{published}\n{anchor.line if anchor else ''}\n"
         return json.loads(await run_apart("mcpproxy_py.store.verify", self._journal.folder.parent, told))
 
     async def position(self) -> Position:
@@ -265,6 +308,7 @@ class Store:
             "unacknowledged": self.unacknowledged,
             "retention_deleted": self._writer.deleted,
             "torn_bytes": self._journal.torn_bytes,
+            "unbelieved": list(self._saved.doubts),
             "chain_events": head.seq,
             "chain_head": str(head),
             "last_error": self._journal.trouble or self._writer.last_error,

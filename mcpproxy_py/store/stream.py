@@ -17,6 +17,7 @@ from mcpproxy_py.store.database import Database
 from mcpproxy_py.store.entry import Entry, entry_of
 from mcpproxy_py.store.pages import shown
 from mcpproxy_py.store.scalars import name
+from mcpproxy_py.store.seals import Seals
 from mcpproxy_py.store.tables import activity, approvals, events, gateways
 from mcpproxy_py.store.threads import Threads
 
@@ -61,8 +62,9 @@ APPROVAL: Final = "approval"
 
 
 class Stream:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seals: Seals) -> None:
         self._database = database
+        self._seals = seals
         self._in_thread = Threads(READERS, database.label).run
 
     async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
@@ -110,7 +112,7 @@ class Stream:
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
                 query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
                 told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
-                subjects = _Subjects(connection, told)
+                subjects = _Subjects(connection, told, self._seals)
                 for entry in told:
                     position = Position({**position.seqs, chain: entry.seq})
                     found.append(Told(position, *subjects.of(entry)))
@@ -120,11 +122,11 @@ class Stream:
 class _Subjects:
     """What some events are about, as it is now."""
 
-    def __init__(self, connection: Connection, told: Sequence[Entry]) -> None:
+    def __init__(self, connection: Connection, told: Sequence[Entry], seals: Seals) -> None:
         ids = {entry.key for entry in told if entry.key is not None}
         wishes = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
         self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
-        known = requests(connection, approvals.c.id.in_(wishes)) if wishes else []
+        known = requests(connection, seals, approvals.c.id.in_(wishes)) if wishes else []
         self._wishes = {request.id: request.in_full() for request in known}
 
     def of(self, entry: Entry) -> tuple[str, dict[str, Any] | None]:

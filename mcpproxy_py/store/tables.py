@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0004"
+HEAD = "0006"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
@@ -152,7 +152,11 @@ switches = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False, server_default="0"),
+    Column("event", Text),
+    Column("seal", Text),
 )  # fmt: skip
+"""Believed with the seal of a gateway only, see `seals`. `event` is the one on record that says so."""
 
 approvals = Table(
     "approvals", metadata,
@@ -166,6 +170,7 @@ approvals = Table(
     # Milliseconds: the agents that name them do so.
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
+    Column("seal", Text),
 )  # fmt: skip
 Index("approvals_status", approvals.c.status, approvals.c.id)
 Index("approvals_principal", approvals.c.principal, approvals.c.subject)

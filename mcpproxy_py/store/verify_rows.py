@@ -1,4 +1,5 @@
-"""Do the rows say what their events say? The events are folded once more, and what comes out is compared."""
+"""Do the rows say what their events say? The events are folded once more, and what comes out is compared. And does what
+is believed with a seal, switches and decisions, have its seal and its event (ACT-10)?"""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
+from mcpproxy_py.store.approvals import digest_of, request_holds
 from mcpproxy_py.store.chain import PAYLOADS, digest
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.entry import Entry, entry_of
 from mcpproxy_py.store.numbers import at_of
 from mcpproxy_py.store.projection import Draft
-from mcpproxy_py.store.tables import activity, events
+from mcpproxy_py.store.seals import DECIDED, SWITCH, Seals, SwitchMemory
+from mcpproxy_py.store.shelf import switch_holds
+from mcpproxy_py.store.tables import activity, approvals, events, switches
 
 AT_ONCE: Final = 500
 _ONE_MOMENT: Final = 1_000_000
@@ -150,6 +154,108 @@ class RowCheck:
             query = select(activity).where(activity.c.id.in_(ids[start : start + AT_ONCE]))
             found += self._connection.execute(query).all()
         return found
+
+
+class StateCheck:
+    """`begin` a chain, `check` its events, `finish` when all chains were read. Events count from chains that hold."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        found: Callable[..., None],
+        unchecked: Callable[[str], None],
+        seals: Seals,
+        memory: SwitchMemory | None,
+        *,
+        shared: bool,
+    ) -> None:
+        self._shared = shared
+        self._connection = connection
+        self._found = found
+        self._unchecked = unchecked
+        self._seals = seals
+        self._known = memory.switches if memory is not None else {}
+        self._set: dict[str, dict[Any, Mapping[str, Any]]] = {}
+        """What was recorded of each switch, by the id of its event."""
+        self._decided: dict[str, set[Any]] = {}
+        self._before = 0
+        self._all_checked = True
+
+    def begin(self, before: int) -> None:
+        """Events of before this row's time may be gone."""
+        self._before = max(self._before, at_of(before))
+
+    def check(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.kind == SWITCH:
+                self._set.setdefault(str(entry.event.get("name")), {})[entry.event.get("id")] = entry.event
+            elif entry.kind == DECIDED:
+                self._decided.setdefault(str(entry.event.get("id")), set()).add(entry.event.get("digest"))
+
+    def finish(self, *, all_checked: bool) -> None:
+        """Where not all chains could be, what is missing may be sealed, and on record, where we cannot look."""
+        self._all_checked = all_checked
+        rows = {row.name: row for row in self._connection.execute(select(switches))}
+        for name in sorted({*rows, *self._known, *self._set}):
+            self._check_switch(name, rows.get(name))
+        for row in self._requests():
+            self._check_request(row)
+        for gone in sorted(self._decided):
+            self._found("missing", f"request {gone} is gone, on which a decision is on record", id=gone)
+
+    def _check_switch(self, name: str, row: Any) -> None:
+        told, known = self._set.get(name, {}), self._known.get(name)
+        if row is None:
+            self._found("missing", f"switch {name} is gone, which was set", id=name)
+        elif not switch_holds(self._seals, row):
+            self._doubt("unsealed", f"switch {name} carries no seal of a gateway, and is not believed", name)
+        elif known is not None and known.version > row.version:
+            self._found("rolled_back", f"switch {name} is an older one, put back; it is not believed", id=name)
+        else:
+            self._check_told(name, row, told)
+
+    def _check_told(self, name: str, row: Any, told: Mapping[Any, Mapping[str, Any]]) -> None:
+        value, event = _value(row.value), told.get(row.event)
+        if event is None:
+            if row.at >= self._before:
+                self._untold(f"no event tells of switch {name} as it is", name)
+        elif (event.get("value"), event.get("version")) != (value, row.version):
+            self._found("changed", f"switch {name} does not say what was written", id=name)
+        if not value and any(each.get("value") and each.get("version", 0) > row.version for each in told.values()):
+            self._found("rolled_back", f"switch {name} was set later than its row says", id=name)
+
+    def _requests(self) -> Iterator[Any]:
+        after = ""
+        while rows := self._connection.execute(
+            select(approvals).where(approvals.c.id > after).order_by(approvals.c.id).limit(AT_ONCE)
+        ).all():
+            yield from rows
+            after = rows[-1].id
+
+    def _check_request(self, row: Any) -> None:
+        told = self._decided.pop(row.id, None)
+        if not request_holds(self._seals, row):
+            self._doubt("unsealed", f"request {row.id} carries no seal of a gateway, and is not believed", row.id)
+        elif row.review is None and told is not None:
+            self._found("changed", f"request {row.id} does not say what was decided; decide it again", id=row.id)
+        elif row.review is not None and told is None:
+            if decode(row.review)["at_ms"] * 1000 >= self._before:
+                self._untold(f"no event tells of the decision on request {row.id}", row.id)
+        elif told is not None and digest_of(row._mapping) not in told:
+            self._found("changed", f"request {row.id} does not say what was decided", id=row.id)
+
+    def _untold(self, message: str, what: str) -> None:
+        """What is sealed and has no event. Where several gateways write, the one that sealed it may be behind."""
+        if self._shared:
+            self._unchecked(f"{message}: the gateway that sealed it may not have brought it yet")
+        else:
+            self._doubt("added", message, what)
+
+    def _doubt(self, kind: str, message: str, what: str) -> None:
+        if self._all_checked:
+            self._found(kind, message, id=what)
+        else:
+            self._unchecked(message)
 
 
 def _object(head: str) -> Mapping[str, Any]:

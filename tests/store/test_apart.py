@@ -217,7 +217,7 @@ async def test_closing_drains_ends_the_writer_and_lets_go_of_the_folder(
     store.close()
     assert not process.is_running()
     assert len(recorded(tmp_path)) == 4000
-    left = {"journal", "store.lock", "chain.key", "chain.name", "chain.head"}
+    left = {"journal", "store.lock", "chain.key", "chain.name", "chain.head", "switches.json"}
     assert set(os.listdir(tmp_path)) - {"activity.db"} == left
     opened(tmp_path)
 

@@ -54,7 +54,7 @@ CREATE TABLE listings (
 CREATE TABLE switches (
 	name TEXT NOT NULL, 
 	value TEXT NOT NULL, 
-	at BIGINT NOT NULL, 
+	at BIGINT NOT NULL, version BIGINT DEFAULT '0' NOT NULL, event TEXT, seal TEXT, 
 	PRIMARY KEY (name)
 );
 CREATE TABLE activity (
@@ -176,7 +176,7 @@ CREATE TABLE approvals (
 	wish TEXT NOT NULL, 
 	review TEXT, 
 	created_at BIGINT NOT NULL, 
-	expires_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, seal TEXT, 
 	PRIMARY KEY (id)
 );
 CREATE INDEX approvals_status ON approvals (status, id);
@@ -191,5 +191,5 @@ CREATE INDEX activity_client_name ON activity (client_name, n, status, type);
 CREATE INDEX activity_principal ON activity (principal, n, status, type);
 CREATE INDEX activity_server ON activity (server, n, status, type) WHERE server IS NOT NULL;
 CREATE INDEX activity_intent_type ON activity (intent_type, n, status, type) WHERE intent_type IS NOT NULL;
-INSERT INTO "alembic_version" VALUES ('0004');
+INSERT INTO "alembic_version" VALUES ('0006');
 INSERT INTO "turns" VALUES ('approvals', 0);
