@@ -6,105 +6,84 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from mcpproxy_py.core import envelope, headers, jsonvalue, revisions
+from mcpproxy_py.core import envelope, headers, revisions
 from mcpproxy_py.core.envelope import Rejected
 from mcpproxy_py.core.mirrors import disagreement
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.head import Head
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.answer import Answer
-from mcpproxy_py.serve.mcp.door import Door
-from mcpproxy_py.serve.mcp.exchange import Exchange, peer_by_envelope
+from mcpproxy_py.serve.mcp.exchange import McpRequest, peer_by_envelope
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import Refused, check_kind, kind_of, lines_of, message_in, routed_twice, seen_of
-from mcpproxy_py.serve.mcp.respond import respond
-from mcpproxy_py.serve.mcp.streams import Stream
-from mcpproxy_py.serve.visit import Visit
+from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, posted
+from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint
+from mcpproxy_py.serve.mcp.streams import PING_AFTER
+from mcpproxy_py.serve.turn import HttpRequest
 
 
-class Modern:
-    def __init__(self, door: Door) -> None:
-        self._door = door
+class ModernHttp:
+    def __init__(self, endpoint: McpEndpoint) -> None:
+        self._endpoint = endpoint
 
-    async def serve(self, visit: Visit) -> None:
-        if visit.method != "POST":
-            raise Refused(405, None, allow="POST")
-        seen = visit.head.once(seen_of)
-        check_kind(seen)
-        message = await message_in(visit)
-        if "id" not in message:
-            await self._notification(message, seen, visit)
+    async def serve(self, http: HttpRequest) -> None:
+        """Raises `HttpRefusal`."""
+        if http.head.method != "POST":
+            raise HttpRefusal(405, None, allow="POST")
+        facts: HeadFacts = http.head.mcp
+        message, kind, plain = await posted(http, facts)
+        if kind != "request":
+            await self._no_request(http, facts, kind)
             return
-        if kind_of(message) != "request":
-            raise Refused(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
-        exchange, answer = self._exchange(visit, seen, message)
-        if exchange.method == "subscriptions/listen":
-            await listen(self._door, exchange, answer)
+        request = self._request(http, facts, message)
+        request.plain = plain
+        task = asyncio.current_task()
+        assert task is not None
+        http.on_left = task.cancel
+        self._endpoint.slow.put(request, PING_AFTER, request.slow)
+        if request.method == LISTEN:
+            await listen(self._endpoint, request)
             return
-        await self._answer(exchange, answer)
+        try:
+            outcome = await self._endpoint.respond(request)
+        except asyncio.CancelledError:
+            request.abandon()
+            if not (http.gone or request.early):
+                raise
+            task.uncancel()  # the client left, or its answer to a question was too long in coming: it ends here
+            return
+        error = outcome.get("error")
+        status = 200 if error is None else HTTP_STATUS.get(error["code"], 200)
+        await request.finish(messages.answer(request.id, outcome), status)
 
-    async def _notification(self, message: Mapping[str, Any], seen: Mapping[str, str], visit: Visit) -> None:
-        """Taken and dropped: the modern era has none that a server acts on; a client cancels by hanging up."""
-        kind_of(message)
-        if (rejected := envelope.unsupported(seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
+    async def _no_request(self, http: HttpRequest, facts: HeadFacts, kind: messages.Kind) -> None:
+        """Notifications are taken and dropped: the modern era has none that a server acts on; a client cancels by
+        hanging up."""
+        if kind == "response":
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
+        if (rejected := envelope.unsupported(facts.seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
             raise _rejected(rejected, None)
-        await visit.answer(202, b"")
+        await http.respond(202)
 
-    def _exchange(self, visit: Visit, seen: Mapping[str, str], message: Mapping[str, Any]) -> tuple[Exchange, Answer]:
-        request_id = message["id"]
-        if twice := visit.head.once(routed_twice):
-            raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {twice} header came twice"), request_id)
-        said = envelope.classify(message, seen)
+    def _request(self, http: HttpRequest, facts: HeadFacts, message: Mapping[str, Any]) -> McpRequest:
+        request_id, method = message["id"], message["method"]
+        if facts.twice is not None:
+            raise _rejected(Rejected(revisions.HEADER_MISMATCH, f"The {facts.twice} header came twice"), request_id)
+        said = envelope.classify(message, facts.seen)
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
-        self._check_mirrors(message["method"], params, visit.head, request_id)
-        task = asyncio.current_task()
-        assert task is not None
-        door, dressed = self._door, self._door.surface.dressed
-        answer = Answer(visit, door.slow, on_left=task.cancel, stream=lambda: Stream(scale=door.kept))
+        if method == "tools/call":
+            self._check_mirrors(params, facts, request_id)
+        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
 
-        def answer_early(exchange: Exchange, result: Mapping[str, Any]) -> None:
-            answer.leave(messages.answer(exchange.id, {"result": dressed(exchange.method, result)}))
-
-        peer = peer_by_envelope(said, visit.principal)
-        return Exchange(request_id, message["method"], params, peer, answer.put, answer_early), answer
-
-    def _check_mirrors(self, method: str, params: Mapping[str, Any], head: Head, request_id: Any) -> None:
+    def _check_mirrors(self, params: Mapping[str, Any], facts: HeadFacts, request_id: Any) -> None:
         name, arguments = params.get("name"), params.get("arguments", {})
-        if method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
-            return
-        if mirrored := self._door.surface.mirrors(name):
-            wrong = disagreement(mirrored, jsonvalue.as_object(arguments) or {}, head.once(lines_of))
+        if isinstance(name, str) and isinstance(arguments, dict):
+            mirrored = self._endpoint.surface.mirrors(name)
+            wrong = disagreement(mirrored, arguments, facts.lines()) if mirrored else None  # pyright: ignore[reportUnknownArgumentType]
             if wrong is not None:
                 raise _rejected(wrong, request_id)
 
-    async def _answer(self, exchange: Exchange, answer: Answer) -> None:
-        try:
-            outcome = await respond(self._door.surface, exchange)
-        except asyncio.CancelledError:
-            answer.abandon()
-            if not _ours(answer):
-                raise
-            return
-        await answer.finish(messages.answer(exchange.id, outcome), _status(outcome))
 
-
-def _ours(answer: Answer) -> bool:
-    """Whether a cancellation came from the client's leaving or from a question's expiry: then it ends here."""
-    task = asyncio.current_task()
-    if task is None or not (answer.client_left or answer.early):
-        return False
-    task.uncancel()
-    return True
-
-
-def _rejected(rejected: Rejected, request_id: Any) -> Refused:
+def _rejected(rejected: Rejected, request_id: Any) -> HttpRefusal:
     error = RpcError(rejected.code, rejected.message, rejected.data)
-    return Refused(HTTP_STATUS.get(rejected.code, 200), error, request_id)
-
-
-def _status(outcome: Mapping[str, Any]) -> int:
-    error = outcome.get("error")
-    return 200 if error is None else HTTP_STATUS.get(error["code"], 200)
+    return HttpRefusal(HTTP_STATUS.get(rejected.code, 200), error, request_id)
