@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.values import Server, Snapshot
-from mcpproxy_py.serve.mcp.handshake import HandshakeHttp
 from mcpproxy_py.serve.mcp.listening import LIST_CHANGED, Hub
-from mcpproxy_py.serve.mcp.modern import ModernHttp
-from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, head_facts
+from mcpproxy_py.serve.mcp.modern import over_http
 from mcpproxy_py.serve.mcp.respond import ClientsOf, McpEndpoint
 from mcpproxy_py.serve.mcp.streams import Kept
 from mcpproxy_py.serve.surfaces.gate import Face
 from mcpproxy_py.serve.surfaces.surface import Surface
-from mcpproxy_py.serve.turn import Handler, HttpRequest
+from mcpproxy_py.serve.turn import Handler
 
 GATE: Final = "/mcp"
 DIRECT: Final = "/mcp/direct"
@@ -25,20 +23,6 @@ ALWAYS: Final = frozenset({"catalog"})
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
 """Lists that the direct surface gathers from all servers. Its tools follow the snapshot instead."""
-
-
-def over_http(endpoint: McpEndpoint) -> Handler:
-    """Streamable HTTP for one surface, both eras at one path: the modern one is told by its header."""
-    modern, handshake = ModernHttp(endpoint), HandshakeHttp(endpoint)
-
-    async def serve(http: HttpRequest) -> None:
-        facts: HeadFacts = http.head.mcp or head_facts(http.head)
-        try:
-            await (modern if facts.modern else handshake).serve(http)
-        except HttpRefusal as refusal:
-            await http.respond(refusal.status, refusal.body, refusal.headers)
-
-    return serve
 
 
 class Endpoints:

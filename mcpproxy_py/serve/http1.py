@@ -127,7 +127,11 @@ class HttpServerProtocol(asyncio.Protocol):
         if self._deaf or self.transport.is_closing():
             return
         if self._between and (known := self._heads.find(data)) is not None:
-            self._take(HttpRequest(known[0], self, known[1]))
+            request = HttpRequest(known[0], self, known[1])
+            if self._request is None:
+                self._begin(request)
+            else:
+                self._wait(request)
         else:
             self._parse(data)
 
@@ -193,14 +197,14 @@ class HttpServerProtocol(asyncio.Protocol):
             keep_alive=version == "1.1" and self._parser.should_keep_alive(), expects=self._expects,
         )  # fmt: skip
         self._coming = HttpRequest(head, self)
-        self._take(self._coming)
-
-    def _take(self, request: HttpRequest) -> None:
         if self._request is None:
-            self._begin(request)
+            self._begin(self._coming)
         else:
-            self._waiting.append(request)
-            self.hold()
+            self._wait(self._coming)
+
+    def _wait(self, request: HttpRequest) -> None:
+        self._waiting.append(request)
+        self.hold()
 
     def on_body(self, body: bytes) -> None:
         if self._coming is not None:

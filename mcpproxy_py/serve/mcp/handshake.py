@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages, streams
 from mcpproxy_py.serve.mcp.exchange import BEGIN_AFTER, McpRequest, peer_by_handshake
 from mcpproxy_py.serve.mcp.posted import LAST_EVENT_ID, HeadFacts, HttpRefusal, accepts, posted
-from mcpproxy_py.serve.mcp.respond import McpEndpoint, initialized, negotiated
+from mcpproxy_py.serve.mcp.respond import McpEndpoint, failed, initialized, negotiated, undressed
 from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.streams import PING_AFTER
 from mcpproxy_py.serve.turn import HttpRequest
 
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
@@ -24,32 +26,61 @@ class HandshakeHttp:
     def __init__(self, endpoint: McpEndpoint) -> None:
         self._endpoint = endpoint
 
-    async def serve(self, http: HttpRequest) -> None:
-        """Raises `HttpRefusal`."""
-        facts: HeadFacts = http.head.mcp
-        if facts.twice is not None:
-            # Whoever reads the other one takes this for another request, or for one of another session.
-            raise HttpRefusal(400, RpcError(revisions.HEADER_MISMATCH, f"The {facts.twice} header came twice"))
-        method = http.head.method
-        if method == "POST":
-            await self._post(http, facts)
-        elif method == "GET":
+    async def serve(self, http: HttpRequest, facts: HeadFacts) -> None:
+        try:
+            if facts.twice is not None:
+                # Whoever reads the other one takes this for another request, or for one of another session.
+                raise HttpRefusal(400, RpcError(revisions.HEADER_MISMATCH, f"The {facts.twice} header came twice"))
+            if http.head.method != "POST":
+                await self._no_post(http, facts)
+                return
+            message, kind, plain = await posted(http, facts)
+            if kind == "request" and message["method"] == "initialize":
+                await self._initialize(http, message)
+                return
+            session = self._session(http, facts)
+            if kind != "request":
+                await self._no_request(http, session, message, kind)
+                return
+            request = self._request(http, session, message)
+        except HttpRefusal as refusal:
+            await refusal.answer(http)
+            return
+        request.plain = plain
+        endpoint, method = self._endpoint, request.method
+        task = asyncio.current_task()
+        assert task is not None
+        endpoint.slow.put(request, BEGIN_AFTER if session.resumable else PING_AFTER, request.slow)
+        session.in_flight[request.id] = task.cancel
+        session.busy += 1
+        try:
+            result = await endpoint.handshake.get(method, endpoint.surface.answer)(request)
+            outcome = {"result": undressed(result)}
+        except asyncio.CancelledError:
+            if request.id in session.in_flight:
+                raise  # not the client's doing: the gateway stops
+            task.uncancel()
+            outcome = {"error": CANCELLED.as_json()}
+        except Exception as error:
+            outcome = failed(request, error)
+        finally:
+            session.in_flight.pop(request.id, None)
+            session.busy -= 1
+            session.last_used = time.monotonic()
+        await request.finish(messages.answer(request.id, outcome))
+
+    async def _no_post(self, http: HttpRequest, facts: HeadFacts) -> None:
+        if http.head.method == "GET":
             await self._get(http, facts)
-        elif method == "DELETE":
+        elif http.head.method == "DELETE":
             self._endpoint.sessions.end(self._session(http, facts))
             await http.respond(200)
         else:
             raise HttpRefusal(405, None, allow="GET, POST, DELETE")
 
-    async def _post(self, http: HttpRequest, facts: HeadFacts) -> None:
-        message, kind, plain = await posted(http, facts)
-        if kind == "request" and message["method"] == "initialize":
-            await self._initialize(http, message)
-            return
-        session = self._session(http, facts)
-        if kind == "request":
-            await self._request(http, session, message, plain)
-            return
+    async def _no_request(
+        self, http: HttpRequest, session: Session, message: Mapping[str, Any], kind: messages.Kind
+    ) -> None:
         if kind == "response":
             session.resolve(message)
         else:
@@ -78,35 +109,15 @@ class HandshakeHttp:
         endpoint.attend(session)
         await http.respond(200, messages.answer(message["id"], {"result": result}), session.mark)
 
-    async def _request(self, http: HttpRequest, session: Session, message: Mapping[str, Any], plain: bool) -> None:
-        """Hanging up is no cancellation in this era: the client may come back for the answer."""
+    def _request(self, http: HttpRequest, session: Session, message: Mapping[str, Any]) -> McpRequest:
+        """Hanging up does not cancel it: in this era the client may come back for the answer."""
         request_id = message["id"]
         if request_id in session.in_flight:
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "A request with this id is under way"), request_id)
-        try:
-            params = messages.params_of(message)
-        except RpcError as error:
-            raise HttpRefusal(400, error, request_id) from None
-        task = asyncio.current_task()
-        assert task is not None
-        endpoint = self._endpoint
-        request = McpRequest(endpoint, request_id, message["method"], params, session.peer, session, http)
-        request.plain = plain
-        endpoint.slow.put(request, BEGIN_AFTER if session.resumable else streams.PING_AFTER, request.slow)
-        session.in_flight[request_id] = task.cancel
-        session.busy += 1
-        try:
-            outcome = await endpoint.respond(request)
-        except asyncio.CancelledError:
-            if request_id in session.in_flight:
-                raise  # not the client's doing: the gateway stops
-            task.uncancel()
-            outcome = {"error": CANCELLED.as_json()}
-        finally:
-            session.in_flight.pop(request_id, None)
-            session.busy -= 1
-            session.touch()
-        await request.finish(messages.answer(request_id, outcome))
+        params = message.get("params", {})
+        if not isinstance(params, dict):
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "params must be an object"), request_id)
+        return McpRequest(self._endpoint, request_id, message["method"], params, session.peer, session, http)  # pyright: ignore[reportUnknownArgumentType]
 
     async def _get(self, http: HttpRequest, facts: HeadFacts) -> None:
         if not accepts(facts.seen.get("accept", ""), "text/event-stream"):

@@ -29,7 +29,7 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.exchange import McpRequest, Peer, is_modern, peer_by_envelope, peer_by_handshake
 from mcpproxy_py.serve.mcp.listening import heard
-from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint, Outcome, initialized, negotiated
+from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated, undressed
 from mcpproxy_py.serve.mcp.sessions import Session
 
 log = logging.getLogger(__name__)
@@ -147,10 +147,17 @@ class Attached:
             self._writer.put(messages.answer(message["id"], outcome))
 
     async def _outcome(self, request: McpRequest) -> Outcome:
-        if request.method == LISTEN and request.peer.modern:
-            await heard(self._endpoint, request)
-            return {"result": {}}
-        return await self._endpoint.respond(request)
+        endpoint, method = self._endpoint, request.method
+        surface = endpoint.surface
+        try:
+            if not request.peer.modern:
+                return {"result": undressed(await endpoint.handshake.get(method, surface.answer)(request))}
+            if method == LISTEN:
+                await heard(endpoint, request)
+                return {"result": {}}
+            return {"result": surface.dressed(method, await endpoint.modern.get(method, surface.answer)(request))}
+        except Exception as error:
+            return failed(request, error)
 
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         version = negotiated(params)

@@ -117,7 +117,11 @@ def request(request_id: int | str, method: str, params: Mapping[str, Any]) -> by
 
 def answer(request_id: int | str | None, outcome: Mapping[str, Any]) -> bytes:
     """`outcome` has one key: `result` or `error`."""
-    return write({"jsonrpc": "2.0", "id": request_id, **outcome})
+    message = {"jsonrpc": "2.0", "id": request_id, **outcome}
+    try:
+        return to_json(message, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeError):
+        return write(message)
 
 
 def refusal(error: RpcError, request_id: int | str | None = None) -> bytes:

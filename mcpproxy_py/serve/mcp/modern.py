@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from mcpproxy_py.core import envelope, headers, revisions
@@ -13,45 +13,52 @@ from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.exchange import McpRequest, peer_by_envelope
+from mcpproxy_py.serve.mcp.handshake import HandshakeHttp
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, posted
-from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint
+from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, head_facts, posted
+from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint, failed
 from mcpproxy_py.serve.mcp.streams import PING_AFTER
-from mcpproxy_py.serve.turn import HttpRequest
+from mcpproxy_py.serve.turn import Handler, HttpRequest
 
 
 class ModernHttp:
     def __init__(self, endpoint: McpEndpoint) -> None:
         self._endpoint = endpoint
 
-    async def serve(self, http: HttpRequest) -> None:
-        """Raises `HttpRefusal`."""
-        if http.head.method != "POST":
-            raise HttpRefusal(405, None, allow="POST")
-        facts: HeadFacts = http.head.mcp
-        message, kind, plain = await posted(http, facts)
-        if kind != "request":
-            await self._no_request(http, facts, kind)
+    async def serve(self, http: HttpRequest, facts: HeadFacts) -> None:
+        try:
+            if http.head.method != "POST":
+                raise HttpRefusal(405, None, allow="POST")
+            message, kind, plain = await posted(http, facts)
+            if kind != "request":
+                await self._no_request(http, facts, kind)
+                return
+            request = self._request(http, facts, message)
+        except HttpRefusal as refusal:
+            await refusal.answer(http)
             return
-        request = self._request(http, facts, message)
         request.plain = plain
+        endpoint, method = self._endpoint, request.method
         task = asyncio.current_task()
         assert task is not None
         http.on_left = task.cancel
-        self._endpoint.slow.put(request, PING_AFTER, request.slow)
-        if request.method == LISTEN:
-            await listen(self._endpoint, request)
+        endpoint.slow.put(request, PING_AFTER, request.slow)
+        if method == LISTEN:
+            await listen(endpoint, request)
             return
+        status, surface = 200, endpoint.surface
         try:
-            outcome = await self._endpoint.respond(request)
+            result = await endpoint.modern.get(method, surface.answer)(request)
+            outcome = {"result": surface.dressed(method, result)}
         except asyncio.CancelledError:
             request.abandon()
             if not (http.gone or request.early):
                 raise
             task.uncancel()  # the client left, or its answer to a question was too long in coming: it ends here
             return
-        error = outcome.get("error")
-        status = 200 if error is None else HTTP_STATUS.get(error["code"], 200)
+        except Exception as error:
+            outcome = failed(request, error)
+            status = HTTP_STATUS.get(outcome["error"]["code"], 200)
         await request.finish(messages.answer(request.id, outcome), status)
 
     async def _no_request(self, http: HttpRequest, facts: HeadFacts, kind: messages.Kind) -> None:
@@ -71,19 +78,26 @@ class ModernHttp:
         if isinstance(said, Rejected):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
-        if method == "tools/call":
-            self._check_mirrors(params, facts, request_id)
-        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
-
-    def _check_mirrors(self, params: Mapping[str, Any], facts: HeadFacts, request_id: Any) -> None:
-        name, arguments = params.get("name"), params.get("arguments", {})
-        if isinstance(name, str) and isinstance(arguments, dict):
-            mirrored = self._endpoint.surface.mirrors(name)
-            wrong = disagreement(mirrored, arguments, facts.lines()) if mirrored else None  # pyright: ignore[reportUnknownArgumentType]
+        name = params.get("name")
+        if method == "tools/call" and type(name) is str and (mirrored := self._endpoint.surface.mirrors(name)):
+            arguments = params.get("arguments", {})
+            wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]
             if wrong is not None:
                 raise _rejected(wrong, request_id)
+        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
 
 
 def _rejected(rejected: Rejected, request_id: Any) -> HttpRefusal:
     error = RpcError(rejected.code, rejected.message, rejected.data)
     return HttpRefusal(HTTP_STATUS.get(rejected.code, 200), error, request_id)
+
+
+def over_http(endpoint: McpEndpoint) -> Handler:
+    """Streamable HTTP for one surface, both eras at one path: the modern one is told by its header."""
+    modern, handshake = ModernHttp(endpoint), HandshakeHttp(endpoint)
+
+    def serve(http: HttpRequest) -> Awaitable[None]:
+        facts: HeadFacts = http.head.mcp or head_facts(http.head)
+        return modern.serve(http, facts) if facts.modern else handshake.serve(http, facts)
+
+    return serve

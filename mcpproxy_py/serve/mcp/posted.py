@@ -29,6 +29,9 @@ class HttpRefusal(Exception):
         self.body = messages.refusal(error, request_id if messages.is_id(request_id) else None) if error else b""
         self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
 
+    async def answer(self, http: HttpRequest) -> None:
+        await http.respond(self.status, self.body, self.headers)
+
 
 class HeadFacts:
     __slots__ = ("_headers", "_lines", "modern", "seen", "session_id", "twice", "unfit")

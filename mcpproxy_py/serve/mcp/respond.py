@@ -49,29 +49,13 @@ class McpEndpoint:
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
         self._upstreams = upstreams
-        self._modern: dict[str, Handler] = {
+        self.modern: Mapping[str, Handler] = {
             **surface.handlers, **dict.fromkeys(GONE, _unknown), DISCOVER: self._discovered,
         }  # fmt: skip
-        self._handshake: dict[str, Handler] = {
+        """By method, in the modern era; the surface itself (`answer`) takes all others."""
+        self.handshake: Mapping[str, Handler] = {
             **surface.handlers, DISCOVER: _unknown, LISTEN: _unknown, "ping": _pong,
         }  # fmt: skip
-
-    async def respond(self, request: McpRequest) -> Outcome:
-        """Raises nothing but cancellation."""
-        try:
-            method, surface = request.method, self.surface
-            if request.peer.modern:
-                result = await self._modern.get(method, surface.answer)(request)
-                return {"result": surface.dressed(method, result)}
-            result = await self._handshake.get(method, surface.answer)(request)
-            if result.get("resultType") == "complete":  # the handshake era has no word for its only kind of result
-                result = {key: value for key, value in result.items() if key != "resultType"}
-            return {"result": result}
-        except RpcError as error:
-            return {"error": error.as_json()}
-        except Exception:
-            log.exception("%s failed inside the gateway", jsonvalue.quoted(request.method))
-            return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 
     async def _discovered(self, request: McpRequest) -> Mapping[str, Any]:
         return {"supportedVersions": list(MODERN), **(await self.surface.welcome()).as_json()}
@@ -113,6 +97,20 @@ def _unwatch_all(surface: Surface, session: Session) -> None:
 
     if session.subscribed:
         session.leaving = asyncio.ensure_future(unwatch())
+
+
+def undressed(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The handshake era knows only one kind of result, and has no word for it."""
+    if result.get("resultType") != "complete":
+        return result
+    return {key: value for key, value in result.items() if key != "resultType"}
+
+
+def failed(request: McpRequest, error: Exception) -> Outcome:
+    if isinstance(error, RpcError):
+        return {"error": error.as_json()}
+    log.error("%s failed inside the gateway", jsonvalue.quoted(request.method), exc_info=error)
+    return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 
 
 async def initialized(surface: Surface, version: str) -> dict[str, Any]:
