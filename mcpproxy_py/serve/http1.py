@@ -22,6 +22,8 @@ from uvicorn.server import ServerState
 from mcpproxy_py.serve.turn import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest, RequestHead
 
 MAX_HEAD: Final = 128 * 1024
+MOST_WAITING: Final = 4
+"""Requests that a client may send ahead, beyond which it has to wait with more."""
 UNPARSABLE: Final = b"This is no HTTP request."
 TOO_LONG: Final = b"The request line and headers are too long: send less."
 
@@ -203,8 +205,10 @@ class HttpServerProtocol(asyncio.Protocol):
             self._wait(self._coming)
 
     def _wait(self, request: HttpRequest) -> None:
+        """Reading goes on at first: only who reads is told that a client has hung up."""
         self._waiting.append(request)
-        self.hold()
+        if len(self._waiting) >= MOST_WAITING:
+            self.hold()
 
     def on_body(self, body: bytes) -> None:
         if self._coming is not None:

@@ -242,6 +242,7 @@ class HttpRequest:
             if self._parts or (self._complete and not self.all_read):
                 part = b"".join(self._parts or ()) if self.body is None else self.body
                 self._parts, self.unread, self.all_read = None, 0, self._complete
+                self._connection.read_on()  # also to hear of it when the client leaves
                 self._count(len(part))
                 return part
             self._connection.read_on()
