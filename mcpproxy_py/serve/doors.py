@@ -61,9 +61,6 @@ class Endpoints:
                 self._open[path] = endpoint
                 self.over_http[path] = self._edge(over_http(endpoint))
 
-    def paths(self) -> list[str]:
-        return list(self._open)
-
     def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
         server = wish.get("server")

@@ -40,8 +40,11 @@ async def read(stream: Stream) -> bytes:
         await request.begin(200)
         await stream.pour(request)
 
+    async def receive() -> Any:
+        await anyio.sleep_forever()
+
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b"", "http_version": "1.1"}
-    await asyncio.wait_for(as_asgi(handle)(scope, anyio.sleep_forever, send), 30)
+    await asyncio.wait_for(as_asgi(handle)(scope, receive, send), 30)
     return b"".join(message["body"] for message in sent if message["type"] == "http.response.body")
 
 

@@ -21,11 +21,11 @@ from mcpproxy_py.serve.mcp.listening import Hub
 from mcpproxy_py.serve.mcp.modern import over_http
 from mcpproxy_py.serve.mcp.respond import McpEndpoint
 from mcpproxy_py.serve.mcp.streams import Kept
-from mcpproxy_py.serve.surfaces.surface import IDENTITY, OwnSurface, Welcome
+from mcpproxy_py.serve.surfaces.surface import IDENTITY, Handler, OwnSurface, Welcome
 from mcpproxy_py.serve.turn import MOST_UNREAD, HttpRequest
 from tests.support.serving import serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5", "SURF-7")]
+pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 
 PATIENCE = 30
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
@@ -47,7 +47,7 @@ class Waiting(OwnSurface):
     topic = "gate"
 
     def __init__(self) -> None:
-        self.handlers = {"tools/call": self._call}
+        self.handlers: Mapping[str, Handler] = {"tools/call": self._call}
         self.begun, self.cancelled, self.go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.requests: list[McpRequest] = []
 

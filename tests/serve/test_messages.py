@@ -13,7 +13,7 @@ from mcpproxy_py.core.jsonvalue import flaw
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.messages import BadMessage
 
-pytestmark = pytest.mark.proves("GATE-4", "SEC-5")
+pytestmark = pytest.mark.proves("SEC-5")
 
 NUMBERS = st.one_of(
     st.integers().map(str),
