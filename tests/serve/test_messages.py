@@ -45,7 +45,7 @@ def request(value: str) -> bytes:
 @given(VALUES)
 def test_what_is_plain_has_no_flaw(value: str) -> None:
     try:
-        message, kind, plain = messages.decode(request(value))
+        message, kind, plain = messages.decode_request(request(value))
     except BadMessage:
         return
     assert kind == "request"
@@ -70,7 +70,7 @@ def test_what_is_plain_has_no_flaw(value: str) -> None:
     ],
 )
 def test_what_needs_another_look_is_not_plain(value: str, plain: bool) -> None:
-    assert messages.decode(request(value))[2] is plain
+    assert messages.decode_request(request(value))[2] is plain
 
 
 PARTS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.just("2.0"), st.just("x" * 1025), st.text())
@@ -83,10 +83,10 @@ def test_the_kind_of_a_message_is_the_same_whichever_way_it_is_found(message: di
         expected: Any = messages.kind_of(message)
     except BadMessage as error:
         with pytest.raises(BadMessage) as raised:
-            messages.decode(text)
+            messages.decode_request(text)
         assert (raised.value.message, raised.value.id) == (error.message, error.id)
     else:
-        assert messages.decode(text)[1] == expected
+        assert messages.decode_request(text)[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,5 @@ def test_the_kind_of_a_message_is_the_same_whichever_way_it_is_found(message: di
 )
 def test_what_is_no_message_is_refused_with_its_id_where_it_has_one(body: bytes, code: int, own_id: Any) -> None:
     with pytest.raises(BadMessage) as raised:
-        messages.decode(body)
+        messages.decode_request(body)
     assert (raised.value.code, raised.value.id) == (code, own_id)

@@ -68,7 +68,7 @@ class McpRequest:
 
     asks: Asks | None = None
     plain = False
-    """Whether its parameters can be sent on without another look (`messages.decode`)."""
+    """Whether its parameters can be sent on without another look (`messages.decode_request`)."""
     early = False
     """Whether the answer went out while the request goes on."""
     finished = False
@@ -262,3 +262,4 @@ def is_modern(params: Mapping[str, Any]) -> bool:
 
 
 Exchange = McpRequest
+"""Its name in rooms that are still to be rewritten."""

@@ -90,7 +90,7 @@ class Attached:
 
     def take(self, line: bytes) -> None:
         try:
-            message, kind, plain = messages.decode(line)
+            message, kind, plain = messages.decode_request(line)
             if kind == "request":
                 self._request(message, plain)
             elif kind == "notification":

@@ -30,7 +30,7 @@ class BadMessage(RpcError):
         self.id = request_id
 
 
-def decode(body: bytes) -> tuple[dict[str, Any], Kind, bool]:
+def decode_request(body: bytes) -> tuple[dict[str, Any], Kind, bool]:
     """One message as an object, what it is, and whether it is *plain*: no value in it needs another look before it is
     sent on (`jsonvalue.flaw`). Raises `BadMessage`; what is wrong inside is for whoever reads on."""
     try:

@@ -82,14 +82,14 @@ def accepts(accepted: str, kind: str) -> bool:
 
 
 async def posted(request: HttpRequest, facts: HeadFacts) -> tuple[dict[str, Any], Kind, bool]:
-    """The message that a POST brings, as `messages.decode` gives it. Raises `HttpRefusal`."""
+    """The message that a POST brings, as `messages.decode_request` gives it. Raises `HttpRefusal`."""
     if facts.unfit is not None:
         raise HttpRefusal(facts.unfit[0], RpcError(INVALID_REQUEST, facts.unfit[1]))
     body = request.body
     try:
         if body is None or request.gone:
             body = await request.read()
-        return messages.decode(body)
+        return messages.decode_request(body)
     except BodyCutShort:
         raise HttpRefusal(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
     except BadMessage as error:
