@@ -18,8 +18,9 @@ PLAIN_LENGTH: Final = 16_384
 PLAIN_BRACKETS: Final = 64
 """Nothing can be nested deeper than there are brackets."""
 _SHAPE: Final = bytes.maketrans(b"123456789E[", b"000000000e{")
-_LONG_NUMBER: Final = b"0" * 64
-"""Fewer digits, and no exponent, make no number that is not finite, nor one that Python would not write."""
+_LARGE: Final = b"e000"
+_LONG: Final = b"0" * 64
+"""Fewer digits, and an exponent of two, make no number that is not finite, nor one that Python would not write."""
 
 
 class BadMessage(RpcError):
@@ -35,8 +36,8 @@ def decode_request(body: bytes) -> tuple[dict[str, Any], Kind, bool]:
     sent on (`jsonvalue.flaw`). Raises `BadMessage`; what is wrong inside is for whoever reads on."""
     try:
         message = from_json(body, allow_inf_nan=False)
-        shape = body.translate(_SHAPE) if len(body) <= PLAIN_LENGTH else b"0e"
-        plain = b"0e" not in shape and _LONG_NUMBER not in shape and shape.count(b"{") <= PLAIN_BRACKETS
+        shape = body.translate(_SHAPE, b"+") if len(body) <= PLAIN_LENGTH else _LARGE
+        plain = _LARGE not in shape and _LONG not in shape and shape.count(b"{") <= PLAIN_BRACKETS
     except ValueError:
         message, plain = _read_leniently(body), False
     if type(message) is not dict:
