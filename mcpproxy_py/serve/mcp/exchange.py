@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from mcpproxy_py.core import jsonvalue
 from mcpproxy_py.core.envelope import Modern
-from mcpproxy_py.core.revisions import LOG_LEVEL, METHOD_NOT_FOUND, PROTOCOL_VERSION
+from mcpproxy_py.core.revisions import INVALID_REQUEST, LOG_LEVEL, METHOD_NOT_FOUND, PARSE_ERROR, PROTOCOL_VERSION
 from mcpproxy_py.core.talk import lacks
 from mcpproxy_py.core.values import NOTHING, Caller, Client
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages, streams
+from mcpproxy_py.serve.mcp.messages import BadMessage, Kind
+from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal
 from mcpproxy_py.serve.mcp.streams import Stream
-from mcpproxy_py.serve.turn import HttpRequest
+from mcpproxy_py.serve.turn import BodyCutShort, HttpRequest
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.respond import McpEndpoint
@@ -218,6 +220,21 @@ class McpRequest:
         with contextlib.suppress(OSError):
             await streams.begin(http, () if self.back is None else self.back.mark)
             await stream.pour(http)
+
+
+async def read_message(http: HttpRequest, facts: HeadFacts) -> tuple[dict[str, Any], Kind, bool]:
+    """What a POST brings, as `messages.decode_request` gives it. Raises `HttpRefusal`."""
+    if facts.unfit is not None:
+        raise HttpRefusal(facts.unfit[0], RpcError(INVALID_REQUEST, facts.unfit[1]))
+    body = http.body
+    try:
+        if body is None or http.gone:
+            body = await http.read()
+        return messages.decode_request(body)
+    except BodyCutShort:
+        raise HttpRefusal(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
+    except BadMessage as error:
+        raise HttpRefusal(400, error, error.id) from None
 
 
 def loud_enough(level: object, least: object) -> bool:

@@ -11,8 +11,8 @@ from mcpproxy_py.core import revisions
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages, streams
-from mcpproxy_py.serve.mcp.exchange import BEGIN_AFTER, McpRequest, peer_by_handshake
-from mcpproxy_py.serve.mcp.posted import LAST_EVENT_ID, HeadFacts, HttpRefusal, accepts, posted
+from mcpproxy_py.serve.mcp.exchange import BEGIN_AFTER, McpRequest, peer_by_handshake, read_message
+from mcpproxy_py.serve.mcp.posted import LAST_EVENT_ID, HeadFacts, HttpRefusal, accepts
 from mcpproxy_py.serve.mcp.respond import McpEndpoint, failed, initialized, negotiated, undressed
 from mcpproxy_py.serve.mcp.sessions import Session
 from mcpproxy_py.serve.mcp.streams import PING_AFTER
@@ -34,7 +34,7 @@ class HandshakeHttp:
             if http.head.method != "POST":
                 await self._no_post(http, facts)
                 return
-            message, kind, plain = await posted(http, facts)
+            message, kind, plain = await read_message(http, facts)
             if kind == "request" and message["method"] == "initialize":
                 await self._initialize(http, message)
                 return

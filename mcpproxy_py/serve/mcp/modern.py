@@ -12,10 +12,10 @@ from mcpproxy_py.core.mirrors import disagreement
 from mcpproxy_py.core.revisions import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.exchange import McpRequest, peer_by_envelope
+from mcpproxy_py.serve.mcp.exchange import McpRequest, peer_by_envelope, read_message
 from mcpproxy_py.serve.mcp.handshake import HandshakeHttp
 from mcpproxy_py.serve.mcp.listening import listen
-from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, head_facts, posted
+from mcpproxy_py.serve.mcp.posted import HeadFacts, HttpRefusal, head_facts
 from mcpproxy_py.serve.mcp.respond import LISTEN, McpEndpoint, failed
 from mcpproxy_py.serve.mcp.streams import PING_AFTER
 from mcpproxy_py.serve.turn import Handler, HttpRequest
@@ -29,7 +29,7 @@ class ModernHttp:
         try:
             if http.head.method != "POST":
                 raise HttpRefusal(405, None, allow="POST")
-            message, kind, plain = await posted(http, facts)
+            message, kind, plain = await read_message(http, facts)
             if kind != "request":
                 await self._no_request(http, facts, kind)
                 return

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mcpproxy_py.core import headers
-from mcpproxy_py.core.revisions import HANDSHAKE, INVALID_REQUEST, PARSE_ERROR
+from mcpproxy_py.core.revisions import HANDSHAKE
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.messages import BadMessage, Kind
-from mcpproxy_py.serve.turn import BodyCutShort, HttpRequest, RequestHead
+from mcpproxy_py.serve.turn import HttpRequest, RequestHead
 
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
@@ -79,18 +78,3 @@ def _unfit(accepted: str, kind: str) -> tuple[int, str] | None:
 def accepts(accepted: str, kind: str) -> bool:
     accepted = accepted.lower()
     return kind in accepted or "*/*" in accepted or f"{kind.partition('/')[0]}/*" in accepted
-
-
-async def posted(request: HttpRequest, facts: HeadFacts) -> tuple[dict[str, Any], Kind, bool]:
-    """The message that a POST brings, as `messages.decode_request` gives it. Raises `HttpRefusal`."""
-    if facts.unfit is not None:
-        raise HttpRefusal(facts.unfit[0], RpcError(INVALID_REQUEST, facts.unfit[1]))
-    body = request.body
-    try:
-        if body is None or request.gone:
-            body = await request.read()
-        return messages.decode_request(body)
-    except BodyCutShort:
-        raise HttpRefusal(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
-    except BadMessage as error:
-        raise HttpRefusal(400, error, error.id) from None
