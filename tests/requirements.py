@@ -899,9 +899,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "journeys/test_matrix_on_the_wire.py::test_every_cell_over_the_wire",
         "serve/test_rest.py::test_a_refused_call_never_reaches_the_upstream_and_is_on_record",
     ),
-    "GATE-11": (
-        "core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",
-    ),
+    "GATE-11": ("core/test_decide.py::test_deciding_touches_nothing_outside_its_arguments",),
     "GATE-12": (
         "core/test_decide.py::test_permissive_mode_relaxes_phase_two_and_nothing_else",
         "core/test_decide.py::test_risk_is_the_higher_of_variant_and_class_and_unknown_counts_as_write",
@@ -1019,9 +1017,7 @@ DONE: dict[str, tuple[str, ...]] = {
         "store/test_store.py::test_everything_in_the_data_directory_is_private",
         "store/test_store.py::test_a_data_directory_that_others_could_read_is_closed_to_them",
     ),
-    "PERF-2": (
-        "core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",
-    ),
+    "PERF-2": ("core/test_decide.py::test_a_decision_takes_no_step_more_with_ten_servers_or_ten_thousand_tools",),
     "PERF-4": (
         "core/test_lanes.py::test_adding_adds_for_every_tool_and_no_lane_spills_into_the_next",
         "core/test_lanes.py::test_the_held_are_those_with_anything",
