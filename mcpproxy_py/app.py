@@ -39,18 +39,18 @@ from mcpproxy_py.providers.catalog.provider import CatalogProvider
 from mcpproxy_py.providers.catalog.served import ServedCatalog
 from mcpproxy_py.scan import MASKER
 from mcpproxy_py.serve import place
-from mcpproxy_py.serve.attach import Attachments
-from mcpproxy_py.serve.doors import Doors, by_path
-from mcpproxy_py.serve.guard import Guard, GuardRules
-from mcpproxy_py.serve.mcp.hub import Hub
+from mcpproxy_py.serve.admission import Guard, GuardRules
+from mcpproxy_py.serve.doors import Endpoints, Tidings
+from mcpproxy_py.serve.http1 import HttpServer
+from mcpproxy_py.serve.mcp.lines import Attachments
+from mcpproxy_py.serve.mcp.listening import Hub
 from mcpproxy_py.serve.rest import rest_app
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.direct import Direct
 from mcpproxy_py.serve.surfaces.gate import Gate
 from mcpproxy_py.serve.surfaces.links import Links
 from mcpproxy_py.serve.surfaces.passthrough import Passthrough
-from mcpproxy_py.serve.tidings import Tidings
-from mcpproxy_py.serve.web import Web
+from mcpproxy_py.serve.wire import answered_by
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
@@ -151,7 +151,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         links = Links()
         asking = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up)
-        doors = Doors(
+        endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
             upstreams,
@@ -160,19 +160,20 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),
                 "passthrough": lambda server: traces.surface(Passthrough(server, asking, upstreams)),
             },
+            traces.edge,
         )
 
         def open_doors(fresh: Settings) -> None:
             """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
-            doors.use(fresh.surfaces, current.enabled)
+            endpoints.use(fresh.surfaces, current.enabled)
             tidings.gate_shows(current.face())
 
         current.on_reload = open_doors
         open_doors(settings)
-        attachments = Attachments(place.socket_path(data_dir), doors.door_for, settings.limits.max_body_bytes)
-        served = by_path(doors, rest_app(gateway, store, admin, approvals))
-        guard = Guard(traces.edge(served), _guard_rules(settings))
-        web = Web(guard)
+        attachments = Attachments(place.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
+        rest = answered_by(rest_app(gateway, store, admin, approvals))
+        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
+        server = HttpServer(guard.serve)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
@@ -180,15 +181,15 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed)
-        tasks.start_soon(web.serve, [listener, private])
+        tasks.start_soon(server.serve, [listener, private])
         # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
         with signals as told, place.announced(data_dir, url, place.socket_path(data_dir)):
             _settle_memory()
             _greet(settings, url)
             await _until_told(told, gateway, attachments, guard, idle_exit)
             await _drain(gateway, settings.shutdown_timeout)
-        doors.use((), ())
-        web.should_exit = True
+        endpoints.use((), ())
+        server.should_exit = True
         tasks.cancel_scope.cancel()
 
 

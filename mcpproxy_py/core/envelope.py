@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core import headers as names
-from mcpproxy_py.core.jsonvalue import as_object
 from mcpproxy_py.core.revisions import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -56,24 +55,41 @@ REVISION_NOT_TEXT: Final = Rejected(INVALID_PARAMS, f"{PROTOCOL_VERSION} in para
 def classify(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Modern | Rejected:
     """`headers` by their lower-case names; None for a way in that has none. Only of a decoded object, and of no
     batch; `jsonrpc` and `id` are the caller's to check."""
-    params = as_object(body.get("params"))
-    said = as_object(params.get("_meta")) if params is not None else None
-    if said is None:
+    params: Any = body.get("params")
+    if not isinstance(params, dict) or not isinstance(params.get("_meta"), dict):  # pyright: ignore[reportUnknownMemberType]
         return NO_ENVELOPE
-    if PROTOCOL_VERSION not in said or CLIENT_CAPABILITIES not in said:
-        return _incomplete(said)
-    version = said[PROTOCOL_VERSION]
-    if headers is not None and (contradiction := _contradiction(body, version, headers)) is not None:
-        return contradiction
+    params = cast("dict[str, Any]", params)
+    meta: dict[str, Any] = params["_meta"]
+    if PROTOCOL_VERSION not in meta or CLIENT_CAPABILITIES not in meta:
+        return _incomplete(meta)
+    version = meta[PROTOCOL_VERSION]
+    if headers is not None:
+        # A missing header equals no version, not even null.
+        if version is None or headers.get(names.PROTOCOL_VERSION) != version:
+            return _mismatch(names.PROTOCOL_VERSION, f"{PROTOCOL_VERSION} in params._meta")
+        method: Any = body.get("method")
+        if headers.get(names.METHOD) != method:
+            return _mismatch(names.METHOD, "method")
+        named_by = names.NAMED_BY.get(method)
+        name: Any = params.get(named_by) if named_by else None
+        sent = headers.get(names.NAME)
+        if sent is not None and sent.startswith("=?"):
+            sent = names.decode_header_value(sent)
+        if name is not None and sent != name:
+            return _mismatch(names.NAME, f"params.{named_by}")
     if not isinstance(version, str):
         return REVISION_NOT_TEXT
-    return unsupported(version) or Modern(version, said.get(CLIENT_INFO), said[CLIENT_CAPABILITIES])
+    if version not in MODERN:
+        return _unsupported(version)
+    return Modern(version, meta.get(CLIENT_INFO), meta[CLIENT_CAPABILITIES])
 
 
 def unsupported(version: str) -> Rejected | None:
     """The last rung alone, for notifications: they have no envelope, only the header."""
-    if version in MODERN:
-        return None
+    return None if version in MODERN else _unsupported(version)
+
+
+def _unsupported(version: str) -> Rejected:
     return Rejected(
         UNSUPPORTED_PROTOCOL_VERSION,
         f"This gateway does not speak that protocol version; use {' or '.join(MODERN)}.",
@@ -84,20 +100,6 @@ def unsupported(version: str) -> Rejected | None:
 def _incomplete(meta: Mapping[str, Any]) -> Rejected:
     missing = [key for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]
     return Rejected(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}.")
-
-
-def _contradiction(body: Mapping[str, Any], version: Any, headers: Mapping[str, str]) -> Rejected | None:
-    said = headers.get(names.PROTOCOL_VERSION)
-    if said is None or said != version:  # a missing header equals no version, not even null
-        return _mismatch(names.PROTOCOL_VERSION, f"{PROTOCOL_VERSION} in params._meta")
-    method: Any = body.get("method")
-    if headers.get(names.METHOD) != method:
-        return _mismatch(names.METHOD, "method")
-    named_by = names.NAMED_BY.get(method)
-    name = body["params"].get(named_by) if named_by else None
-    if name is not None and names.decode_header_value(headers.get(names.NAME)) != name:
-        return _mismatch(names.NAME, f"params.{named_by}")
-    return None
 
 
 def _mismatch(header: str, field: str) -> Rejected:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 towards clients: a connection, and its requests one after the other, each answered by the application.
+"""HTTP/1.1 towards clients: a connection, and its requests one after the other, each handed to whoever answers.
 
 uvicorn accepts connections and ends them. Its own protocol does more for each request than we need
 (docs/explanation/performance.md), and leaves two things open that matter here: how long the head of a request may grow
@@ -8,99 +8,132 @@ uvicorn accepts connections and ends them. Its own protocol does more for each r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
-from starlette.types import ASGIApp
-from uvicorn.config import Config
+import uvicorn
 from uvicorn.server import ServerState
 
-from mcpproxy_py.serve.head import Head, Headers, Heads
-from mcpproxy_py.serve.turn import STATUS_LINES, Line, Turn
+from mcpproxy_py.serve.turn import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest, RequestHead
 
 MAX_HEAD: Final = 128 * 1024
+MOST_WAITING: Final = 4
+"""Requests that a client may send ahead, beyond which it has to wait with more."""
 UNPARSABLE: Final = b"This is no HTTP request."
 TOO_LONG: Final = b"The request line and headers are too long: send less."
 
 
-class Http1(asyncio.Protocol):
+class HttpServerProtocol(asyncio.Protocol):
     """Made by uvicorn for each connection. A client may send several requests at once; they are answered in turn."""
 
     def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None, *, heads: Heads,
+        self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None, *, handle: Handler, heads: HeadCache,
     ) -> None:  # fmt: skip
         """`heads` are those that came lately, on any connection."""
         self._heads = heads
-        self._app: ASGIApp = config.loaded_app  # type: ignore[assignment]  # the same, by other names
+        self._handle = handle
         self._patience = config.timeout_keep_alive
-        self._server = server_state
-        self._state = app_state
+        self.server = server_state
         self._loop = _loop or asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._coming: Turn | None = None
+        self._coming: HttpRequest | None = None
         """The request whose body is being read."""
-        self._turn: Turn | None = None
-        """The request that is being answered."""
-        self._waiting: deque[Turn] = deque()
+        self._request: HttpRequest | None = None
+        """The one that is being answered."""
+        self._waiting: deque[HttpRequest] = deque()
         self._head: int | None = 0
         """How much has come of a head whose end has not. What comes at once with its end is bounded by a read."""
         self._between = True
         """Whether nothing of the next request has come yet."""
-        self._ended: list[Turn] = []
+        self._ended: list[HttpRequest] = []
         """The requests that ended in what was parsed last."""
         self._deaf = False
+        self._held = False
+        self.full: asyncio.Future[None] | None = None
+        """Over when the client has read enough of what was written for more."""
+        self.default_headers: Headers = []
+        self.default_lines = b""
+        """The same as they go out."""
         self._idle_since = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
     # The connection.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
-        self._line = Line(self._transport, self._state)
-        self._server.connections.add(self)  # type: ignore[arg-type]  # uvicorn names its own protocols
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
+        self.name, self.peer = _address(transport, "sockname"), _address(transport, "peername")
+        self.server.connections.add(self)  # type: ignore[arg-type]  # uvicorn names its own protocols
         self._timer = self._loop.call_later(self._patience, self._look_whether_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.connections.discard(self)  # type: ignore[arg-type]
+        self.server.connections.discard(self)  # type: ignore[arg-type]
         if self._timer is not None:
             self._timer.cancel()
-        self._line.cut()
-        if self._turn is not None:
-            self._turn.wake()
         self._waiting.clear()
+        self.resume_writing()
+        if self._request is not None:
+            self._request.lost()
 
     def pause_writing(self) -> None:
-        self._line.pause()
+        if self.full is None:
+            self.full = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        self._line.resume()
+        full, self.full = self.full, None
+        if full is not None and not full.done():
+            full.set_result(None)
+
+    async def room(self) -> None:
+        """Until the client has read enough of what was written, or is gone."""
+        while self.full is not None:
+            await asyncio.shield(self.full)
+
+    def hold(self) -> None:
+        """Nothing more is read for now."""
+        if not self._held:
+            self._held = True
+            with contextlib.suppress(RuntimeError):
+                self.transport.pause_reading()
+
+    def read_on(self) -> None:
+        if self._held:
+            self._held = False
+            with contextlib.suppress(RuntimeError):  # it is closing
+                self.transport.resume_reading()
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is answered, and that was the last."""
-        if self._turn is None:
-            self._transport.close()
+        if self._request is None:
+            self.transport.close()
         else:
-            self._turn.keep_alive = False
+            self._request.keep_alive = False
             self._waiting.clear()
 
     def _look_whether_idle(self) -> None:
         """One timer for the life of the connection, instead of one for each pause between two requests."""
-        left = self._idle_since + self._patience - self._loop.time() if self._turn is None else self._patience
+        left = self._idle_since + self._patience - self._loop.time() if self._request is None else self._patience
         if left > 0:
             self._timer = self._loop.call_later(left, self._look_whether_idle)
         else:
-            self._transport.close()
+            self.transport.close()
 
     # What comes.
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf or self._transport.is_closing():
+        if self._deaf or self.transport.is_closing():
             return
-        if self._between and (known := self._heads.of(data)) is not None:
-            self._take(self._new_turn(*known))
+        if self._between and (known := self._heads.find(data)) is not None:
+            request = HttpRequest(known[0], self, known[1])
+            if self._request is None:
+                self._begin(request)
+            else:
+                self._wait(request)
         else:
             self._parse(data)
 
@@ -124,18 +157,18 @@ class Http1(asyncio.Protocol):
     def _listen_no_more(self) -> None:
         """What came whole is answered; what else comes is for nobody, be it another protocol or none at all."""
         self._deaf = True
-        last = self._waiting[-1] if self._waiting else self._turn
+        last = self._waiting[-1] if self._waiting else self._request
         if last is not None:
             last.keep_alive = False
 
     def _turn_away(self, status: int, why: bytes) -> None:
-        if self._turn is not None and self._coming is None:
+        if self._request is not None and self._coming is None:
             self._listen_no_more()
             return
-        if self._turn is None:
+        if self._request is None:
             kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
-            self._transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))
-        self._transport.close()
+            self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))
+        self.transport.close()
 
     # What the parser finds in it.
 
@@ -160,32 +193,22 @@ class Http1(asyncio.Protocol):
         path, query = _target(self._url)
         version = self._parser.get_http_version()
         text = path.decode("ascii")
-        shared = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": version,
-            "method": self._parser.get_method().decode("ascii"),
-            "scheme": "http",
-            "path": unquote(text) if "%" in text else text,
-            "raw_path": path,
-            "query_string": query,
-            "root_path": "",
-            "headers": self._headers,
-        }
-        keep_alive = version == "1.1" and self._parser.should_keep_alive()
-        self._coming = self._new_turn(Head(shared, keep_alive, self._expects))
-        self._take(self._coming)
-
-    def _new_turn(self, head: Head, body: bytes | None = None) -> Turn:
-        """`body` where all of it is here."""
-        return Turn(head, self._line, self._server.default_headers, self._answered, body)
-
-    def _take(self, turn: Turn) -> None:
-        if self._turn is None:
-            self._begin(turn)
+        head = RequestHead(
+            self._parser.get_method().decode("ascii"), unquote(text) if "%" in text else text, self._headers,
+            raw_path=path, query=query, http_version=version,
+            keep_alive=version == "1.1" and self._parser.should_keep_alive(), expects=self._expects,
+        )  # fmt: skip
+        self._coming = HttpRequest(head, self)
+        if self._request is None:
+            self._begin(self._coming)
         else:
-            self._waiting.append(turn)
-            self._line.hold()
+            self._wait(self._coming)
+
+    def _wait(self, request: HttpRequest) -> None:
+        """Reading goes on at first: only who reads is told that a client has hung up."""
+        self._waiting.append(request)
+        if len(self._waiting) >= MOST_WAITING:
+            self.hold()
 
     def on_body(self, body: bytes) -> None:
         if self._coming is not None:
@@ -200,22 +223,28 @@ class Http1(asyncio.Protocol):
 
     # Answering.
 
-    def _begin(self, turn: Turn) -> None:
-        self._turn = turn
-        task = self._loop.create_task(turn.run(self._app))
-        self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
+    def _begin(self, request: HttpRequest) -> None:
+        self._request = request
+        task = self._loop.create_task(self._handle(request))  # type: ignore[arg-type]  # all are coroutines
+        self.server.tasks.add(task)
+        task.add_done_callback(request.done)
 
-    def _answered(self, turn: Turn) -> None:
-        """The application may go on with it, but not on this connection."""
-        self._turn = None
-        if not turn.keep_alive:
-            self._transport.close()
+    def answered(self, request: HttpRequest) -> None:
+        """Whoever answered may go on with it, but not on this connection."""
+        self._request = None
+        if not request.keep_alive:
+            self.transport.close()
         elif self._waiting:
             self._begin(self._waiting.popleft())
         else:
             self._idle_since = self._loop.time()
-            self._line.read_on()
+            if self._held:
+                self.read_on()
+
+    def use_default_headers(self) -> None:
+        """They change once a second: there is a date in them."""
+        self.default_headers = self.server.default_headers
+        self.default_lines = b"".join([b"%b: %b\r\n" % line for line in self.default_headers])
 
 
 def _target(url: bytes) -> tuple[bytes, bytes]:
@@ -225,3 +254,41 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
         return path, query
     parsed = httptools.parse_url(url)
     return parsed.path, parsed.query or b""
+
+
+def _address(transport: asyncio.BaseTransport, which: str) -> tuple[str, int] | None:
+    with contextlib.suppress(TypeError, ValueError, IndexError):
+        found = transport.get_extra_info(which)
+        return str(found[0]), int(found[1])
+    return None
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn with our own protocol in it, and with the signals taken out of its hands: stopping means draining first,
+    so they are the composition root's."""
+
+    def __init__(self, handle: Handler, heads: HeadCache | None = None, **options: Any) -> None:
+        """`options` are uvicorn's."""
+        http = partial(HttpServerProtocol, handle=handle, heads=HeadCache() if heads is None else heads)
+        super().__init__(
+            uvicorn.Config(
+                _no_application,
+                http=http,  # type: ignore[arg-type]  # it is called like the class
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                **{"timeout_keep_alive": 75, "timeout_graceful_shutdown": 2, **options},
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _no_application(scope: object, receive: object, send: object) -> None:
+    """uvicorn wants one; requests go another way."""

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import anyio.to_thread
-from starlette.types import ASGIApp
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway import Gateway
 from mcpproxy_py.serve.surfaces.surface import Surface
+from mcpproxy_py.serve.turn import Handler
 from mcpproxy_py.settings.telemetry import exports_traces
 
 
@@ -27,7 +27,7 @@ class Tracing(Protocol):
         ...
 
     def surface(self, surface: Surface) -> Surface: ...
-    def edge(self, app: ASGIApp) -> ASGIApp: ...
+    def edge(self, handler: Handler) -> Handler: ...
 
 
 class Untraced:
@@ -41,8 +41,8 @@ class Untraced:
     def surface(self, surface: Surface) -> Surface:
         return surface
 
-    def edge(self, app: ASGIApp) -> ASGIApp:
-        return app
+    def edge(self, handler: Handler) -> Handler:
+        return handler
 
 
 @asynccontextmanager

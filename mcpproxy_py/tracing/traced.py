@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from opentelemetry import context as contexts
 from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.call import Reply
 from mcpproxy_py.conversation import Upstreams
@@ -16,8 +16,10 @@ from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
 from mcpproxy_py.gateway import Gateway
 from mcpproxy_py.recording import Record
-from mcpproxy_py.serve.mcp.exchange import Exchange
+from mcpproxy_py.serve.mcp.exchange import McpRequest
+from mcpproxy_py.serve.surfaces.surface import Handler as SurfaceHandler
 from mcpproxy_py.serve.surfaces.surface import Surface
+from mcpproxy_py.serve.turn import Handler, HttpRequest
 from mcpproxy_py.tally import Tally, class_of, variant_of
 from mcpproxy_py.tracing.spans import METHOD, carrying, fail, fail_if_it_says_so, method_name, spanned, told_by
 
@@ -39,16 +41,14 @@ class Traced:
     def surface(self, surface: Surface) -> Surface:
         return cast(Surface, TracedSurface(self._tracer, surface))
 
-    def edge(self, app: ASGIApp) -> ASGIApp:
+    def edge(self, handler: Handler) -> Handler:
         """What a request's headers say of the trace it belongs to is the context of everything within."""
 
-        async def edge(scope: Scope, receive: Receive, send: Send) -> None:
-            said = {
-                _HEADERS[name]: value.decode("latin-1") for name, value in scope.get("headers", ()) if name in _HEADERS
-            }
+        async def edge(request: HttpRequest) -> None:
+            said = {_HEADERS[name]: value.decode("latin-1") for name, value in request.head.headers if name in _HEADERS}
             token = contexts.attach(told_by(said))
             try:
-                await app(scope, receive, send)
+                await handler(request)
             finally:
                 contexts.detach(token)
 
@@ -61,20 +61,24 @@ class TracedSurface:
     def __init__(self, tracer: Tracer, surface: Surface) -> None:
         self._tracer = tracer
         self._surface = surface
+        self.handlers = {method: partial(self._spanned, handler) for method, handler in surface.handlers.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._surface, name)
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+    def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
+        return self._spanned(self._surface.answer, request)
+
+    async def _spanned(self, handler: SurfaceHandler, request: McpRequest) -> Mapping[str, Any]:
         """The request's own `_meta` says whose child it is, and then what HTTP said is a link: one exchange of HTTP may
         carry several requests."""
-        method, around = method_name(exchange.method), get_current_span().get_span_context()
-        context = told_by(exchange.meta or {})
+        method, around = method_name(request.method), get_current_span().get_span_context()
+        context = told_by(request.meta or {})
         parent = get_current_span(context).get_span_context()
         links = [Link(around)] if around.is_valid and parent != around else None
-        about = {METHOD: method, "mcp.protocol.version": exchange.peer.version}
+        about = {METHOD: method, "mcp.protocol.version": request.peer.version}
         with spanned(self._tracer, method, SpanKind.SERVER, about, context, links) as span:
-            result = await self._surface.answer(exchange)
+            result = await handler(request)
             fail_if_it_says_so(span, result)
             return result
 

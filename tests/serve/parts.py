@@ -23,8 +23,9 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway import Gateway, Limits
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
-from mcpproxy_py.serve.guard import Guard, GuardRules
+from mcpproxy_py.serve.admission import Guard, GuardRules
 from mcpproxy_py.serve.rest import rest_app
+from mcpproxy_py.serve.wire import answered_by, as_asgi
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.failure import UpstreamFailure
 
@@ -200,7 +201,9 @@ class House:
             now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
-        self.app = Guard(rest_app(self.gateway, store, self.desk, self.approvals), rules)
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals)
+        self.guard = Guard({}, answered_by(self.rest), rules)
+        self.app = as_asgi(self.guard.serve)
 
     async def _on_record(
         self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]

@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.guard import Guard, GuardRules
+from mcpproxy_py.serve.admission import Guard, GuardRules
 from mcpproxy_py.serve.hosts import authority, host_list, is_loopback, origin_list
+from mcpproxy_py.serve.wire import answered_by, as_asgi
 
 KEY = "mcpk_admin-key-for-tests"
 TOKEN = "agent-token-for-tests"
@@ -33,8 +34,8 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def client(app: Any = echo, *, peer: str = "127.0.0.1", **rules: Any) -> httpx.AsyncClient:
-    guard = Guard(app, GuardRules(**{"admin_key": lambda: KEY, **rules}))
-    transport = httpx.ASGITransport(guard, raise_app_exceptions=False, client=(peer, 5000))
+    guard = Guard({}, answered_by(app), GuardRules(**{"admin_key": lambda: KEY, **rules}))
+    transport = httpx.ASGITransport(as_asgi(guard.serve), raise_app_exceptions=False, client=(peer, 5000))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
 
 
@@ -241,8 +242,9 @@ async def test_a_rotated_key_stops_working_at_once() -> None:
 
 
 async def test_new_rules_apply_from_the_next_request_on() -> None:
-    guard = Guard(echo, GuardRules(admin_key=lambda: KEY))
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://gate.example") as http:
+    guard = Guard({}, answered_by(echo), GuardRules(admin_key=lambda: KEY))
+    transport = httpx.ASGITransport(as_asgi(guard.serve))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gate.example") as http:
         assert code_of(await http.get("/mcp")) == "FOREIGN_HOST"
         guard.use(GuardRules(admin_key=lambda: KEY, allowed_hosts=("gate.example",)))
         assert code_of(await http.get("/mcp")) is None
@@ -373,7 +375,7 @@ async def test_websockets_are_closed_and_the_lifespan_passes() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    guard = Guard(app, GuardRules(admin_key=lambda: KEY))
+    guard = as_asgi(Guard({}, answered_by(app), GuardRules(admin_key=lambda: KEY)).serve, app)
     await guard({"type": "lifespan"}, None, send)  # type: ignore[arg-type]
     await guard({"type": "websocket", "path": "/mcp", "headers": []}, None, send)  # type: ignore[arg-type]
     assert seen == ["lifespan"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from mcpproxy_py.serve import head
-from mcpproxy_py.serve.head import Head, Heads
+from mcpproxy_py.serve import turn
+from mcpproxy_py.serve.admission import Guard, GuardRules
+from mcpproxy_py.serve.mcp.posted import HeadFacts, head_facts
+from mcpproxy_py.serve.turn import HeadCache, HttpRequest, RequestHead
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
@@ -42,10 +45,10 @@ SEQUENCES: dict[str, list[bytes]] = {
 }
 
 
-class Forgetful(Heads):
+class Forgetful(HeadCache):
     """Knows none."""
 
-    def of(self, data: bytes) -> None:
+    def find(self, data: bytes) -> None:
         return None
 
 
@@ -62,7 +65,7 @@ async def describe(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": said})
 
 
-async def said(heads: Heads, pieces: list[bytes]) -> bytes:
+async def said(heads: HeadCache, pieces: list[bytes]) -> bytes:
     """Everything that the server says to these pieces, which it mostly gets one by one."""
     async with serving(describe, heads, date_header=False) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -81,11 +84,11 @@ async def said(heads: Heads, pieces: list[bytes]) -> bytes:
 @pytest.mark.parametrize("what", SEQUENCES)
 async def test_a_server_that_keeps_heads_says_the_same_as_one_that_does_not(what: str) -> None:
     with anyio.fail_after(PATIENCE):
-        kept, told = Heads(), {}
+        kept, told = HeadCache(), {}
         async with anyio.create_task_group() as tasks:
             for name, heads in (("keeps", kept), ("forgets", Forgetful())):
 
-                async def hear(name: str = name, heads: Heads = heads) -> None:
+                async def hear(name: str = name, heads: HeadCache = heads) -> None:
                     told[name] = await said(heads, SEQUENCES[what])
 
                 tasks.start_soon(hear)
@@ -94,55 +97,82 @@ async def test_a_server_that_keeps_heads_says_the_same_as_one_that_does_not(what
 
 
 async def test_a_head_that_came_whole_is_known_on_every_connection() -> None:
-    heads = Heads()
+    heads = HeadCache()
     with anyio.fail_after(PATIENCE):
         await said(heads, [POST + b"body", GET])
-    assert heads.of(POST + b"else") is not None
-    assert heads.of(GET) is not None
-    assert heads.of(POST + b"longer") is None
-    assert heads.of(LAST) is None, "whoever hangs up after it does so anew each time"
+    assert heads.find(POST + b"else") is not None
+    assert heads.find(GET) is not None
+    assert heads.find(POST + b"longer") is None
+    assert heads.find(LAST) is None, "whoever hangs up after it does so anew each time"
 
 
 @pytest.mark.parametrize("data", [b"", b"\r\n\r\n", b"GET", POST, POST + b"bod", GET + GET])
 async def test_what_is_no_whole_request_is_not_known(data: bytes) -> None:
-    heads = Heads()
-    one = Head({"headers": [], "method": "GET", "http_version": "1.1"})
+    heads = HeadCache()
+    one = RequestHead("GET", "/", [])
     heads.keep(GET, one, 0)
     heads.keep(POST + b"body", one, 4)
-    assert heads.of(GET) == (one, b"")
-    assert heads.of(data) is None
+    assert heads.find(GET) == (one, b"")
+    assert heads.find(data) is None
 
 
 async def test_only_the_latest_are_kept_and_no_long_ones() -> None:
-    heads = Heads()
-    one = Head({"headers": [], "method": "GET", "http_version": "1.1"})
-    for number in range(3 * head.MOST):
+    heads = HeadCache()
+    one = RequestHead("GET", "/", [])
+    for number in range(3 * turn.MOST):
         heads.keep(b"GET /%d HTTP/1.1\r\n\r\n" % number, one, 0)
-        assert heads.of(b"GET /0 HTTP/1.1\r\n\r\n"), "one that is used stays"
-    assert len(heads) <= 2 * head.MOST
-    assert heads.of(b"GET /1 HTTP/1.1\r\n\r\n") is None
-    long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * head.LONGEST)
+        assert heads.find(b"GET /0 HTTP/1.1\r\n\r\n"), "one that is used stays"
+    assert len(heads) <= 2 * turn.MOST
+    assert heads.find(b"GET /1 HTTP/1.1\r\n\r\n") is None
+    long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * turn.LONGEST)
     heads.keep(long, one, 0)
-    assert heads.of(long) is None
+    assert heads.find(long) is None
 
 
-async def test_what_follows_from_a_head_is_found_out_once() -> None:
-    asked: list[int] = []
+@pytest.fixture
+async def guarded() -> AsyncIterator[tuple[int, list[HeadFacts]]]:
+    """The port of a server with a guard in front of MCP, and what MCP made of the heads that came."""
+    found: list[HeadFacts] = []
 
-    def many(headers: head.Headers) -> int:
-        asked.append(len(headers))
-        return len(headers)
+    async def endpoint(request: HttpRequest) -> None:
+        found.append(request.head.mcp or head_facts(request.head))
+        await request.respond(200, b"{}")
 
-    one = Head({"headers": [(b"a", b"b")], "method": "GET", "http_version": "1.1"})
-    assert [one.once(many), one.once(many)] == [1, 1]
-    assert asked == [1]
+    guard = Guard({"/mcp": endpoint}, endpoint, GuardRules(admin_key=lambda: "key"))
+    async with serving(guard) as port:
+        yield port, found
 
 
-async def test_what_is_wrong_with_a_head_is_said_each_time() -> None:
-    def never(headers: head.Headers) -> int:
-        raise ValueError("wrong")
+async def asked(port: int, head: bytes, times: int) -> list[bytes]:
+    """The status line of each answer to the same request."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    heard: list[bytes] = []
+    for _ in range(times):
+        writer.write(head)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        heard.append(answer.partition(b"\r\n")[0])
+        await reader.readexactly(int(answer.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+    writer.close()
+    return heard
 
-    one = Head({"headers": [], "method": "GET", "http_version": "1.1"})
-    for _ in range(2):
-        with pytest.raises(ValueError, match="wrong"):
-            one.once(never)
+
+async def test_what_follows_from_a_head_is_found_out_once(guarded: tuple[int, list[HeadFacts]]) -> None:
+    port, found = guarded
+    with anyio.fail_after(PATIENCE):
+        for _ in range(2):
+            assert await asked(port, b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n", 2) == [b"HTTP/1.1 200 OK"] * 2
+    assert len(found) == 4
+    assert all(each is found[0] for each in found)
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"), [(b"Host: localhost\r\nHost: localhost", 400), (b"Host: evil.example", 421)]
+)
+async def test_what_is_wrong_with_a_head_is_said_each_time(
+    guarded: tuple[int, list[HeadFacts]], lines: bytes, status: int
+) -> None:
+    port, found = guarded
+    with anyio.fail_after(PATIENCE):
+        said = await asked(port, b"GET /mcp HTTP/1.1\r\n%b\r\n\r\n" % lines, 3)
+    assert [int(each.split()[1]) for each in said] == [status] * 3
+    assert not found

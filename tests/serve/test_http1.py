@@ -212,6 +212,28 @@ async def test_a_body_that_nobody_reads_makes_its_client_wait() -> None:
         assert await client.reader.readexactly(len(str(ENOUGH))) == str(ENOUGH).encode()
 
 
+async def test_who_sends_many_requests_ahead_has_to_wait() -> None:
+    go_on, started = asyncio.Event(), 0
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal started
+        started += 1
+        await go_on.wait()
+        await answer(send, b"%d" % len(await read_all(receive)))
+
+    size, count = 32768, ENOUGH // 32768
+    async with talking_to(app) as client:
+        one = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n%b" % (size, b"x" * size)
+        client.writer.write(one * count)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.writer.drain(), 0.3)
+        assert started == 1
+        go_on.set()
+        for _ in range(count):
+            await client.head()
+            assert await client.reader.readexactly(5) == b"32768"
+
+
 async def test_an_answer_that_nobody_reads_makes_the_application_wait() -> None:
     sent = 0
 

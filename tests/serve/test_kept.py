@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
 
 from mcpproxy_py.core.values import Client
 from mcpproxy_py.serve.mcp import streams
 from mcpproxy_py.serve.mcp.exchange import Peer
-from mcpproxy_py.serve.mcp.kept import Kept
 from mcpproxy_py.serve.mcp.sessions import Session
-from mcpproxy_py.serve.mcp.streams import OWN_WEIGHT, Stream
+from mcpproxy_py.serve.mcp.streams import OWN_WEIGHT, Kept, Stream
+from mcpproxy_py.serve.turn import HttpRequest
+from mcpproxy_py.serve.wire import as_asgi
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
 
@@ -34,8 +36,16 @@ async def read(stream: Stream) -> bytes:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await asyncio.wait_for(stream.pour(send, asyncio.get_running_loop().create_future()), 30)
-    return b"".join(message["body"] for message in sent)
+    async def handle(request: HttpRequest) -> None:
+        await request.begin(200)
+        await stream.pour(request)
+
+    async def receive() -> Any:
+        await anyio.sleep_forever()
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b"", "http_version": "1.1"}
+    await asyncio.wait_for(as_asgi(handle)(scope, receive, send), 30)
+    return b"".join(message["body"] for message in sent if message["type"] == "http.response.body")
 
 
 async def test_an_answer_can_be_fetched_again_until_all_sessions_together_keep_too_much() -> None:

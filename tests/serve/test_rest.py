@@ -393,7 +393,7 @@ async def test_a_wrong_method_is_a_405_that_names_the_right_ones(http: httpx.Asy
 
 
 async def test_without_the_guard_in_front_nothing_is_answered(house: House) -> None:
-    transport = httpx.ASGITransport(house.app.app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(house.rest, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as bare:
         response = await bare.get("/api/v1/status", headers={"X-API-Key": KEY})
     assert response.status_code == 401

@@ -68,7 +68,7 @@ async def test_the_served_document_is_the_one_made_from_the_table(http: httpx.As
 async def test_every_route_is_documented_and_every_documented_path_is_a_route(house: House) -> None:
     routes = {
         (method, route.path.replace(":path}", "}"))
-        for route in house.app.app.routes  # type: ignore[attr-defined]
+        for route in house.rest.routes  # type: ignore[attr-defined]
         for method in route.app._methods
         if method != "HEAD"
     }

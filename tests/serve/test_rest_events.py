@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
 
 @pytest.fixture
 async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(house.app) as port, through(port) as http:
+    async with serving(house.guard) as port, through(port) as http:
         yield http
 
 

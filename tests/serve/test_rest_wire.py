@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("API-1", "SEC-1")]
 
 @pytest.fixture
 async def port(house: House) -> AsyncIterator[int]:
-    async with serving(house.app) as number:
+    async with serving(house.guard) as number:
         yield number
 
 

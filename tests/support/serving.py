@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
-import uvicorn
 
-from mcpproxy_py.serve.head import Heads
-from mcpproxy_py.serve.http1 import Http1
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
+from mcpproxy_py.serve.admission import Guard
+from mcpproxy_py.serve.http1 import HttpServer
+from mcpproxy_py.serve.turn import HeadCache
+from mcpproxy_py.serve.wire import answered_by
 
 
 @asynccontextmanager
-async def serving(app: Any, heads: Heads | None = None, **options: Any) -> AsyncIterator[int]:
-    """Its port. `options` are uvicorn's."""
+async def serving(app: Any, heads: HeadCache | None = None, **options: Any) -> AsyncIterator[int]:
+    """Its port. `app` is one of ASGI, or a guard. `options` are uvicorn's."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        http: Any = partial(Http1, heads=Heads() if heads is None else heads)
-        config = uvicorn.Config(
-            app, http=http, log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1, **options
-        )
-        server = _Server(config)
+        handle = app.serve if isinstance(app, Guard) else answered_by(app)
+        server = HttpServer(handle, heads, **{"timeout_graceful_shutdown": 1, **options})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             try:

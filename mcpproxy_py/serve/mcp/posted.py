@@ -1,16 +1,14 @@
-"""What an HTTP request brings, read and checked before any surface hears of it."""
+"""What MCP needs of a request's head, found out once for each head, and how a request is turned away."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import headers
-from mcpproxy_py.core.revisions import INVALID_REQUEST, PARSE_ERROR
+from mcpproxy_py.core.revisions import HANDSHAKE
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.head import Headers
 from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.visit import BodyCutShort, Visit
+from mcpproxy_py.serve.turn import HttpRequest, RequestHead
 
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
@@ -21,7 +19,7 @@ USUAL: Final = ("application/json, text/event-stream", "application/json")
 """What the SDKs send as `Accept` and `Content-Type`."""
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """A request that is turned away."""
 
     def __init__(self, status: int, error: RpcError | None, request_id: Any = None, **extra: str) -> None:
@@ -30,67 +28,53 @@ class Refused(Exception):
         self.body = messages.refusal(error, request_id if messages.is_id(request_id) else None) if error else b""
         self.headers = [(name.encode(), value.encode()) for name, value in extra.items()]
 
-
-def seen_of(headers: Headers) -> dict[str, str]:
-    """The headers that are read here. Of one that came several times, the last."""
-    found = dict(headers)
-    return {text: found[name].decode("latin-1").strip(" \t") for name, text in READ if name in found}
+    async def answer(self, http: HttpRequest) -> None:
+        await http.respond(self.status, self.body, self.headers)
 
 
-def routed_twice(lines: Headers) -> str | None:
-    """A header that routes and came several times, by its name."""
-    return _twice(lines, headers.ROUTING)
+class HeadFacts:
+    __slots__ = ("_headers", "_lines", "modern", "seen", "session_id", "twice", "unfit")
+
+    def __init__(self, head: RequestHead) -> None:
+        found = dict(head.headers)
+        self.seen = {text: found[name].decode("latin-1").strip(" \t") for name, text in READ if name in found}
+        """The headers that are read here. Of one that came several times, the last."""
+        self._headers = head.headers
+        self._lines: list[tuple[str, str]] | None = None
+        version = self.seen.get(headers.PROTOCOL_VERSION)
+        self.modern = version is not None and version not in HANDSHAKE
+        self.session_id = self.seen.get(SESSION_ID)
+        routing = headers.ROUTING if self.modern else headers.ROUTING | {SESSION_ID}
+        repeated = len(found) != len(head.headers)
+        self.twice = headers.duplicated_routing_header(self.lines(), routing) if repeated else None
+        """A header that routes and came several times, by its name."""
+        self.unfit = _unfit(self.seen.get("accept", ""), self.seen.get("content-type", ""))
+        """What keeps a POST with this head from being taken: a status, and why."""
+
+    def lines(self) -> list[tuple[str, str]]:
+        """All headers, as they came."""
+        if self._lines is None:
+            self._lines = [
+                (name.decode("latin-1"), text.decode("latin-1").strip(" \t")) for name, text in self._headers
+            ]
+        return self._lines
 
 
-def routed_twice_in_session(lines: Headers) -> str | None:
-    """The same in the handshake era, where the session's id is one of them."""
-    return _twice(lines, headers.ROUTING | {SESSION_ID})
+def head_facts(head: RequestHead) -> HeadFacts:
+    facts = head.mcp = HeadFacts(head)
+    return facts
 
 
-def _twice(lines: Headers, among: frozenset[str]) -> str | None:
-    nothing_repeated = len(dict(lines)) == len(lines)
-    return None if nothing_repeated else headers.duplicated_routing_header(lines_of(lines), among)
-
-
-def lines_of(headers: Headers) -> list[tuple[str, str]]:
-    """The headers as they came."""
-    return [(name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in headers]
-
-
-def check_kind(seen: Mapping[str, str]) -> None:
-    accepted, kind = seen.get("accept", ""), seen.get("content-type", "")
+def _unfit(accepted: str, kind: str) -> tuple[int, str] | None:
     if (accepted, kind) == USUAL:
-        return
+        return None
     if not (accepts(accepted, "application/json") and accepts(accepted, "text/event-stream")):
-        message = "Not Acceptable: Client must accept both application/json and text/event-stream"
-        raise Refused(406, RpcError(INVALID_REQUEST, message))
+        return 406, "Not Acceptable: Client must accept both application/json and text/event-stream"
     if kind.partition(";")[0].strip().lower() != "application/json":
-        raise Refused(415, RpcError(INVALID_REQUEST, "Unsupported Media Type: Content-Type must be application/json"))
+        return 415, "Unsupported Media Type: Content-Type must be application/json"
+    return None
 
 
 def accepts(accepted: str, kind: str) -> bool:
     accepted = accepted.lower()
     return kind in accepted or "*/*" in accepted or f"{kind.partition('/')[0]}/*" in accepted
-
-
-async def message_in(visit: Visit) -> dict[str, Any]:
-    try:
-        return messages.read(await visit.body())
-    except BodyCutShort:
-        raise Refused(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
-    except RpcError as error:
-        raise Refused(400, error) from None
-
-
-def kind_of(message: Mapping[str, Any]) -> messages.Kind:
-    try:
-        return messages.kind_of(message)
-    except RpcError as error:
-        raise Refused(400, error, message.get("id")) from None
-
-
-def params_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return messages.params_of(message)
-    except RpcError as error:
-        raise Refused(400, error, message.get("id")) from None

@@ -15,9 +15,9 @@ from mcpproxy_py.core.revisions import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp import messages
 from mcpproxy_py.serve.mcp.exchange import Peer, loud_enough
-from mcpproxy_py.serve.mcp.hub import LIST_CHANGED, UPDATED
-from mcpproxy_py.serve.mcp.kept import Kept
-from mcpproxy_py.serve.mcp.streams import Stream
+from mcpproxy_py.serve.mcp.listening import LIST_CHANGED, UPDATED
+from mcpproxy_py.serve.mcp.posted import SESSION_ID
+from mcpproxy_py.serve.mcp.streams import Kept, Stream
 
 MAX_STREAMS: Final = 64
 MAX_KEPT_BYTES: Final = 4 << 20
@@ -37,6 +37,9 @@ class Session:
     def __init__(self, topic: str, peer: Peer, kept: Kept) -> None:
         self.topic = topic
         self.peer = peer
+        self.mark = ((SESSION_ID.encode(), (peer.session_id or "").encode()),)
+        """The header that names it."""
+        self.resumable = peer.version >= PRIMES_FROM
         self.log_level: str | None = None
         self.subscribed: set[str] = set()
         self.in_flight: dict[int | str, Callable[[], object]] = {}
@@ -56,10 +59,6 @@ class Session:
 
     def touch(self) -> None:
         self.last_used = time.monotonic()
-
-    @property
-    def resumable(self) -> bool:
-        return self.peer.version >= PRIMES_FROM
 
     def new_stream(self) -> Stream:
         """For one request's answer. Only where the client can resume it, its events are kept."""

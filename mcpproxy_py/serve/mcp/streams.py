@@ -2,17 +2,21 @@
 
 A stream outlives the connection it is read through. In the handshake era a client that lost its connection
 comes back with the last event it saw and gets the rest, so nothing that was answered is lost on the way.
+
+What is kept for that is bounded in bytes and in time, of all sessions together (`Kept`). Each session bounds its own
+share; but there can be ten thousand sessions, and ten thousand shares are no bound.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
-from starlette.types import Send
+from mcpproxy_py.serve.turn import HttpRequest
 
 PING: Final = b": ping\r\n\r\n"
 PING_AFTER: Final = 15.0
@@ -23,7 +27,9 @@ BACKLOG: Final = 512
 BACKLOG_BYTES: Final = 4 << 20
 OWN_WEIGHT: Final = 2048
 """Of a stream without any events, as measured."""
-END: Final = {"type": "http.response.body", "body": b"", "more_body": False}
+MAX_BYTES: Final = 64 << 20
+KEPT_FOR: Final = 60.0
+"""Seconds. Who lost its connection is back after one; who takes longer has given the request up."""
 HEAD: Final = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -31,20 +37,12 @@ HEAD: Final = [
 ]
 
 
-class Scale(Protocol):
-    """Weighs what all streams keep together."""
-
-    @property
-    def full(self) -> bool: ...
-    def weigh(self, more: int) -> None: ...
-
-
 class Stream:
     """`name` makes its events resumable: they then carry ids, and are kept after they were sent. `scale` is told what
     they weigh, until `release`."""
 
     def __init__(
-        self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES, scale: Scale | None = None
+        self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES, scale: Kept | None = None
     ) -> None:
         self.name = name
         self._limits = events, size
@@ -123,27 +121,29 @@ class Stream:
         self._size -= weight
         self._weigh(-weight)
 
-    async def pour(self, send: Send, left: asyncio.Future[Any], after: int = 0) -> None:
-        """Send what comes after event number `after`, until the end or until the client `left`. Of several readers
-        only the latest goes on: the others' connections are taken for lost, and end."""
+    async def pour(self, request: HttpRequest, after: int = 0) -> None:
+        """Send what comes after event number `after` as the rest of this answer, until the end or until the client
+        left, of which `news` has to be told. Of several readers only the latest goes on: the others' connections are
+        taken for lost, and end."""
         self._readers += 1
         mine = self._readers
         if self._away is not None and mine > self._sent_away:
             self._away.set()
             self._away = None
         self.news.set()
-        left.add_done_callback(lambda _: self.news.set())
-        while not left.done() and mine == self._readers:
+        while not request.gone and mine == self._readers:
             self.news.clear()
-            after = await self._send_behind(after, send)
+            after = await self._send_behind(after, request)
             if (self.done or self._away is not None) and not self._behind(after):
                 break
-            await self._wait(send)
-        await send(END)
+            if request.gone:
+                break
+            await self._wait(request)
+        await request.send(b"", more=False)
 
-    async def _send_behind(self, after: int, send: Send) -> int:
+    async def _send_behind(self, after: int, request: HttpRequest) -> int:
         for number, frame in self._behind(after):
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await request.send(frame)
             after = number
         if self.name is None:
             self._forget(after)
@@ -156,23 +156,58 @@ class Stream:
         while self._events and self._events[0][0] <= upto:
             self._drop_first()
 
-    async def _wait(self, send: Send) -> None:
+    async def _wait(self, request: HttpRequest) -> None:
         try:
             async with asyncio.timeout(PING_AFTER):
                 await self.news.wait()
         except TimeoutError:
-            await send({"type": "http.response.body", "body": PING, "more_body": True})
+            await request.send(PING)
 
 
 def _nothing() -> None:
     return
 
 
-def begin(extra: list[tuple[bytes, bytes]] | None = None) -> dict[str, Any]:
-    return {"type": "http.response.start", "status": 200, "headers": [*HEAD, *(extra or ())]}
+async def begin(request: HttpRequest, extra: Iterable[tuple[bytes, bytes]] = ()) -> None:
+    await request.begin(200, [*HEAD, *extra])
 
 
 def parse_event_id(text: str) -> tuple[str, int] | None:
     """A stream's name and the number of an event in it."""
     name, dash, number = text.rpartition("-")
     return (name, int(number)) if dash and name and number.isascii() and number.isdigit() and len(number) < 16 else None
+
+
+class Kept:
+    """Streams weigh in here, and those whose answer went out are let go of again, oldest first."""
+
+    def __init__(self, most: int = MAX_BYTES, seconds: float = KEPT_FOR) -> None:
+        self.size = 0
+        self._most = most
+        self._seconds = seconds
+        self._answered: OrderedDict[Stream, tuple[float, Callable[[], None]]] = OrderedDict()
+
+    @property
+    def full(self) -> bool:
+        """Even without what has been answered: then every stream makes do with its latest event."""
+        return self.size > self._most
+
+    def weigh(self, more: int) -> None:
+        self.size += more
+        if more > 0:
+            self._let_go()
+
+    def answered(self, stream: Stream, let_go: Callable[[], None]) -> None:
+        self._answered[stream] = time.monotonic(), let_go
+
+    def forget(self, stream: Stream) -> None:
+        self._answered.pop(stream, None)
+
+    def _let_go(self) -> None:
+        now = time.monotonic()
+        while self._answered:
+            stream, (since, let_go) = next(iter(self._answered.items()))
+            if not self.full and now - since < self._seconds:
+                return
+            del self._answered[stream]
+            let_go()

@@ -15,7 +15,7 @@ from mcpproxy_py.core.rungs import named_directly
 from mcpproxy_py.core.showing import shown_directly
 from mcpproxy_py.core.values import Server, Snapshot, Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.exchange import Exchange
+from mcpproxy_py.serve.mcp.exchange import McpRequest
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.linking import call_linking, read_linked
@@ -63,7 +63,7 @@ class Direct(OwnSurface):
         self._wish_text = wish_text
         self._mirrored = Mirrored()
         self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
-        self._handlers: Mapping[str, Handler] = {
+        self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
             "prompts/list": self._list_prompts,
@@ -76,10 +76,8 @@ class Direct(OwnSurface):
     async def welcome(self) -> Welcome:
         return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        return surface.dressed(
-            method, result, IDENTITY, lambda kept: Cache(LIST_TTL_MS) if kept == "tools/list" else Cache()
-        )
+    def cache(self, method: str) -> Cache:
+        return Cache(LIST_TTL_MS) if method == "tools/list" else Cache()
 
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
         snapshot = self._upstreams.snapshot
@@ -89,11 +87,11 @@ class Direct(OwnSurface):
 
     # Tools.
 
-    async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
-        return called_directly(await call_linking(self._asking, self._links, exchange, "direct"))
+    async def _call(self, request: McpRequest) -> Mapping[str, Any]:
+        return called_directly(await call_linking(self._asking, self._links, request, "direct"))
 
-    async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
-        return one_page(exchange, "tools", self._tools())
+    async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
+        return one_page(request, "tools", self._tools())
 
     def _tools(self) -> list[dict[str, Any]]:
         """Made once for each snapshot: a list of thousands is asked for by every client that connects."""
@@ -108,39 +106,39 @@ class Direct(OwnSurface):
 
     # Prompts and resources of everybody.
 
-    async def _list_prompts(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _list_prompts(self, request: McpRequest) -> Mapping[str, Any]:
         rows = [
             {**row, "name": direct_name(server, row["name"])}
             for server, found in await self._everywhere("prompts", "prompts/list")
             for row in found
             if isinstance(row.get("name"), str)
         ]
-        return one_page(exchange, "prompts", rows)
+        return one_page(request, "prompts", rows)
 
-    async def _get_prompt(self, exchange: Exchange) -> Mapping[str, Any]:
-        outer = text_param(exchange, "name")
+    async def _get_prompt(self, request: McpRequest) -> Mapping[str, Any]:
+        outer = text_param(request, "name")
         for server, found in await self._everywhere("prompts", "prompts/list", of=outer):
             for row in found:
                 if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
-                    params = {**surface.own_params(exchange), "name": name}
-                    result = relayed(await self._asking.call(exchange, "direct", name, params, server))
-                    self._links.learn(exchange.peer.principal, server, result)
+                    params = {**surface.own_params(request), "name": name}
+                    result = relayed(await self._asking.call(request, "direct", name, params, server))
+                    self._links.learn(request.peer.principal, server, result)
                     return result
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {jsonvalue.quoted(outer)}")
 
-    async def _list_resources(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
         rows: list[dict[str, Any]] = []
         for server, found in await self._everywhere("resources", "resources/list"):
-            self._links.learn(exchange.peer.principal, server, {"resources": found})
+            self._links.learn(request.peer.principal, server, {"resources": found})
             rows += found
-        return one_page(exchange, "resources", rows)
+        return one_page(request, "resources", rows)
 
-    async def _list_templates(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
         found = await self._everywhere("resources", "resources/templates/list")
-        return one_page(exchange, "resourceTemplates", [row for _, rows in found for row in rows])
+        return one_page(request, "resourceTemplates", [row for _, rows in found for row in rows])
 
-    async def _read(self, exchange: Exchange) -> Mapping[str, Any]:
-        return await read_linked(self._asking, self._links, exchange, "direct")
+    async def _read(self, request: McpRequest) -> Mapping[str, Any]:
+        return await read_linked(self._asking, self._links, request, "direct")
 
     async def _everywhere(
         self, capability: str, method: str, of: str | None = None

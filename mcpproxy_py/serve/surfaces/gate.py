@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
 from mcpproxy_py.core.mirrors import Mirror
-from mcpproxy_py.serve.mcp.exchange import Exchange
-from mcpproxy_py.serve.surfaces import surface
+from mcpproxy_py.serve.mcp.exchange import McpRequest
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.linking import call_linking, read_linked
 from mcpproxy_py.serve.surfaces.links import Links
@@ -48,7 +47,7 @@ class Gate(OwnSurface):
         self._asking = asking
         self._links = links
         self._face = face
-        self._handlers: Mapping[str, Handler] = {
+        self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
             "resources/read": self._read,
@@ -60,10 +59,7 @@ class Gate(OwnSurface):
     async def welcome(self) -> Welcome:
         return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        return surface.dressed(method, result, IDENTITY, self._cache)
-
-    def _cache(self, method: str) -> Cache:
+    def cache(self, method: str) -> Cache:
         if method == "resources/read":
             return Cache()
         return Cache(LIST_TTL_MS, "private" if self._face().private else "public")
@@ -71,17 +67,17 @@ class Gate(OwnSurface):
     def mirrors(self, tool: str) -> tuple[Mirror, ...]:
         return ()
 
-    async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
-        return gated(await call_linking(self._asking, self._links, exchange, "gate"))
+    async def _call(self, request: McpRequest) -> Mapping[str, Any]:
+        return gated(await call_linking(self._asking, self._links, request, "gate"))
 
-    async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
-        return one_page(exchange, "tools", self._face().tools())
+    async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
+        return one_page(request, "tools", self._face().tools())
 
-    async def _read(self, exchange: Exchange) -> Mapping[str, Any]:
-        return await read_linked(self._asking, self._links, exchange, "gate")
+    async def _read(self, request: McpRequest) -> Mapping[str, Any]:
+        return await read_linked(self._asking, self._links, request, "gate")
 
     def _list_nothing(self, key: str) -> Handler:
-        async def listed(exchange: Exchange) -> Mapping[str, Any]:
-            return one_page(exchange, key, [])
+        async def listed(request: McpRequest) -> Mapping[str, Any]:
+            return one_page(request, key, [])
 
         return listed

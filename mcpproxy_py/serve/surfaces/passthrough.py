@@ -48,6 +48,9 @@ class Upstreams(Protocol):
 
 
 class Passthrough:
+    handlers: Mapping[str, Handler] = {}
+    """None apart: every method takes the same way (`answer`)."""
+
     def __init__(self, server: str, asking: Asking, upstreams: Upstreams) -> None:
         self.server = server
         self.topic = f"server/{server}"

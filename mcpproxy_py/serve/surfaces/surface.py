@@ -18,10 +18,11 @@ from mcpproxy_py.core.revisions import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_
 from mcpproxy_py.core.rounds import ROUND_KEYS, WHAT
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.exchange import Exchange, Peer
+from mcpproxy_py.serve.mcp.exchange import McpRequest, Peer
 
 NAME: Final = "mcpproxy"
 IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
+OWN_META: Final[Mapping[str, Any]] = {SERVER_INFO: IDENTITY}
 LIST_TTL_MS: Final = 300_000
 UNKNOWN_TTL_MS: Final = 0
 CACHED: Final = frozenset({
@@ -29,7 +30,7 @@ CACHED: Final = frozenset({
 })  # fmt: skip
 """Results for which the modern wire wants to know how long, and by whom, they may be kept."""
 
-Handler = Callable[[Exchange], Awaitable[Mapping[str, Any]]]
+Handler = Callable[[McpRequest], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,16 @@ class Cache:
 
 class Surface(Protocol):
     topic: str
-    """What listeners of this surface are told of (`serve.mcp.hub`)."""
+    """What listeners of this surface are told of (`serve.mcp.listening`)."""
+    handlers: Mapping[str, Handler]
+    """By method, what is no part of the protocol's own bookkeeping. They give the result, and raise `RpcError`."""
 
     async def welcome(self) -> Welcome:
         """Raises `RpcError` where there is nobody to speak for."""
         ...
 
-    def answer(self, exchange: Exchange) -> Awaitable[Mapping[str, Any]]:
-        """The result of any request that is not part of the protocol's own bookkeeping. Raises `RpcError`, also before
-        it is awaited."""
+    def answer(self, request: McpRequest, /) -> Awaitable[Mapping[str, Any]]:
+        """The result of a request whose method has no handler. Raises `RpcError`, also before it is awaited."""
         ...
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class Surface(Protocol):
         """Which arguments of a tool its calls repeat as headers."""
         ...
 
-    async def watch(self, exchange: Exchange, uri: str) -> None:
+    async def watch(self, request: McpRequest, /, uri: str) -> None:
         """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
         ...
 
@@ -84,15 +86,26 @@ class Surface(Protocol):
 class OwnSurface:
     """Of the surfaces that are the gateway's own: a table of methods, and resources that are read but not watched."""
 
-    _handlers: Mapping[str, Handler]
+    handlers: Mapping[str, Handler]
 
-    def answer(self, exchange: Exchange) -> Awaitable[Mapping[str, Any]]:
-        handler = self._handlers.get(exchange.method)
-        if handler is None:
-            raise unknown_method(exchange)
-        return handler(exchange)
+    def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
+        raise unknown_method(request)
 
-    async def watch(self, exchange: Exchange, uri: str) -> None:
+    def cache(self, method: str) -> Cache:
+        """For a method whose result may be kept."""
+        return Cache()
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        if method in CACHED:
+            return dressed(method, result, IDENTITY, self.cache)
+        meta = result.get("_meta")
+        return {
+            "resultType": "complete",
+            **result,
+            "_meta": {**OWN_META, **meta} if isinstance(meta, dict) else OWN_META,
+        }
+
+    async def watch(self, request: McpRequest, uri: str) -> None:
         raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
 
     async def unwatch(self, peer: Peer, uri: str) -> None:
@@ -129,24 +142,24 @@ def dressed(
     return worn
 
 
-def one_page(exchange: Exchange, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    if exchange.params.get("cursor") is not None:
+def one_page(request: McpRequest, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if request.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "Unknown cursor: this list has one page")
     return {key: rows}
 
 
-def own_params(exchange: Exchange) -> dict[str, Any]:
+def own_params(request: McpRequest) -> dict[str, Any]:
     """A request's parameters as they go on, without what belongs to this conversation."""
-    left = ("_meta", *ROUND_KEYS) if exchange.method in WHAT else ("_meta",)
-    return {key: value for key, value in exchange.params.items() if key not in left}
+    left = ("_meta", *ROUND_KEYS) if request.method in WHAT else ("_meta",)
+    return {key: value for key, value in request.params.items() if key not in left}
 
 
-def text_param(exchange: Exchange, name: str) -> str:
-    value = exchange.params.get(name)
+def text_param(request: McpRequest, name: str) -> str:
+    value = request.params.get(name)
     if not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, f"params.{name} must be a string, not {jsonvalue.kind(value)}")
     return value
 
 
-def unknown_method(exchange: Exchange) -> RpcError:
-    return RpcError(METHOD_NOT_FOUND, f"Method not found: {jsonvalue.quoted(exchange.method)}")
+def unknown_method(request: McpRequest) -> RpcError:
+    return RpcError(METHOD_NOT_FOUND, f"Method not found: {jsonvalue.quoted(request.method)}")
