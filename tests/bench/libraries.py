@@ -52,9 +52,10 @@ def importing(rounds: int) -> dict[str, list[float]]:
 
 def serve(kind: str, port: int) -> None:
     if kind == "ours":
-        from mcpproxy_py.serve.web import Web
+        from mcpproxy_py.serve.http1 import HttpServer
+        from mcpproxy_py.serve.wire import answered_by
 
-        server: Any = Web(app)  # type: ignore[arg-type]
+        server: Any = HttpServer(answered_by(app))
     else:
         import uvicorn
 
