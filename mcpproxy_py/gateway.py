@@ -361,14 +361,14 @@ class Gateway:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
         try:
             self.recorder.write_ahead(call)
-            objection = await self._objection(to, talk)
+            objection = await self._objection(call, to, talk)
             if objection is not None:
                 raise NotPermitted(_without_yes(to, objection))
             self.recorder.confirmed(call.ask.id)
         except StoreUnavailable:
             raise NotPermitted(_unrecordable(to)) from None
 
-    async def _objection(self, to: Route | Relay, talk: Talk) -> str | None:
+    async def _objection(self, call: Call, to: Route | Relay, talk: Talk) -> str | None:
         """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
         call waits here for it, and a later one asks again."""
         patience = self._limits.patience
@@ -377,7 +377,9 @@ class Gateway:
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if talk.live else None):
-                return confirm.objection(await talk.ask(confirm.METHOD, confirm.question(to)))
+                said = await talk.ask(confirm.METHOD, confirm.question(to))
+            self.recorder.answered(call, [confirm.METHOD], said, ahead=True)
+            return confirm.objection(said)
         except RpcError as error:
             return f"asking failed: {error.message}"
         except TimeoutError:
