@@ -104,7 +104,7 @@ class CallPermit:
                 gateway.recorder.write_soon(call)
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
             raise NotPermitted(_unrecordable(to))
-        snapshot = gateway.snapshot
+        snapshot = gateway.upstreams.snapshot
         if snapshot is not call.snapshot:
             again = decide.decide(call.ask, snapshot)
             if isinstance(again, Refusal):
@@ -150,7 +150,7 @@ class Gateway:
         masker: Masker = MASKER,
         tally: Tally | None = None,
     ) -> None:
-        self._upstreams = upstreams
+        self.upstreams = upstreams
         self._limits = limits
         self._new_id = new_id
         self.recorder = Recorder(
@@ -164,7 +164,7 @@ class Gateway:
 
     @property
     def snapshot(self) -> Snapshot:
-        return self._upstreams.snapshot
+        return self.upstreams.snapshot
 
     @property
     def draining(self) -> bool:
@@ -192,7 +192,7 @@ class Gateway:
     async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
         cancellation: every failure is a reply, and on record."""
-        snapshot = self.snapshot
+        snapshot = self.upstreams.snapshot
         call = Call(ask, decide.decide(ask, snapshot), snapshot)
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
@@ -293,12 +293,12 @@ class Gateway:
         for _ in range(MAX_ROUNDS):
             permit = CallPermit(self, call, to, talk, carried)
             try:
-                result = await self._upstreams.request(to.server, permit)
+                result = await self.upstreams.request(to.server, permit)
             except (UpstreamFailure, NotPermitted) as failure:
                 if to.risk != "read" or not _never_left(failure):
                     raise
-                await self._upstreams.ready(to.server)  # its connection had just gone: asked once more
-                result = await self._upstreams.request(to.server, permit)
+                await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
+                result = await self.upstreams.request(to.server, permit)
             if not (talk.live and asks_back(result)):
                 return result
             carried = await self._answered(call, to, result, talk)
@@ -345,7 +345,7 @@ class Gateway:
 
     async def _once_connected(self, call: Call, server: str) -> None:
         """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
-        await self._upstreams.ready(server)
+        await self.upstreams.ready(server)
         call.snapshot = self.snapshot
         call.decision = decide.decide(call.ask, call.snapshot)
 

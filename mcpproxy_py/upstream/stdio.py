@@ -41,8 +41,8 @@ class StdioConnection(RpcPeer):
         super().__init__(max_result_bytes)
         self.exited = asyncio.Event()
         self._log = log
-        self._lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
-        self._inbox: deque[bytes] = deque()
+        self.lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
+        self.postponed: deque[bytes] = deque()
         self._stdin: asyncio.WriteTransport | None = None
         self._stdout: asyncio.ReadTransport | None = None
         self._status: int | None = None
@@ -104,29 +104,28 @@ class StdioConnection(RpcPeer):
         self._flush()
 
     def read(self, fd: int, data: bytes) -> None:
+        """What its pipe does not feed to `lines` at once."""
         if fd != 1:
             self._log.write(data)
-        elif not self._inbox and data.count(b"\n") <= LINES_A_TURN:
-            self._lines.feed(data)
         else:
             self._postpone(data)
 
     def _postpone(self, data: bytes) -> None:
         """A flood of lines is worked off in turns, so that it delays nobody else's calls; the pipe waits meanwhile."""
-        self._inbox.append(data)
-        if len(self._inbox) == 1:
+        self.postponed.append(data)
+        if len(self.postponed) == 1:
             self._hold_stdout(True)
             self._loop.call_soon(self._work_off)
 
     def _work_off(self) -> None:
-        now, later = _first_lines(self._inbox.popleft())
+        now, later = _first_lines(self.postponed.popleft())
         if later:
-            self._inbox.appendleft(later)
-        if self._inbox:
+            self.postponed.appendleft(later)
+        if self.postponed:
             self._loop.call_soon(self._work_off)
         else:
             self._hold_stdout(False)
-        self._lines.feed(now)
+        self.lines.feed(now)
 
     def _hold_stdout(self, hold: bool) -> None:
         if self._stdout is not None and not self._stdout.is_closing():
@@ -185,8 +184,12 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        connection = self._connection
         try:
-            self._connection.read(fd, data)
+            if fd == 1 and not connection.postponed and data.count(b"\n") <= LINES_A_TURN:
+                connection.lines.feed(data)
+            else:
+                connection.read(fd, data)
         except Exception:
             logger.exception("reading from a server failed")
 
