@@ -81,8 +81,10 @@ others from round to round, which nobody reads."""
 
 
 def digest(surface: str, method: str, params: Mapping[str, Any]) -> str:
-    """Of what a request asks for, without what changes from round to round."""
-    stays = {key: params[key] for key in WHAT.get(method, ()) if key in params}
+    """Of what a request asks for, without what changes from round to round. Of a method that is not in the table, which
+    may be held for a person's yes, that is everything else."""
+    keys = WHAT[method] if method in WHAT else sorted(params.keys() - {"_meta", *ROUND_KEYS})
+    stays = {key: params[key] for key in keys if key in params}
     text = json.dumps([surface, method, stays], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 

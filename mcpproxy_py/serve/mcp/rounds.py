@@ -145,6 +145,10 @@ class Rounds:
 
     # What comes back.
 
+    def is_ours(self, token: object) -> bool:
+        """Whether this is a state of ours, where other requests may have parameters of that name."""
+        return rounds.unseal(token, self._keys) is not None
+
     def open(self, token: object, bound: Bound) -> Sealed:
         """The state that a client brought back. Raises `BadState`."""
         state = rounds.unseal(token, self._keys)

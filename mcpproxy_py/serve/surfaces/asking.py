@@ -46,8 +46,11 @@ class Asking:
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
             method=method or exchange.method, meta=exchange.meta,
         )  # fmt: skip
-        if ask.method in rounds.WHAT and not exchange.params.keys().isdisjoint(rounds.ROUND_KEYS):
-            return await self._later_round(ask, exchange)
+        if ask.method in rounds.WHAT:
+            if not exchange.params.keys().isdisjoint(rounds.ROUND_KEYS):
+                return await self._later_round(ask, exchange)
+        elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
+            return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
 
     async def _run(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
@@ -179,6 +182,11 @@ def _target(decision: Decision) -> str | None:
 def _bound(ask: Ask, exchange: Exchange) -> Bound:
     door = f"{ask.surface}/{ask.server or ''}"
     return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
+
+
+def _without_rounds(ask: Ask) -> Ask:
+    """Of a method that is relayed as it is: what was said to us is not for its server."""
+    return ask._replace(params={key: value for key, value in ask.params.items() if key not in rounds.ROUND_KEYS})
 
 
 def _carried(said: Any, inner: Any) -> dict[str, Any]:

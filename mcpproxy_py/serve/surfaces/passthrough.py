@@ -117,7 +117,6 @@ class Passthrough:
 
     async def _look(self, exchange: Exchange) -> Mapping[str, Any]:
         """An ask like any other, of which nothing goes on but which page is wanted."""
-        await self._connected()
         cursor = exchange.params.get("cursor")
         params = {} if cursor is None else {"cursor": text_param(exchange, "cursor")}
         return relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
