@@ -74,11 +74,12 @@ class Calls:
         lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
         try:
             main, end = self._main(), time.monotonic() + timeout
-            if not lane.enter():
+            if waits := not lane.enter():
                 await lane.wait(timeout)
-                main = self._main()
             started = time.monotonic()
             try:
+                if waits:
+                    main = self._main()  # the one before may have gone meanwhile
                 elder = talk is not None and talk.live and self._elder.fits(main, talk, self.sessions)
                 if self.sessions in SHARED and not elder:
                     return await main.request(permit, timeout=max(0.0, end - started))
