@@ -126,7 +126,7 @@ class Supervisor:
         worker = self._workers.get(spec.name)
         if worker is None:
             self._start(spec)
-        elif worker.spec != spec:
+        elif worker.spec != spec or worker.tightened:
             await worker.change(spec)
 
     def _start(self, spec: UpstreamSpec) -> None:

@@ -23,6 +23,8 @@ AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
+MOMENTS: Final = frozenset(("http11.send_request_headers.started", "http11.send_request_body.started"))
+"""What httpx2 tells (its extension `trace`) in the turn of the loop in which it writes."""
 _FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"})
 """Whoever configures one of these means something that a plain POST does not do."""
 _HINTS: Final[Mapping[int, str]] = {
@@ -102,10 +104,11 @@ async def post(
     client: httpx2.AsyncClient, url: str, outgoing: Outgoing, headers: Mapping[str, str]
 ) -> AsyncIterator[httpx2.Response]:
     """One message of ours. It is made at the moment in which its head is written, after all waiting for a connection
-    and again for every redirect; until then there is only a place for it. Raises `Withheld` where it may not leave."""
+    and again for every redirect; until then there is only a place for it. Its body may have to wait for the head, so it
+    is permitted once more. Raises `Withheld` where it may not leave."""
 
     async def moment(event: str, info: Mapping[str, Any]) -> None:
-        if event != "http11.send_request_headers.started":
+        if event not in MOMENTS:
             return
         request = info["request"]
         if request.method != b"POST":  # a proxy is asked for a tunnel first

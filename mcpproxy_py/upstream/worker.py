@@ -127,6 +127,11 @@ class Worker:
             self._lists = self._lists.stricter(spec)
         self.show(self.state, self.error)
 
+    @property
+    def tightened(self) -> bool:
+        """Whether more is forbidden than its configuration says."""
+        return self._withdrawn or self._lists is not self.spec
+
     def stop(self) -> None:
         self._stopped = True
         self._life.cancel()

@@ -421,6 +421,8 @@ async def run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> House
         for task in house.calls:
             task.cancel()
         await asyncio.wait(house.calls or [asyncio.create_task(asyncio.sleep(0))], timeout=60)
+        (server,) = house.supervisor.measured()
+        house.must((house.gateway.in_flight, server.in_flight, server.waiting) == (0, 0, 0), "places are kept", server)
         tasks.cancel_scope.cancel()
     house.journal.close()
     return house
