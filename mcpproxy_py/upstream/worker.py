@@ -130,7 +130,7 @@ class Worker:
     @property
     def tightened(self) -> bool:
         """Whether more is forbidden than its configuration says."""
-        return self._withdrawn or self._lists is not self.spec
+        return self._withdrawn or self._lists != self.spec
 
     def stop(self) -> None:
         self._stopped = True
