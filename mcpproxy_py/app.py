@@ -150,7 +150,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         links = Links()
-        asking = Asking(gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up)
+        asking = Asking(
+            gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
+        )
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -163,13 +165,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             traces.edge,
         )
 
-        def open_doors(fresh: Settings) -> None:
-            """The surfaces as configured, from now on; what an agent sees of the gate may have changed with them."""
-            endpoints.use(fresh.surfaces, current.enabled)
-            tidings.gate_shows(current.face())
-
-        current.on_reload = open_doors
-        open_doors(settings)
+        current.on_surfaces = endpoints.use
+        current.on_reload = lambda _: tidings.gate_shows(current.face())
+        endpoints.use(settings.surfaces, current.enabled)
+        tidings.gate_shows(current.face())
         attachments = Attachments(place.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
         rest = answered_by(rest_app(gateway, store, admin, approvals))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))

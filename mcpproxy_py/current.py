@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,8 @@ class Current:
         self._changing = anyio.Lock()
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
+        self.on_surfaces: Callable[[Iterable[str], Iterable[str]], None] = lambda surfaces, servers: None
+        """Told which surfaces are open from now on, and which servers may be passed through to."""
         self.on_reload: Callable[[Settings], None] = lambda settings: None
         """Told of settings that have come into force."""
         upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
@@ -67,8 +69,8 @@ class Current:
             await self.apply()
 
     async def _reload(self, *, noticed: bool) -> bool:
-        """Read the file again, and put in force what may change while running: whether anything did. The servers are
-        for `apply`.
+        """Read the file again, and put in force what it forbids; what it permits is for `apply`. Whether anything
+        changed.
 
         What the change loosens is on record before it takes hold, and so is every change that was `noticed`
         rather than asked for. Raises `GatewayError` for a file that is wrong, and changes nothing then.
@@ -82,16 +84,24 @@ class Current:
             await self._record({"loosens": loosens, "after_restart": waits})
         for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
             log.warning("configuration: %s", sentence)
+        before, servers = self.settings.surfaces, self.enabled
         self._loaded = replace(self._loaded, settings=fresh.settings)
-        frozen = self._upstreams.snapshot.policy.frozen
-        self._upstreams.set_policy(policy_of(fresh.settings, frozen=frozen))
-        self.on_reload(fresh.settings)
+        after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
+        specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
+        self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))
+        self.on_surfaces([one for one in before if one in after], [one for one in servers if one in self.enabled])
         return True
 
     async def apply(self) -> None:
-        """Make the running upstreams those of the settings in force."""
-        inside = self._inside.specs(self.settings)
-        await self._upstreams.apply(server_specs(self.settings) | inside, self._inside.served(inside))
+        """Make the running upstreams those of the settings in force, and then open what these permit."""
+        settings = self.settings
+        inside = self._inside.specs(settings)
+        await self._upstreams.apply(server_specs(settings) | inside, self._inside.served(inside))
+        if self.settings is not settings:
+            return  # whoever changed them meanwhile goes on from here
+        self._upstreams.set_policy(policy_of(settings, frozen=self._upstreams.snapshot.policy.frozen))
+        self.on_surfaces(settings.surfaces, self.enabled)
+        self.on_reload(settings)
 
     @property
     def enabled(self) -> list[str]:

@@ -20,6 +20,8 @@ from mcpproxy_py.tally import Tally
 
 log = logging.getLogger(__name__)
 
+MOST_OF_ANSWERS: Final = 16_384
+"""Bytes kept of what a client answers in one round."""
 OWED: Final = 500
 """Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
 
@@ -140,3 +142,20 @@ class Recorder:
     def _count_unrecorded(self, ask_id: str, error: StoreUnavailable) -> None:
         self.unrecorded += 1
         log.error("ask %s could not be recorded (%d so far): %s", ask_id, self.unrecorded, error)
+
+    # Of later rounds, and what clients answer in mid-call.
+
+    def answered(self, call: Call, methods: Sequence[str], said: Any, *, ahead: bool) -> None:
+        """What a client answered, masked and bounded, before its server hears of it. With `ahead` raises
+        `StoreUnavailable`, which is counted then; without, it is owed where it cannot be written."""
+        self._catch_up()
+        kept = self._masker.redacted(said, min(self._payload_bytes, MOST_OF_ANSWERS))
+        event = record.round_trip(call.ask.id, time.time(), "answered", methods, kept)
+        if not ahead:
+            self._append(call.ask.id, [event])
+            return
+        try:
+            self._journal.append(event)
+        except StoreUnavailable as error:
+            self._count_unrecorded(call.ask.id, error)
+            raise

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import jsonvalue
-from mcpproxy_py.core.values import Route
+from mcpproxy_py.core.values import Relay, Route
 
 METHOD: Final = "elicitation/create"
 YES: Final = "allow"
@@ -30,15 +30,19 @@ def takes_forms(capabilities: Mapping[str, Any]) -> bool:
     return declared is not None and (not declared or "form" in declared)
 
 
-def question(to: Route) -> dict[str, Any]:
-    arguments = jsonvalue.text_of(to.args)
+def question(to: Route | Relay) -> dict[str, Any]:
+    """`to` is what was decided, and so exactly what will be sent."""
+    arguments = jsonvalue.text_of(to.args if isinstance(to, Route) else to.params)
     more = len(arguments) - MOST_SHOWN
+    what = f"Tool: {to.full_name}"
+    if isinstance(to, Relay):
+        what = f"Request: {jsonvalue.quoted(to.method, _REASON)} to the server {to.server}"
     lines = [
         f"Allow this {to.risk} call?",
-        f"Tool: {to.full_name}",
+        what,
         f"Arguments: {jsonvalue.quoted(arguments, MOST_SHOWN)}" + (f" ({more} more characters)" if more > 0 else ""),
     ]
-    if to.intent.reason:
+    if isinstance(to, Route) and to.intent.reason:
         lines.append(f"The agent's words: {jsonvalue.quoted(to.intent.reason, _REASON)}")
     field = {"type": "boolean", "title": "Allow it", "default": False}
     schema = {"type": "object", "properties": {YES: field}, "required": [YES]}

@@ -19,8 +19,9 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
 On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
 four of their own: `outer_name` finds the tool, `arguments` takes them as they are, `passive` takes off the
 optional `intent` of the direct surface, and `implied` lets the class say which variant this is. On
-passthrough the server judges its arguments itself, so `schema` is left to it. A request that is no tool call
-needs `server`, `connected` and `freeze` only.
+passthrough the server judges its arguments itself, so `schema` is left to it. For a request that is no tool call
+`method` looks whether its method is one that only looks like another, and `offered` applies the lists to methods that
+nobody knows; what such a one does nobody can say, so it counts as a write.
 
 Not rungs: what a person says, whether the record can be written and whether the server has room. Those need I/O, so
 `gateway.call` meets them while acting and answers with the same kind of refusal.
@@ -68,16 +69,12 @@ PASSED_THROUGH: Final[tuple[Step, ...]] = tuple(
     step for step in UNDECLARED if step not in (rungs.PASSIVE, rungs.SCHEMA)
 )
 """On passthrough a server judges arguments in its own words, as it would without us."""
-RELAYED: Final[tuple[Step, ...]] = (rungs.SERVER, rungs.CONNECTED, rungs.FREEZE)
+RELAYED: Final[tuple[Step, ...]] = (
+    rungs.METHOD, rungs.RELAYED_ARGUMENTS, rungs.SERVER, rungs.CONNECTED, rungs.LISTED, rungs.FREEZE, rungs.CONFIRM,
+)  # fmt: skip
 
 WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
 """Beside its upstream tools, whose names all hold a separator, the direct surface has this one of its own."""
-
-READING: Final = frozenset({
-    "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete",
-    "logging/setLevel",
-})  # fmt: skip
-"""What a request that is no tool call does to the world; of one we do not know, nobody can say (GATE-12)."""
 
 
 def decide(ask: Ask, snapshot: Snapshot) -> Decision:
@@ -156,7 +153,7 @@ def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapp
 
 def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
-    risk: Operation = "read" if ask.method in READING else "write"
+    risk: Operation = "read" if ask.method in rungs.READING else "write"
     server = ask.server or ""
     draft = Draft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
@@ -164,7 +161,7 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
             return _refusal(rule, refused, draft, variant=None)
-    return Relay(server, ask.method, jsonvalue.as_object(ask.params) or {}, subject, risk)
+    return Relay(server, ask.method, draft.params, subject, risk, confirm=draft.confirm)
 
 
 def _local(ask: Ask, snapshot: Snapshot) -> Decision:

@@ -168,10 +168,11 @@ def finished_text(
         return EventText(_json(head, encode), payload)
 
 
-def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str]) -> dict[str, Any]:
-    """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`), a person
-    said yes to the call (`confirmed`)."""
-    return {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
+def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None) -> dict[str, Any]:
+    """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`, with what
+    it said, masked and bounded by whoever calls), a person said yes to the call (`confirmed`)."""
+    event = {"kind": kind, "id": ask_id, "at": at, "methods": [jsonvalue.quoted(each) for each in methods]}
+    return event if answers is None else {**event, "answers": answers}
 
 
 def approval_step(request_id: str, at: float, status: str) -> dict[str, Any]:

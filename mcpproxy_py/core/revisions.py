@@ -47,3 +47,4 @@ CLIENT_CAPABILITIES: Final = f"{_RESERVED}clientCapabilities"
 SERVER_INFO: Final = f"{_RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{_RESERVED}subscriptionId"
 LOG_LEVEL: Final = f"{_RESERVED}logLevel"
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

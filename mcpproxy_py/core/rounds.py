@@ -19,6 +19,8 @@ from mcpproxy_py.core import jsonvalue
 ROUND_KEYS: Final = ("inputResponses", "requestState")
 LONGEST_STATE: Final = 256 * 1024
 MAX_QUESTIONS: Final = 64
+LONGEST_ANSWERS: Final = 1 << 20
+"""Characters of what a client answers in one round."""
 
 
 def asks_back(result: Mapping[str, Any]) -> bool:
@@ -34,6 +36,17 @@ def questions_of(result: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, An
         if isinstance(method := parts.get("method"), str):
             found[key] = method, jsonvalue.as_object(parts.get("params")) or {}
     return found
+
+
+def answers_problem(said: object, max_depth: int) -> str | None:
+    """Why these answers of a client cannot be sent on, or `None`."""
+    if jsonvalue.as_object(said) is None:
+        return f"they are no object, but {jsonvalue.kind(said)}"
+    if (problem := jsonvalue.flaw(said, max_depth)) is not None:
+        return problem
+    if len(jsonvalue.text_of(said)) > LONGEST_ANSWERS:
+        return f"they are longer than {LONGEST_ANSWERS} characters"
+    return None
 
 
 def answers_to(result: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,8 +81,10 @@ others from round to round, which nobody reads."""
 
 
 def digest(surface: str, method: str, params: Mapping[str, Any]) -> str:
-    """Of what a request asks for, without what changes from round to round."""
-    stays = {key: params[key] for key in WHAT.get(method, ()) if key in params}
+    """Of what a request asks for, without what changes from round to round. Of a method that is not in the table, which
+    may be held for a person's yes, that is everything else."""
+    keys = WHAT[method] if method in WHAT else sorted(params.keys() - {"_meta", *ROUND_KEYS})
+    stays = {key: params[key] for key in keys if key in params}
     text = json.dumps([surface, method, stays], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return sha256(text.encode()).hexdigest()
 
@@ -87,6 +102,11 @@ def unseal(token: object, keys: Sequence[bytes]) -> Sealed | None:
     if not any(hmac.compare_digest(mac, _mac(body.encode(), key)) for key in keys):
         return None
     return Sealed(**json.loads(urlsafe_b64decode(body)))
+
+
+def key_of(token: str) -> str:
+    """What a state that `unseal` took is known by, so that it can be told when it comes again."""
+    return token.partition(".")[2]
 
 
 def _mac(body: bytes, key: bytes) -> str:

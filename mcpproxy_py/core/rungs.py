@@ -6,6 +6,7 @@ ladder, in which order.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -335,6 +336,51 @@ def _implied(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     return None
 
 
+# Requests that are no tool call, as passthrough relays them.
+
+READING: Final = frozenset({
+    "resources/read", "resources/subscribe", "resources/unsubscribe", "resources/list", "resources/templates/list",
+    "prompts/get", "prompts/list", "completion/complete", "logging/setLevel",
+})  # fmt: skip
+"""What a request that is no tool call does to the world; of one we do not know, nobody can say (GATE-12)."""
+METHODS: Final = READING | {
+    "initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list", "tasks/get",
+    "tasks/list", "tasks/result", "tasks/update", "tasks/cancel", "elicitation/create", "sampling/createMessage",
+    "roots/list",
+}  # fmt: skip
+"""All that the protocol names. They are compared exactly; what only looks like one of them goes nowhere."""
+
+
+def _method(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    if ask.method in METHODS:
+        return None
+    normal = "".join(char for char in unicodedata.normalize("NFKC", ask.method).casefold() if char.isprintable())
+    meant = _NORMAL.get("".join(normal.split()).strip("/"))
+    if meant is None:
+        return None
+    return No(Code.INVALID_NAME, f"There is no method '{jsonvalue.quoted(ask.method)}'", f"use {meant}, if it is meant")
+
+
+_NORMAL: Final = {method.casefold(): method for method in METHODS}
+
+
+def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    draft.params = jsonvalue.as_object(ask.params) or {}
+    problem = jsonvalue.flaw(draft.params, snapshot.policy.max_depth)
+    return No(Code.INVALID_ARGUMENTS, f"The parameters cannot be sent on: {problem}") if problem else None
+
+
+def _listed(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+    """What a method that the protocol does not name does is up to its server: it may be a tool by another name."""
+    if ask.method in METHODS:
+        return None
+    for name in (ask.method, draft.params.get("name")):
+        if isinstance(name, str) and not draft.server.offers(name):
+            shown = jsonvalue.quoted(name)
+            return No(Code.TOOL_UNAVAILABLE, f"'{shown}' is unavailable: the operator's lists exclude it")
+    return None
+
+
 SHAPE: Final[Step] = ("shape", _shape)
 NAME: Final[Step] = ("name", _name)
 ARGUMENTS: Final[Step] = ("arguments", _arguments)
@@ -352,3 +398,6 @@ OUTER_NAME: Final[Step] = ("outer_name", _outer)
 PLAIN_ARGUMENTS: Final[Step] = ("arguments", _plain_arguments)
 PASSIVE: Final[Step] = ("passive", _passive)
 IMPLIED: Final[Step] = ("implied", _implied)
+METHOD: Final[Step] = ("method", _method)
+RELAYED_ARGUMENTS: Final[Step] = ("arguments", _relayed_arguments)
+LISTED: Final[Step] = ("offered", _listed)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core.revisions import LOG_LEVEL, LOG_LEVELS
 from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import RpcError
 
@@ -17,6 +19,67 @@ NEEDS: Final[Mapping[str, str]] = {
     "roots/list": "roots",
 }
 """What a client must have declared before it can be asked."""
+SERVED: Final[Mapping[str, frozenset[str]]] = {
+    "elicitation": frozenset(("form", "url")),
+    "sampling": frozenset(("context", "tools")),
+    "roots": frozenset(("listChanged",)),
+}
+"""What of a client's capabilities any surface can serve to the end (SURF-10), with what each may say closer."""
+LONGEST_CONTEXT: Final[Mapping[str, int]] = {"traceparent": 512, "tracestate": 512, "baggage": 8192}
+LONGEST_CAPABILITIES: Final = 16_384
+DEEPEST_CAPABILITIES: Final = 16
+
+
+def forwarded_meta(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What of a client's `_meta` goes along upstream (GATE-15): its trace context and its log level. The progress token
+    is of each connection its own, and everything else was neither decided on nor recorded."""
+    if not said:
+        return None
+    kept = {
+        key: value
+        for key, longest in LONGEST_CONTEXT.items()
+        if isinstance(value := said.get(key), str) and len(value) <= longest
+    }
+    level = said.get(LOG_LEVEL)
+    if isinstance(level, str) and level in LOG_LEVELS:
+        kept[LOG_LEVEL] = level
+    return kept or None
+
+
+def is_served(capabilities: Mapping[str, Any]) -> bool:
+    """Whether `served` would leave these as they are."""
+    return all(
+        name in SERVED
+        and (known := jsonvalue.as_object(said)) is not None
+        and known.keys() <= SERVED[name]
+        and not any(map(_nested, known.values()))
+        for name, said in capabilities.items()
+    )
+
+
+def served(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """A client's capabilities as a server hears of them where the gateway stands between the two: without extensions,
+    and without any other JSON that somebody put in there."""
+    return {
+        name: {key: {} if _nested(value) else value for key, value in _object(said).items() if key in SERVED[name]}
+        for name, said in capabilities.items()
+        if name in SERVED
+    }
+
+
+def relayed_capabilities(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same where a server is passed through to: whole, but for what is no honest declaration any more."""
+    if jsonvalue.flaw(capabilities, DEEPEST_CAPABILITIES) is not None:
+        return served(capabilities)
+    return capabilities if len(jsonvalue.text_of(capabilities)) <= LONGEST_CAPABILITIES else served(capabilities)
+
+
+def _nested(value: object) -> bool:
+    return not isinstance(value, bool) and value != {}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return jsonvalue.as_object(value) or {}
 
 
 class Talk(Protocol):

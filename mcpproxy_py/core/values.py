@@ -169,6 +169,9 @@ class Server:
         return tool not in self.deny_tools and (self.allow_tools is None or tool in self.allow_tools)
 
 
+_FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The switches a decision depends on; part of the snapshot, so that one read gives all of it."""
@@ -184,6 +187,17 @@ class Policy:
     @property
     def mode(self) -> str:
         return "strict" if self.strict else "permissive"
+
+    def stricter(self, other: Policy) -> Policy:
+        """Of each switch what forbids more."""
+        return Policy(
+            strict=self.strict or other.strict,
+            unannotated=max(self.unannotated, other.unannotated, key=_FORBIDS.__getitem__),
+            missing_intent="refuse" if "refuse" in (self.missing_intent, other.missing_intent) else "infer",
+            frozen=self.frozen or other.frozen,
+            max_depth=min(self.max_depth, other.max_depth),
+            wishes=self.wishes and other.wishes,
+        )
 
 
 ViewKey = tuple[Surface, str | None, str]
@@ -256,6 +270,8 @@ class Relay:
     subject: str
     risk: Operation
     rule: str = "relayed"
+    confirm: bool = False
+    """Whether a person has to say yes first."""
 
     @property
     def full_name(self) -> str:

@@ -1,4 +1,5 @@
-"""Small durable things beside the activity: the last known listing of each server, and switches like freeze."""
+"""Small durable things beside the activity: the last known listing of each server, switches like freeze, and which
+states of later rounds were used."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Column, Connection, Table, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database import Database, plain
 from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows
-from mcpproxy_py.store.tables import listings, switches
+from mcpproxy_py.store.tables import listings, spent_states, switches
+
+KEPT_SPENT: Final = 3600.0
+"""Seconds that a used state is remembered after its time, for gateways whose clocks differ."""
 
 _NEVER: Final = SwitchState(0, None)
 
@@ -103,6 +107,20 @@ class Shelf:
                 if switch_holds(self._seals, row):
                     seal = self._seals.seal(SWITCH, row.name, row.value, row.version, row.event, row.at)
                     connection.execute(update(switches).where(switches.c.name == row.name).values(seal=seal))
+
+    def spend(self, key: str, expires: float) -> bool:
+        """Whether this is the first time that somebody comes with this key. On the disk when it returns."""
+        row = {"key": key, "expires_at": round(expires * 1e6)}
+        over = round((time.time() - KEPT_SPENT) * 1e6)
+        try:
+            with self._database.writing_for_good() as connection:
+                connection.execute(delete(spent_states).where(spent_states.c.expires_at < over))
+                connection.execute(insert(spent_states), [row])
+        except IntegrityError:
+            return False
+        except SQLAlchemyError as error:
+            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
+        return True
 
     def _read(self, table: Table, key: Column[Any], column: Column[Any], wanted: str) -> Any:
         with self._database.reading() as connection:

@@ -202,6 +202,8 @@ class Store:
         self.announce: Callable[..., None] = self._bell.announce
         self.tell_others: Callable[..., None] = self._bell.tell_others
         self.on_event = self._bell.on_event
+        self.acknowledges = options.ack == "commit"
+        """Whether `acknowledged` waits for anything."""
         if options.ack == "local":
             self.synced = journal.synced
 
@@ -286,6 +288,11 @@ class Store:
         """Survives a power cut once it has returned. Everybody is told `switch` with its name."""
         await self._in_thread(partial(self._shelf.set_switch, name, value))
         self.announce("switch", name)
+
+    async def spend(self, key: str, expires: float) -> bool:
+        """Whether this is the first time, at any gateway of this database, that somebody comes with this key, which
+        means nothing any more once it `expires`."""
+        return await self._in_thread(partial(self._shelf.spend, key, expires), COMMIT_TIMEOUT)
 
     @property
     def head(self) -> Head:

@@ -175,5 +175,13 @@ approvals = Table(
 Index("approvals_status", approvals.c.status, approvals.c.id)
 Index("approvals_principal", approvals.c.principal, approvals.c.subject)
 
+spent_states = Table(
+    "spent_states", metadata,
+    Column("key", Text, primary_key=True),
+    Column("expires_at", BigInteger, nullable=False),
+)  # fmt: skip
+"""The `requestState`s that were used and would still be good otherwise: each works once, at whichever gateway."""
+Index("spent_states_expires", spent_states.c.expires_at)
+
 turns = Table("turns", metadata, Column("name", Text, primary_key=True), Column("taken", BigInteger))
 """A row to hold while deciding on what was read, so that of two gateways one waits for the other."""

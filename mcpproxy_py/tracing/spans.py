@@ -80,8 +80,8 @@ def told_by(carrier: Mapping[str, Any]) -> Context:
     return _W3C.extract(kept, get_current())
 
 
-def carrying(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A `_meta` with the current span in the place of the one it came with (SEP-414); the rest of it as it was."""
-    carrier: dict[str, Any] = {key: value for key, value in (meta or {}).items() if key not in TRACE_CONTEXT}
+def carried() -> dict[str, str | None]:
+    """The current span, to stand in a `_meta` in the place of the one it came with (SEP-414)."""
+    carrier: dict[str, str | None] = dict.fromkeys(TRACE_CONTEXT)
     _W3C.inject(carrier)
     return carrier

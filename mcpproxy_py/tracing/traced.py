@@ -9,19 +9,19 @@ from typing import Any, Final, cast
 from opentelemetry import context as contexts
 from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 
-from mcpproxy_py.call import Reply
-from mcpproxy_py.conversation import Upstreams
+from mcpproxy_py.call import Call
 from mcpproxy_py.core.headers import TRACE_CONTEXT
 from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
-from mcpproxy_py.gateway import Gateway
+from mcpproxy_py.gateway import Gateway, Upstreams
 from mcpproxy_py.recording import Record
 from mcpproxy_py.serve.mcp.exchange import McpRequest
 from mcpproxy_py.serve.surfaces.surface import Handler as SurfaceHandler
 from mcpproxy_py.serve.surfaces.surface import Surface
 from mcpproxy_py.serve.turn import Handler, HttpRequest
 from mcpproxy_py.tally import Tally, class_of, variant_of
-from mcpproxy_py.tracing.spans import METHOD, carrying, fail, fail_if_it_says_so, method_name, spanned, told_by
+from mcpproxy_py.tracing.spans import METHOD, carried, fail, fail_if_it_says_so, method_name, spanned, told_by
+from mcpproxy_py.upstream.permit import Permit
 
 FAILED: Final = frozenset({"error", "timeout"})
 """A refusal is no failure of the gateway's; it did its work."""
@@ -89,7 +89,7 @@ class TracedGateway(Gateway):
         super().__init__(*parts, *rest, tally=TracedTally())
         self._tracer = tracer
 
-    async def call(self, ask: Ask, talk: Talk | None = None) -> Reply:
+    async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
         kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
         about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
         with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
@@ -129,28 +129,24 @@ class TracedUpstreams:
     def snapshot(self) -> Snapshot:
         return self._upstreams.snapshot
 
-    async def request(
-        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        name, about = self._described(server, method, params)
+    async def request(self, server: str, permit: Permit) -> dict[str, Any]:
+        name, about = self._described(server, permit)
         with spanned(self._tracer, name, SpanKind.CLIENT, about) as span:
-            result = await self._upstreams.request(server, method, params, talk=talk, meta=carrying(meta))
+            permit.within(carried())
+            result = await self._upstreams.request(server, permit)
             fail_if_it_says_so(span, result)
             return result
 
-    def _described(self, server: str, method: str, params: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        name, there = method_name(method), self.snapshot.servers.get(server)
+    def _described(self, server: str, permit: Permit) -> tuple[str, dict[str, str]]:
+        name, there, tool = method_name(permit.method), self.snapshot.servers.get(server), permit.tool
         about = {METHOD: name, "mcpproxy.server": server}
         if there is not None and there.transport in TRANSPORTS:
             about["network.transport"] = TRANSPORTS[there.transport]
         if there is not None and there.protocol_version is not None:
             about["mcp.protocol.version"] = there.protocol_version
-        if method != "tools/call" or there is None or params["name"] not in there.tools:
+        if there is None or tool is None or tool not in there.tools:
             return name, about
-        return f"{name} {params['name']}", {
-            **about, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": params["name"],
-        }  # fmt: skip
+        return f"{name} {tool}", {**about, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
 
 
 class TracedRecord:
@@ -161,6 +157,7 @@ class TracedRecord:
         self._journal = journal
         self.append = journal.append
         self.acknowledged = journal.acknowledged
+        self.acknowledges = getattr(journal, "acknowledges", True)
 
     async def synced(self) -> None:
         with spanned(self._tracer, "record sync", SpanKind.INTERNAL, {}):

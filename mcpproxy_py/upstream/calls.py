@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.traffic import Traffic
 from mcpproxy_py.upstream.elder import Elder
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.inbound import PendingRequest
 from mcpproxy_py.upstream.lane import Lane
-from mcpproxy_py.upstream.pending import Pending
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Pool
 from mcpproxy_py.upstream.pressure import Pressure
 from mcpproxy_py.upstream.session import Session
@@ -57,7 +57,7 @@ class Calls:
         """Whether each call has a session to itself."""
         return self.sessions == "exclusive"
 
-    def _away(self) -> list[Pending]:
+    def _away(self) -> list[PendingRequest]:
         try:
             sessions = [self._main(), *self._pool.sessions()]
         except UpstreamFailure:
@@ -68,50 +68,41 @@ class Calls:
         most = self._spec.max_concurrency
         self.lane.resize(min(most, 1 + MAX_EXTRA) if self.alone else most, room=most)
 
-    async def request(
-        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
-        """The raw result. Raises `UpstreamFailure`."""
+    async def request(self, permit: Permit) -> dict[str, Any]:
+        """The raw result, once there is a place and a session for it. Raises `UpstreamFailure` and `NotPermitted`. What
+        it waited for its place is told by the queue, so it does not count for how fast the server is."""
+        lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
         try:
-            self._main()
-            timeout = self._spec.timeout
-            end = time.monotonic() + timeout
-            if not self.lane.enter():
-                await self.lane.wait(timeout)
+            main, end = self._main(), time.monotonic() + timeout
+            if waits := not lane.enter():
+                await lane.wait(timeout)
+            started = time.monotonic()
             try:
-                return await self._placed(method, params, talk, meta, end)
+                if waits:
+                    main = self._main()  # the one before may have gone meanwhile
+                elder = talk is not None and talk.live and self._elder.fits(main, talk, self.sessions)
+                if self.sessions in SHARED and not elder:
+                    return await main.request(permit, timeout=max(0.0, end - started))
+                async with AsyncExitStack() as stack:
+                    session = await self._seated(stack, main, permit, elder, end)
+                    return await session.request(permit, timeout=_left(end))
             finally:
-                self.lane.leave()
+                self.traffic.took(time.monotonic() - started)
+                lane.leave()
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise
 
-    async def _placed(
-        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None, end: float
-    ) -> dict[str, Any]:
-        """What it waited for its place is told by the queue, so it does not count for how fast the server is."""
-        started = time.monotonic()
-        main = self._main()
-        try:
-            elder = self._elder.fits(main, talk, self.sessions)
-            if self.sessions in SHARED and not elder:
-                return await main.request(method, params, timeout=_left(end), talk=talk, meta=meta)
-            async with AsyncExitStack() as stack:
-                session = await self._seated(stack, main, talk, elder, end)
-                return await session.request(method, params, timeout=_left(end), talk=talk, meta=meta)
-        finally:
-            self.traffic.took(time.monotonic() - started)
-
-    async def _seated(self, stack: AsyncExitStack, main: Session, talk: Talk, elder: bool, end: float) -> Session:
-        kind = self.sessions
+    async def _seated(self, stack: AsyncExitStack, main: Session, permit: Permit, elder: bool, end: float) -> Session:
+        kind, talk = self.sessions, permit.talk
         if elder:
-            session = await self._elder.enter(stack, talk, kind, _left(end))
+            session = await self._elder.enter(stack, permit, kind, _left(end))
             if session is not None:
                 return session
         if kind == "exclusive":
-            return await stack.enter_async_context(self._pool.alone(main, talk, _left(end)))
-        if kind == "per_client" and talk.key:
-            return await stack.enter_async_context(self._pool.own(talk, _left(end)))
+            return await stack.enter_async_context(self._pool.alone(main, permit, _left(end)))
+        if kind == "per_client" and talk is not None and talk.key:
+            return await stack.enter_async_context(self._pool.own(permit, talk.key, _left(end)))
         return main
 
 

@@ -15,8 +15,9 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.exchange import Exchange
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.http1 import Head, HttpConnection
+from mcpproxy_py.upstream.inbound import send_now
 from mcpproxy_py.upstream.origin import Origin, fields
-from mcpproxy_py.upstream.web import BROKEN, head_of, stream, unsent
+from mcpproxy_py.upstream.web import BROKEN, Withheld, head_of, post, unsent
 
 logger = logging.getLogger(__name__)
 
@@ -37,17 +38,16 @@ class Carrier:
         self._leave_plain = origin is None
 
     def carry(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
-        """Raises `UpstreamFailure` if these headers cannot be written."""
+        """`headers` are those of the session; the message brings its own, when it is made."""
         if self._origin is None or self._leave_plain:
             self._start(exchange, self._by_httpx2, {**self._headers, **headers})
             return
         exchange.plain = True
-        request = self._origin.request(_written(headers), exchange.payload)
         connection = self._origin.idle()
         if connection is None:
-            self._start(exchange, self._by_new_connection, request)
+            self._start(exchange, self._by_new_connection, headers)
         else:
-            _send(connection, request, exchange)
+            _send(self._origin, connection, headers, exchange)
 
     def must_repeat(self, exchange: Exchange, head: Head) -> bool:
         """Whether this exchange has to be carried again; the way for all later ones may change with it. A cookie is
@@ -79,6 +79,8 @@ class Carrier:
         with scope:
             try:
                 await carry(exchange, how)
+            except Withheld:
+                exchange.withheld()
             except httpx2.ConnectError as error:
                 exchange.unreachable(error)
             except NOT_CONNECTED as error:
@@ -89,7 +91,7 @@ class Carrier:
                 logger.exception("an exchange over HTTP failed")
                 exchange.broken(f"the exchange failed ({type(error).__name__})")
 
-    async def _by_new_connection(self, exchange: Exchange, request: bytes) -> None:
+    async def _by_new_connection(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
         assert self._origin is not None
         try:
             connection = await self._origin.connect()
@@ -98,21 +100,27 @@ class Carrier:
         except OSError as error:
             exchange.unreachable(error)
         else:
-            _send(connection, request, exchange)
+            _send(self._origin, connection, headers, exchange)
 
     async def _by_httpx2(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
-        exchange.sent()
-        async with stream(self._client, "POST", self._url, content=exchange.payload, headers=headers) as response:
+        async with post(self._client, self._url, exchange.pending, headers) as response:
             exchange.head(head_of(response))
             async for chunk in response.aiter_raw():
                 exchange.body(chunk)
         exchange.end()
 
 
-def _send(connection: HttpConnection, request: bytes, exchange: Exchange) -> None:
-    exchange.hang_up = connection.abort
-    exchange.sent()
-    connection.send(request, exchange)
+def _send(origin: Origin, connection: HttpConnection, session: Mapping[str, str], exchange: Exchange) -> None:
+    """On a connection that waits for nothing."""
+
+    def write(payload: bytes, headers: Mapping[str, str]) -> None:
+        request = origin.request(_written({**session, **headers}), payload)
+        exchange.hang_up = connection.abort
+        connection.send(request, exchange)
+
+    if not send_now(exchange.pending, write):
+        origin.free(connection)
+        exchange.withheld()
 
 
 def _written(headers: Mapping[str, str]) -> bytes:

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.inbound import RpcConnection
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream, open_local
 from mcpproxy_py.upstream.logfile import CappedLog
@@ -32,7 +32,7 @@ class Dialer:
         self._auth_for = auth_for
         self._traced = traced
 
-    def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[Connection]:
+    def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[RpcConnection]:
         """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
         here or on entering, when there is nothing to connect to."""
         match spec.transport:

@@ -17,6 +17,7 @@ from mcpproxy_py.core.talk import NEEDS, Talk
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.pool import MAX_EXTRA, Open, Pool
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.spec import Sessions
@@ -56,9 +57,9 @@ class Elder:
         """Sharing would mix up whose questions are whose, as with any other session."""
         self._asks_outside = True
 
-    def fits(self, main: Session, talk: Talk, kind: Sessions) -> bool:
+    def fits(self, main: Session, talk: Talk | None, kind: Sessions) -> bool:
         """Whether a call had better go this way. `shared` may mean that the server must exist once."""
-        if self.none or kind == "shared" or not (talk.live and main.modern):
+        if talk is None or not talk.live or self.none or kind == "shared" or not main.modern:
             return False
         return not ASKABLE.isdisjoint(talk.capabilities) and asyncio.get_running_loop().time() >= self._not_before
 
@@ -66,13 +67,13 @@ class Elder:
         """Whether each call has a session to itself."""
         return kind == "exclusive" or (kind == "auto" and self._asks_outside)
 
-    async def enter(self, stack: AsyncExitStack, talk: Talk, kind: Sessions, patience: float) -> Session | None:
+    async def enter(self, stack: AsyncExitStack, permit: Permit, kind: Sessions, patience: float) -> Session | None:
         """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
         Raises `UpstreamFailure` where there are too many already."""
         if alone := self.alone(kind):
             await stack.enter_async_context(self._lane.place(patience))
         try:
-            return await stack.enter_async_context(self._seat(talk, kind, alone, min(patience / 2, OPEN_PATIENCE)))
+            return await stack.enter_async_context(self._seat(permit, kind, alone, min(patience / 2, OPEN_PATIENCE)))
         except UpstreamFailure as failure:
             if failure.code is Code.OVERLOADED:
                 raise
@@ -82,24 +83,24 @@ class Elder:
 
     # Resources, where the server tells of their changes in this era only.
 
-    def watches(self, main: Session, talk: Talk, kind: Sessions, uri: str) -> bool:
+    def watches(self, main: Session, talk: Talk | None, kind: Sessions, uri: str) -> bool:
         """Whether this resource is, or had better be, watched over such a session."""
         if uri in self._subscriptions.uris:
             return True
         offered = main.handshake.capabilities.get("resources")
         return not (isinstance(offered, dict) and "subscribe" in offered) and self.fits(main, talk, kind)
 
-    async def watch(self, uri: str, timeout: float) -> dict[str, Any]:
+    async def watch(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Raises `UpstreamFailure`."""
         async with self.pool.shared(timeout) as session:
             self._watch = HandshakeWatch(self._server, session)
-            return await self._subscriptions.add(self._watch, uri, timeout)
+            return await self._subscriptions.add(self._watch, permit, uri, timeout)
 
-    async def unwatch(self, uri: str, timeout: float) -> dict[str, Any]:
+    async def unwatch(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Raises `UpstreamFailure`; nothing is watched then all the same."""
         if self._watch is None:
             return {}
-        return await self._subscriptions.remove(self._watch, uri, timeout)
+        return await self._subscriptions.remove(self._watch, permit, uri, timeout)
 
     async def follow(self) -> None:
         """What was watched is watched again when the server is back."""
@@ -112,7 +113,9 @@ class Elder:
         except UpstreamFailure as failure:
             logger.warning("%s: it does not tell of changes any more: %s", self._server, failure.message)
 
-    def _seat(self, talk: Talk, kind: Sessions, alone: bool, patience: float) -> AbstractAsyncContextManager[Session]:
-        if kind == "per_client" and talk.key:
-            return self.pool.own(talk, patience)
-        return self.pool.alone(None, talk, patience) if alone else self.pool.shared(patience)
+    def _seat(
+        self, permit: Permit, kind: Sessions, alone: bool, patience: float
+    ) -> AbstractAsyncContextManager[Session]:
+        if kind == "per_client" and permit.talk is not None and permit.talk.key:
+            return self.pool.own(permit, permit.talk.key, patience)
+        return self.pool.alone(None, permit, patience) if alone else self.pool.shared(patience)

@@ -11,6 +11,7 @@ from mcpproxy_py.upstream.body import Body, EventBody, body_after
 from mcpproxy_py.upstream.events import EventParser
 from mcpproxy_py.upstream.failure import UpstreamFailure, lost
 from mcpproxy_py.upstream.http1 import Head
+from mcpproxy_py.upstream.inbound import PendingRequest
 from mcpproxy_py.upstream.web import unreachable, unsent
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,6 @@ class Host(Protocol):
     def count(self, what: str) -> None: ...
     def oversize(self, head: bytes, tail: bytes) -> None: ...
     def is_settled(self, request_id: int) -> bool: ...
-    def mark_sent(self, request_id: int) -> None: ...
     def opened(self, exchange: Exchange, head: Head) -> bool: ...
     def message_in(self, exchange: Exchange, message: Any) -> None: ...
     def text_in(self, exchange: Exchange, data: bytes) -> None: ...
@@ -40,8 +40,8 @@ class Exchange:
     """Hears a response (as its `Receiver`) and what its body says (as its `Ear`). Whatever is wrong with it fails this
     request and no other. `hang_up` and `plain` are for who carries it; after `hang_up` nothing more is told."""
 
-    def __init__(self, host: Host, request_id: int, payload: bytes, headers: Mapping[str, str]) -> None:
-        self.request_id, self.payload, self.headers = request_id, payload, headers
+    def __init__(self, host: Host, pending: PendingRequest) -> None:
+        self.pending, self.request_id = pending, pending.id
         self.hang_up: Callable[[], None] = _nothing
         self.plain = False
         self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
@@ -55,9 +55,10 @@ class Exchange:
         """The stream that answers it, if one does."""
         return self._body.parser if isinstance(self._body, EventBody) else None
 
-    def sent(self) -> None:
-        """From now on the server may act on it."""
-        self._host.mark_sent(self.request_id)
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the message, as it was sent."""
+        return self.pending.headers
 
     # As a receiver.
 
@@ -82,7 +83,7 @@ class Exchange:
         if self.events is not None and self.events.last_id is not None:
             self.end()  # the rest can be fetched
         else:
-            self.fail(lost(why, sent=True))
+            self.fail(lost(why, sent=self.pending.sent))
 
     # As an ear.
 
@@ -100,6 +101,11 @@ class Exchange:
     def fail(self, failure: UpstreamFailure) -> None:
         self._host.failed(self, failure)
         self.hang_up()
+        self._finish()
+
+    def withheld(self) -> None:
+        """It was not sent, and whoever waits for it knows why."""
+        self.hang_up = _nothing
         self._finish()
 
     def unreachable(self, error: Exception) -> None:

@@ -9,10 +9,11 @@ from typing import Any, Final
 import anyio
 
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.connection import Connection, OnNotification
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake, ProbeKilled, negotiate
+from mcpproxy_py.upstream.inbound import Hear, RpcConnection
 from mcpproxy_py.upstream.logfile import CappedLog
+from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.session import Mirrored, Session
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.stamp import CAPABILITIES
@@ -21,7 +22,7 @@ LEVEL_TIMEOUT: Final = 5.0
 
 
 @contextmanager
-def attempt(connection: Connection, spec: UpstreamSpec, log: CappedLog) -> Iterator[None]:
+def attempt(connection: RpcConnection, spec: UpstreamSpec, log: CappedLog) -> Iterator[None]:
     """Bounds what is done in here to get a session, and lets it fail with what says most of why."""
     try:
         with anyio.fail_after(spec.attempt_limit):
@@ -40,7 +41,7 @@ class Greeter:
     """One per server. What a connection tells goes to these, whichever of the server's sessions it is."""
 
     def __init__(
-        self, on_notification: OnNotification, on_outside: Callable[[], None], on_unattributed: Callable[[str], None]
+        self, on_notification: Hear, on_outside: Callable[[], None], on_unattributed: Callable[[str], None]
     ) -> None:
         self._on_notification = on_notification
         self._on_outside = on_outside
@@ -50,7 +51,7 @@ class Greeter:
         self.log_level: Mapping[str, Any] | None = None
         """The params of the last `logging/setLevel`, which every further session has to hear too."""
 
-    async def greet(self, connection: Connection, spec: UpstreamSpec) -> Session:
+    async def greet(self, connection: RpcConnection, spec: UpstreamSpec) -> Session:
         """The first session. Raises `UpstreamFailure`."""
         self._attach(connection)
         try:
@@ -65,7 +66,7 @@ class Greeter:
         return await self._session(connection, spec, handshake)
 
     async def greet_again(
-        self, connection: Connection, spec: UpstreamSpec, modern: bool, capabilities: Mapping[str, Any] | None
+        self, connection: RpcConnection, spec: UpstreamSpec, modern: bool, capabilities: Mapping[str, Any] | None
     ) -> Session:
         """Another session with the same server. `modern` as known of it, or as wanted. Raises `UpstreamFailure`."""
         self._attach(connection)
@@ -73,21 +74,21 @@ class Greeter:
         handshake = await negotiate(connection, probe=modern, capabilities=offered)
         return await self._session(connection, spec, handshake)
 
-    def _attach(self, connection: Connection) -> None:
+    def _attach(self, connection: RpcConnection) -> None:
         connection.on_notification = self._on_notification
         connection.on_outside = self._on_outside
         connection.on_unattributed = self._on_unattributed
 
-    async def _session(self, connection: Connection, spec: UpstreamSpec, handshake: Handshake) -> Session:
+    async def _session(self, connection: RpcConnection, spec: UpstreamSpec, handshake: Handshake) -> Session:
         session = Session(spec.name, connection, handshake, self._mirrored)
         if self.log_level is not None:
-            await set_level(session, self.log_level)
+            await set_level(session, OwnPermit("logging/setLevel", self.log_level))
         return session
 
 
-async def set_level(session: Session, params: Mapping[str, Any]) -> None:
+async def set_level(session: Session, permit: Permit) -> None:
     """One that does not take it only says more or less than it should; the modern era has no such thing."""
     if session.modern:
         return
     with suppress(UpstreamFailure):
-        await session.request("logging/setLevel", params, timeout=LEVEL_TIMEOUT)
+        await session.request(permit, timeout=LEVEL_TIMEOUT)

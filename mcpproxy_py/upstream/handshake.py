@@ -19,8 +19,9 @@ from mcpproxy_py.core.revisions import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
+from mcpproxy_py.upstream.inbound import RpcConnection
+from mcpproxy_py.upstream.permit import OwnPermit
 from mcpproxy_py.upstream.stamp import CAPABILITIES, CLIENT_INFO, Stamp
 
 PROBE_TIMEOUT: Final = 3.0
@@ -46,7 +47,7 @@ class ProbeKilled(UpstreamFailure):
 
 
 async def negotiate(
-    connection: Connection, *, probe: bool = True, capabilities: Mapping[str, Any] = CAPABILITIES
+    connection: RpcConnection, *, probe: bool = True, capabilities: Mapping[str, Any] = CAPABILITIES
 ) -> Handshake:
     """Waits as long as its caller does. Raises `UpstreamFailure` when there is no common revision."""
     unanswered = False
@@ -72,7 +73,7 @@ def _of_the_probe(failure: UpstreamFailure) -> UpstreamFailure:
 
 
 async def _initialize_or_discover(
-    connection: Connection, unanswered: bool, capabilities: Mapping[str, Any]
+    connection: RpcConnection, unanswered: bool, capabilities: Mapping[str, Any]
 ) -> Handshake:
     """A slow starter may have read a probe we gave up on, and so be modern by now: it refuses `initialize`."""
     try:
@@ -86,15 +87,13 @@ async def _initialize_or_discover(
     return found
 
 
-async def _discover(connection: Connection, timeout: float | None) -> Handshake | None:
+async def _discover(connection: RpcConnection, timeout: float | None) -> Handshake | None:
     """None: it answered, and said in one way or another that it is not modern. Silence and a lost connection raise."""
     version = LATEST_MODERN
     for _ in range(2):
         stamp = Stamp("modern", version)
         try:
-            result = await connection.request(
-                "server/discover", stamp.params({}), timeout=timeout, headers=stamp.headers("server/discover", {})
-            )
+            result = await connection.request(OwnPermit("server/discover"), timeout=timeout, stamp=stamp)
         except UpstreamFailure as failure:
             retry = _next_version(failure, version)
             if retry is None:
@@ -143,18 +142,18 @@ def _modern(result: Mapping[str, Any], stamp: Stamp) -> Handshake | None:
     return _described(Stamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False)
 
 
-async def _initialize(connection: Connection, unanswered: bool, capabilities: Mapping[str, Any]) -> Handshake:
+async def _initialize(connection: RpcConnection, unanswered: bool, capabilities: Mapping[str, Any]) -> Handshake:
     offer = {
         "protocolVersion": LATEST_HANDSHAKE,
         "capabilities": dict(capabilities),
         "clientInfo": dict(CLIENT_INFO),
     }
-    result = await connection.request("initialize", offer, timeout=None)
+    result = await connection.request(OwnPermit("initialize", offer), timeout=None)
     version = result.get("protocolVersion")
     if version not in HANDSHAKE:
         raise bad_answer(f"it wants to speak an MCP revision unknown to mcpproxy: {str(version)[:40]!r}")
     stamp = Stamp("handshake", version)
-    await connection.notify("notifications/initialized", headers=stamp.headers("notifications/initialized", {}))
+    await connection.notify(OwnPermit("notifications/initialized"), stamp)
     return _described(stamp, result, result.get("serverInfo"), unanswered)
 
 

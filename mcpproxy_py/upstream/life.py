@@ -9,10 +9,10 @@ import anyio
 
 from mcpproxy_py.core.values import ServerState
 from mcpproxy_py.upstream.backoff import Backoff
-from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.dial import Dialer
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.greet import Greeter, attempt
+from mcpproxy_py.upstream.inbound import RpcConnection
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -83,7 +83,7 @@ class Life:
             self._stage.leave()
         return reason, anyio.current_time() - begun if connected else None
 
-    async def _connect(self, connection: Connection) -> Session:
+    async def _connect(self, connection: RpcConnection) -> Session:
         with attempt(connection, self._spec, self._log):
             session = await self._greeter.greet(connection, self._spec)
             await self._stage.prepare(session)

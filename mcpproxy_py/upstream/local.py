@@ -13,9 +13,9 @@ from mcpproxy_py.core.revisions import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_I
 from mcpproxy_py.core.talk import NOBODY, CallContext, Talk
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, RpcError
-from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
-from mcpproxy_py.upstream.pending import Hear
+from mcpproxy_py.upstream.inbound import Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.permit import NotPermitted, Permit
 from mcpproxy_py.upstream.questions import INPUT_TIMEOUT, no_answer
 
 logger = logging.getLogger(__name__)
@@ -30,26 +30,30 @@ class LocalUpstream(Protocol):
     async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]: ...
 
 
-class LocalConnection(Connection):
+class LocalConnection(RpcConnection):
     def __init__(self, name: str, upstream: LocalUpstream) -> None:
         super().__init__()
         self._name = name
         self._upstream = upstream
 
     async def request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
-        hear: Hear | None = None, headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, permit: Permit, *, timeout: float | None, stamp: Stamp = unstamped, hear: Hear | None = None
+    ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await self._answer(method, params, _Patient(talk or NOBODY, limit, timeout))
+                talk = _Patient(permit, limit, timeout)
+                try:
+                    return await self._answer(permit, talk)
+                finally:
+                    if talk.forbidden is not None:  # whatever its function made of that
+                        raise talk.forbidden
         except TimeoutError:
-            message = f"no answer to {method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
+            message = f"no answer to {permit.method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
             raise UpstreamFailure(Code.TIMEOUT, message) from None
         except RpcError as error:
             said = {"code": error.code, "data": error.data}
             raise bad_answer(error.message, {key: value for key, value in said.items() if value is not None}) from None
-        except UpstreamFailure:
+        except (UpstreamFailure, NotPermitted):
             raise
         except GatewayError as error:  # an expected failure, in the words of whoever lives in here
             raise UpstreamFailure(error.code, error.message, sent=False) from None
@@ -57,7 +61,9 @@ class LocalConnection(Connection):
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
 
-    async def _answer(self, method: str, params: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
+    async def _answer(self, permit: Permit, talk: Talk) -> dict[str, Any]:
+        """In the turn in which this was permitted, the server's own code begins to run."""
+        method, params, _ = permit()
         if method == "tools/call":
             context = CallContext(talk, params.get("inputResponses"), params.get("requestState"))
             return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
@@ -75,17 +81,17 @@ class LocalConnection(Connection):
             "_meta": {SERVER_INFO: info},
         }
 
-    async def notify(
-        self, method: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         """Nothing in here waits to be notified."""
 
 
 class _Patient:
-    """A client's talk, with the call's time standing still while the client is asked."""
+    """A client's talk, with the call's time standing still while the client is asked, and its answers permitted."""
 
-    def __init__(self, talk: Talk, limit: asyncio.Timeout, timeout: float | None) -> None:
-        self._talk = talk
+    def __init__(self, permit: Permit, limit: asyncio.Timeout, timeout: float | None) -> None:
+        self._permit = permit
+        self._talk = talk = permit.talk or NOBODY
+        self.forbidden: NotPermitted | None = None
         self._limit = limit
         self._timeout = timeout
         self._questions = 0
@@ -105,9 +111,18 @@ class _Patient:
         self._limit.reschedule(None)
         try:
             async with asyncio.timeout(INPUT_TIMEOUT):
-                return await self._talk.ask(method, params)
+                said = await self._talk.ask(method, params)
+            await self._permit.record_answer(method, {"result": said})
+            self._permit.answer({"result": said})
+            return said
+        except RpcError as error:
+            await self._permit.record_answer(method, {"error": error.as_json()})
+            raise
         except TimeoutError:
             raise no_answer() from None
+        except NotPermitted as no:
+            self.forbidden = no
+            raise
         finally:
             self._questions -= 1
             self._go_on()

@@ -54,10 +54,6 @@ def notification(method: str, params: Mapping[str, Any] | None) -> dict[str, Any
     return message
 
 
-def cancellation(request_id: int, reason: str) -> bytes:
-    return encode(notification("notifications/cancelled", {"requestId": request_id, "reason": reason}))
-
-
 def request(request_id: int, method: str, params: Mapping[str, Any], wants_progress: bool) -> dict[str, Any]:
     message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
     if wants_progress:  # our own id is the token: the caller's could collide with another caller's
@@ -67,15 +63,16 @@ def request(request_id: int, method: str, params: Mapping[str, Any], wants_progr
     return message
 
 
-def result(request_id: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": request_id, "result": value}
+def answer(request_id: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+    """`body` is a result or an error."""
+    return {"jsonrpc": "2.0", "id": request_id, **body}
 
 
-def error(request_id: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
+def error(code: int, message: str, data: Any = None) -> dict[str, Any]:
     said: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         said["data"] = data
-    return {"jsonrpc": "2.0", "id": request_id, "error": said}
+    return {"error": said}
 
 
 def own_id(value: Any) -> int:

@@ -11,6 +11,7 @@ from mcpproxy_py.upstream.changes import Changes
 from mcpproxy_py.upstream.ears import Ears
 from mcpproxy_py.upstream.flow import Flow
 from mcpproxy_py.upstream.inbound import CHANGES
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.subscriptions import Subscriptions
 from mcpproxy_py.upstream.watch import Watch, watch
@@ -95,11 +96,11 @@ class News:
     async def listed(self, session: Session, method: str) -> list[dict[str, Any]]:
         return await self._catalog.listed(session, method)
 
-    async def subscribe(self, session: Session, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._subscriptions.add(self._watch_of(session), uri, timeout)
+    async def subscribe(self, session: Session, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._subscriptions.add(self._watch_of(session), permit, uri, timeout)
 
-    async def unsubscribe(self, session: Session, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._subscriptions.remove(self._watch_of(session), uri, timeout)
+    async def unsubscribe(self, session: Session, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._subscriptions.remove(self._watch_of(session), permit, uri, timeout)
 
     def _watch_of(self, session: Session) -> Watch:
         return self._watch or watch(self._server, session, self.gap)

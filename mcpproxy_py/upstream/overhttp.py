@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from mcpproxy_py.upstream.connection import Connection
+from mcpproxy_py.upstream.inbound import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.sse import open_sse
 from mcpproxy_py.upstream.streamable import open_streamable
@@ -16,6 +16,6 @@ class OverHttp:
         self._web = Web(auth_for, traced)
         self._max_result_bytes = max_result_bytes
 
-    def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[Connection]:
+    def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[RpcConnection]:
         opened = open_sse if spec.transport == "sse" else open_streamable
         return opened(spec, web=self._web, max_result_bytes=self._max_result_bytes)

@@ -9,10 +9,10 @@ from typing import Final
 
 import anyio.abc
 
-from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.extra import Extra
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session import Session
 
 MAX_EXTRA: Final = 8
@@ -24,8 +24,8 @@ CLIENT_IDLE: Final = 600.0
 RETRY_PAUSE: Final = 1.0
 """A server that opens no further session is not asked for one with every call."""
 
-Open = Callable[[int, Talk | None, bool], AbstractAsyncContextManager[Session]]
-"""(number, whose call it is opened for if it is to be one call at a time, whether for that client alone)"""
+Open = Callable[[int, Permit | None, bool], AbstractAsyncContextManager[Session]]
+"""(number, the call it is opened for if it is to be one call at a time, whether for that client alone)"""
 
 
 class Pool:
@@ -61,21 +61,21 @@ class Pool:
             yield session
 
     @asynccontextmanager
-    async def alone(self, main: Session | None, talk: Talk, patience: float) -> AsyncIterator[Session]:
+    async def alone(self, main: Session | None, permit: Permit, patience: float) -> AsyncIterator[Session]:
         """A session without any other call on it. Raises `UpstreamFailure`."""
         if main is not None and not main.connection.calls:
             yield main
             return
         free = [extra for extra in self._extras if extra.open and not extra.busy and not extra.key]
-        extra = free[-1] if free else self._opened("", talk, IDLE, MAX_EXTRA)
+        extra = free[-1] if free else self._opened("", permit, IDLE, MAX_EXTRA)
         async with _seat(extra, patience) as session:
             yield session
 
     @asynccontextmanager
-    async def own(self, talk: Talk, patience: float) -> AsyncIterator[Session]:
-        """The client's own session. Raises `UpstreamFailure`."""
-        known = next((extra for extra in self._extras if extra.key == talk.key and not extra.over), None)
-        async with _seat(known or self._opened(talk.key, talk, CLIENT_IDLE, MAX_CLIENTS), patience) as session:
+    async def own(self, permit: Permit, key: str, patience: float) -> AsyncIterator[Session]:
+        """The own session of the client with this key. Raises `UpstreamFailure`."""
+        known = next((extra for extra in self._extras if extra.key == key and not extra.over), None)
+        async with _seat(known or self._opened(key, permit, CLIENT_IDLE, MAX_CLIENTS), patience) as session:
             yield session
 
     def of(self, key: str) -> list[Session]:
@@ -88,13 +88,13 @@ class Pool:
             if extra.key == key:
                 extra.end()
 
-    def _opened(self, key: str, talk: Talk | None, idle: float | None, most: int) -> Extra:
+    def _opened(self, key: str, permit: Permit | None, idle: float | None, most: int) -> Extra:
         self._make_room(most)
         if self._tasks is None or asyncio.get_running_loop().time() < self._not_before:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, "no further session with it could be opened", sent=False)
         extra = Extra(key, idle)
         self._extras.append(extra)
-        self._tasks.start_soon(self._live, extra, talk)
+        self._tasks.start_soon(self._live, extra, permit)
         return extra
 
     def _make_room(self, most: int) -> None:
@@ -107,9 +107,9 @@ class Pool:
         if full:
             min(idle, key=lambda extra: extra.since).end()
 
-    async def _live(self, extra: Extra, talk: Talk | None) -> None:
+    async def _live(self, extra: Extra, permit: Permit | None) -> None:
         try:
-            await extra.live(self._open_session(next(self._numbers), talk, bool(extra.key)))
+            await extra.live(self._open_session(next(self._numbers), permit, bool(extra.key)))
         finally:
             self._extras.remove(extra)
             if not extra.ever_open:

@@ -13,7 +13,7 @@ from typing import Final
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.pending import Pending
+from mcpproxy_py.upstream.inbound import PendingRequest
 
 HURRY: Final = 30.0
 """How long a question may stay open while others wait, where nobody says otherwise."""
@@ -25,7 +25,7 @@ class Pressure:
     """`open_questions` gives the calls whose clients are away; `waiting` how many wait for a place."""
 
     def __init__(
-        self, open_questions: Callable[[], Iterable[Pending]], waiting: Callable[[], int], hurry: float
+        self, open_questions: Callable[[], Iterable[PendingRequest]], waiting: Callable[[], int], hurry: float
     ) -> None:
         self._open_questions = open_questions
         self._waiting = waiting

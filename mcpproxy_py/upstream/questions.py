@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.upstream import messages
-from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.pending import Pending
+from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, PermittedAnswer
+
+if TYPE_CHECKING:
+    from mcpproxy_py.upstream.inbound import PendingRequest
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +30,35 @@ INTERNAL_ERROR: Final = -32603
 NO_ANSWER: Final = -32001
 WHOSE: Final = "mcpproxy cannot tell which client this is for, so nobody was asked"
 TOO_LATE: Final = "the call that this belongs to has ended"
+NOT_ALLOWED: Final = "the call that this belongs to is not allowed any more"
+_OWN: Final = OwnPermit("")
+"""For what we answer ourselves: that nobody was asked, or that nobody answered."""
 
 Id = str | int
-Send = Callable[[bytes], None]
+
+
+class Answer:
+    """What we answer to a request of the server's. `on_fail` is told where it may not be sent, or cannot be written."""
+
+    __slots__ = ("_on_fail", "_permit", "_request_id", "sent")
+
+    def __init__(
+        self, request_id: int | str, permit: Callable[[], PermittedAnswer],
+        on_fail: Callable[[Exception], object] = lambda failure: None,
+    ) -> None:  # fmt: skip
+        self._request_id = request_id
+        self._permit = permit
+        self._on_fail = on_fail
+        self.sent = False
+
+    def compose(self) -> tuple[bytes, Mapping[str, str]]:
+        return messages.encode(messages.answer(self._request_id, self._permit().body)), NOTHING
+
+    def fail(self, failure: Exception) -> None:
+        self._on_fail(failure)
+
+
+Send = Callable[[Answer], None]
 
 
 class Questions:
@@ -36,9 +66,9 @@ class Questions:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._open: dict[Id, tuple[Pending, asyncio.Task[None]]] = {}
+        self._open: dict[Id, tuple[PendingRequest, asyncio.Task[None]]] = {}
 
-    def put(self, request_id: Id, method: str, params: Mapping[str, Any], pending: Pending, talk: Talk) -> None:
+    def put(self, request_id: Id, method: str, params: Mapping[str, Any], pending: PendingRequest, talk: Talk) -> None:
         """Ask the client; the server hears from us when that is done."""
         if request_id in self._open:
             self.refuse(request_id, f"the id {str(request_id)[:40]!r} is in use for a question that is still open")
@@ -46,12 +76,13 @@ class Questions:
             self.refuse(request_id, f"{pending.questions} questions of this call are open already", INTERNAL_ERROR)
         else:
             pending.hold()
-            task = asyncio.get_running_loop().create_task(self._answer(request_id, talk, method, params))
+            task = asyncio.get_running_loop().create_task(self._answer(request_id, talk, method, params, pending))
             task.add_done_callback(lambda _: pending.go_on())
             self._open[request_id] = pending, task
 
     def refuse(self, request_id: Id, why: str, code: int = INVALID_REQUEST) -> None:
-        self._send(messages.encode(messages.error(request_id, code, why)))
+        said = _OWN.answer(messages.error(code, why))
+        self._send(Answer(request_id, lambda: said))
 
     def withdraw(self, request_id: Any) -> bool:
         """The server does not want to know any more. Whether there was such a question."""
@@ -60,42 +91,57 @@ class Questions:
         self._open.pop(request_id)[1].cancel()
         return True
 
-    def end(self, pending: Pending) -> None:
+    def end(self, pending: PendingRequest) -> None:
         """Its call is over: what is still asked for it is taken back."""
         for request_id in [each for each, (owner, _) in self._open.items() if owner is pending]:
             self.withdraw(request_id)
             self.refuse(request_id, TOO_LATE)
 
-    async def _answer(self, request_id: Id, talk: Talk, method: str, params: Mapping[str, Any]) -> None:
-        message = await _outcome(request_id, talk, method, params)
+    async def _answer(
+        self, request_id: Id, talk: Talk, method: str, params: Mapping[str, Any], pending: PendingRequest
+    ) -> None:
+        """What the client says goes on record and is permitted like the call that it belongs to; where it is not, that
+        call has ended."""
+        permit = pending.permit
+        try:
+            body, its_own = await _outcome(talk, method, params)
+            if its_own:
+                await permit.record_answer(method, body)
+        except NotPermitted as no:
+            if self._is_mine(request_id):
+                self._not_sent(request_id, pending, no)
+            return
         if self._is_mine(request_id):
             del self._open[request_id]
-            self._tell(request_id, message)
+            answering = permit.answer if its_own else _OWN.answer
+            self._send(Answer(request_id, partial(answering, body), partial(self._not_sent, request_id, pending)))
 
     def _is_mine(self, request_id: Id) -> bool:
         """Not so when it was withdrawn meanwhile; the id may even stand for another question by now."""
         return request_id in self._open and self._open[request_id][1] is asyncio.current_task()
 
-    def _tell(self, request_id: Id, message: Mapping[str, Any]) -> None:
-        try:
-            self._send(messages.encode(message))
-        except UpstreamFailure as failure:  # half an emoji, say
-            self.refuse(request_id, f"the client's answer is unusable: {failure.message}", INTERNAL_ERROR)
+    def _not_sent(self, request_id: Id, pending: PendingRequest, why: Exception) -> None:
+        self._open.pop(request_id, None)
+        if isinstance(why, NotPermitted):
+            self.refuse(request_id, NOT_ALLOWED)
+            pending.fail(why)
+        else:  # half an emoji, say
+            self.refuse(request_id, f"the client's answer is unusable: {why}", INTERNAL_ERROR)
 
 
-async def _outcome(request_id: Id, talk: Talk, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The message to answer with. Raises nothing but cancellation."""
+async def _outcome(talk: Talk, method: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """The result or error to answer with, and whether it is the client's. Raises nothing but cancellation."""
     try:
         async with asyncio.timeout(INPUT_TIMEOUT):
-            return messages.result(request_id, await talk.ask(method, params))
+            return {"result": await talk.ask(method, params)}, True
     except RpcError as error:
-        return messages.error(request_id, error.code, error.message, error.data)
+        return messages.error(error.code, error.message, error.data), True
     except TimeoutError:
         late = no_answer()
-        return messages.error(request_id, late.code, late.message)
+        return messages.error(late.code, late.message), False
     except Exception:
         logger.exception("asking a client failed")
-        return messages.error(request_id, INTERNAL_ERROR, "asking the client failed inside mcpproxy")
+        return messages.error(INTERNAL_ERROR, "asking the client failed inside mcpproxy"), False
 
 
 def no_answer() -> RpcError:

@@ -10,19 +10,20 @@ from mcpproxy_py.core.headers import TRACE_CONTEXT
 from mcpproxy_py.core.mirrors import Mirror, declared
 from mcpproxy_py.core.revisions import METHOD_NOT_FOUND
 from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.connection import Connection
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
+from mcpproxy_py.upstream.inbound import Headers, Hear, RpcConnection
 from mcpproxy_py.upstream.listing import Listed, read_all
-from mcpproxy_py.upstream.pending import Hear
+from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
 
 Mirrored = dict[str, tuple[Mirror, ...]]
 """The arguments of each tool that its calls repeat as headers."""
 
 
 class Session:
-    def __init__(self, name: str, connection: Connection, handshake: Handshake, mirrored: Mirrored) -> None:
+    def __init__(self, name: str, connection: RpcConnection, handshake: Handshake, mirrored: Mirrored) -> None:
         """`mirrored`, which tools want arguments repeated as headers, is one for all sessions with a server."""
         self.connection = connection
         self.handshake = handshake
@@ -56,31 +57,29 @@ class Session:
         return kept, wrong
 
     def request(
-        self, method: str, params: Mapping[str, Any], *, timeout: float | None, talk: Talk | None = None,
-        meta: Mapping[str, Any] | None = None, hear: Hear | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:  # fmt: skip
-        """The raw result. Raises `UpstreamFailure`, also before it is awaited."""
-        if meta is not None:
-            params = {**params, "_meta": meta}
-        stamp = self.handshake.stamp
-        try:
-            stamped = stamp.params(params, talk.capabilities if talk is not None else None)
-            headers = self._headers(method, params)
-        except (ValueError, TypeError) as error:
-            message = f"these parameters cannot be written: {error}"
-            raise UpstreamFailure(Code.UPSTREAM_ERROR, message, sent=False) from None
-        return self.connection.request(method, stamped, timeout=timeout, talk=talk, hear=hear, headers=headers)
+        self, permit: Permit, *, timeout: float | None, hear: Hear | None = None
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """The raw result. Raises `UpstreamFailure` and `NotPermitted`."""
+        return self.connection.request(permit, timeout=timeout, stamp=self.stamp, hear=hear)
 
-    def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
-        if not self.connection.wants_headers:
-            return {}
-        found = self.handshake.stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
-        return {**found, **_trace_context(params)} if self.connection.traced else found
+    def stamp(self, message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Headers]:
+        """The message as this server wants it. Raises `UpstreamFailure` for what cannot be written."""
+        method, params, meta = message
+        stamp, connection = self.handshake.stamp, self.connection
+        stamped = stamp.params(params, meta, talk.capabilities if talk is not None else None)
+        if not connection.wants_headers:
+            return stamped, NOTHING
+        try:
+            headers = stamp.headers(method, params, self._mirrored.get(params.get("name", ""), ()))
+        except (ValueError, TypeError) as error:
+            complaint = f"these parameters cannot be written: {error}"
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, complaint, sent=False) from None
+        return stamped, {**headers, **_trace_context(meta)} if connection.traced else headers
 
     async def tell(self, method: str) -> None:
         """A notification without parameters, which only the handshake era has. Raises `UpstreamFailure`."""
         if not self.modern:
-            await self.connection.notify(method, headers=self.handshake.stamp.headers(method, {}))
+            await self.connection.notify(OwnPermit(method), self.handshake.stamp)
 
     async def list_tools(self, timeout: float | None = None) -> Listed:
         try:
@@ -104,11 +103,10 @@ class Session:
 
     async def _read(self, method: str, kind: str, timeout: float | None) -> Listed:
         async def page(params: Mapping[str, Any]) -> Mapping[str, Any]:
-            return await self.request(method, params, timeout=timeout)
+            return await self.request(OwnPermit(method, params), timeout=timeout)
 
         return await read_all(self._name, method, kind, page)
 
 
-def _trace_context(params: Mapping[str, Any]) -> dict[str, str]:
-    meta = params.get("_meta") or {}
-    return {key: meta[key] for key in TRACE_CONTEXT if key in meta}
+def _trace_context(meta: Mapping[str, Any] | None) -> dict[str, str]:
+    return {key: meta[key] for key in TRACE_CONTEXT if key in meta} if meta else {}

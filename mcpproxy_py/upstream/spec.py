@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core.values import Operation
@@ -12,6 +12,7 @@ Transport = Literal["stdio", "http", "sse", "local"]
 Sessions = Literal["auto", "shared", "exclusive", "per_client"]
 OverrideEntry = tuple[Operation, Mapping[str, Any] | None]
 
+ASKS_MORE: Final[Mapping[str, int]] = {"none": 0, "destructive": 1, "write": 2}
 START_ALLOWANCE: Final = 6
 """A command may first have to download its package (`npx`, `uvx`), so one attempt gets this many times
 `connect_timeout`; callers still wait `connect_timeout` at most."""
@@ -43,6 +44,19 @@ class UpstreamSpec:
     def attempt_limit(self) -> float:
         """How long one attempt to connect, shake hands and list may take."""
         return self.connect_timeout * (START_ALLOWANCE if self.transport == "stdio" else 1)
+
+    def stricter(self, other: UpstreamSpec) -> UpstreamSpec:
+        """This with what the other forbids as well: its lists, and when a person is asked."""
+        allowed = self.allow_tools
+        if other.allow_tools is not None:
+            wanted = other.allow_tools
+            allowed = wanted if allowed is None else tuple(tool for tool in allowed if tool in wanted)
+        return replace(
+            self,
+            allow_tools=allowed,
+            deny_tools=tuple(dict.fromkeys((*self.deny_tools, *other.deny_tools))),
+            confirm=max(self.confirm, other.confirm, key=ASKS_MORE.__getitem__),
+        )
 
     def same_connection(self, other: UpstreamSpec) -> bool:
         """Whether changing from one to the other can keep the live connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -15,19 +15,19 @@ import httpx2
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.failure import UpstreamFailure, lost
-from mcpproxy_py.upstream.messages import cancellation
+from mcpproxy_py.upstream.inbound import Outgoing, PendingRequest, RpcPeer, cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.web import BROKEN, Web, head_of, refusal, stream, unreachable, unsent
-from mcpproxy_py.upstream.wire import Wire
+from mcpproxy_py.upstream.web import BROKEN, Web, Withheld, head_of, post, refusal, stream, unreachable, unsent
 
 logger = logging.getLogger(__name__)
 
 POST_TIMEOUT: Final = 30.0
+JSON: Final = {"content-type": "application/json"}
 MAX_SIDE_POSTS: Final = 256
 """More than there can be answers of clients on their way; beyond that somebody floods us."""
 
 
-class SseConnection(Wire):
+class SseConnection(RpcPeer):
     wants_headers = True
 
     def __init__(self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int) -> None:
@@ -39,33 +39,35 @@ class SseConnection(Wire):
         self._tasks = tasks
         self._side_posts = 0
 
-    def _transmit(self, payload: bytes, headers: Mapping[str, str], request_id: int | None) -> None:
-        if request_id is not None or self._side_posts < MAX_SIDE_POSTS:
-            self._tasks.start_soon(self._post, payload, dict(headers), request_id)
+    def _send(self, outgoing: Outgoing) -> None:
+        if isinstance(outgoing, PendingRequest) or self._side_posts < MAX_SIDE_POSTS:
+            self._tasks.start_soon(self._post, outgoing)
 
-    def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
-        if cancellable and not self.closed.is_set():
-            self._transmit(cancellation(request_id, reason), headers, None)
+    def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
+        if cancellable and pending.sent and not self.closed.is_set():
+            headers = dict(pending.headers)
+            self._send(cancellation(pending.id, reason, lambda message, talk: (message.params, headers)))
 
-    async def _post(self, payload: bytes, headers: dict[str, str], request_id: int | None) -> None:
-        self._side_posts += request_id is None
-        self._mark_sent(request_id)
+    async def _post(self, outgoing: Outgoing) -> None:
+        aside = not isinstance(outgoing, PendingRequest)
+        self._side_posts += aside
         try:
             with anyio.fail_after(POST_TIMEOUT):
-                await self._deliver(payload, headers)
+                await self._deliver(outgoing)
+        except Withheld:
+            return  # whoever waits for it knows
         except UpstreamFailure as failure:
-            self._fail(request_id or 0, failure)
+            outgoing.fail(failure)
         except httpx2.ConnectError as error:
-            self._fail(request_id or 0, unsent(error))
+            outgoing.fail(unsent(error))
             self.shut(unreachable(error))
         except (*BROKEN, TimeoutError) as error:
-            self._fail(request_id or 0, lost(f"the message was not taken ({error or type(error).__name__})", sent=True))
+            outgoing.fail(lost(f"the message was not taken ({error or type(error).__name__})", sent=outgoing.sent))
         finally:
-            self._side_posts -= request_id is None
+            self._side_posts -= aside
 
-    async def _deliver(self, payload: bytes, headers: dict[str, str]) -> None:
-        headers["content-type"] = "application/json"
-        async with stream(self._client, "POST", self._endpoint, content=payload, headers=headers) as response:
+    async def _deliver(self, outgoing: Outgoing) -> None:
+        async with post(self._client, self._endpoint, outgoing, JSON) as response:
             if response.status_code >= 300:
                 raise refusal(head_of(response))
 
@@ -105,7 +107,7 @@ class SseConnection(Wire):
 
 
 @asynccontextmanager
-async def open_sse(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[Wire]:
+async def open_sse(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         connection = SseConnection(spec.url or "", client, tasks, max_result_bytes)
         connection.traced = web.traced

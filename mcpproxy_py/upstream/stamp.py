@@ -14,20 +14,19 @@ from mcpproxy_py import __version__
 from mcpproxy_py.core import headers as names
 from mcpproxy_py.core import revisions
 from mcpproxy_py.core.mirrors import Mirror, param_headers
+from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.upstream.permit import Permitted
 
 Era = Literal["handshake", "modern"]
 
 CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "mcpproxy", "version": __version__}
+_CLIENT_INFO: Final = dict(CLIENT_INFO)
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"context": {}, "tools": {}},
     "roots": {"listChanged": True},
 }
 """For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
-OURS: Final = frozenset(
-    {revisions.PROTOCOL_VERSION, revisions.CLIENT_INFO, revisions.CLIENT_CAPABILITIES, "progressToken"}
-)
-"""What a caller's own request says under these is about its conversation with us, never about ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +34,24 @@ class Stamp:
     era: Era
     version: str
 
-    def params(self, params: Mapping[str, Any], capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """`capabilities` are those of the client it is for; the gateway's own requests can do nothing but wait."""
-        meta = {key: value for key, value in (params.get("_meta") or {}).items() if key not in OURS}
+    def __call__(self, message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """A message of the gateway's own, which can do nothing but wait, with its headers."""
+        return self.params(message.params), self.headers(message.method, message.params)
+
+    def params(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """`meta` and `capabilities` are those of the client it is for, as far as they go along."""
         if self.era == "handshake":
-            stamped = {**params, "_meta": meta}
-            if not meta:
-                del stamped["_meta"]
-            return stamped
-        meta = {
-            **meta,
+            return {**params, "_meta": dict(meta)} if meta else params
+        said = {
+            **(meta or {}),
             revisions.PROTOCOL_VERSION: self.version,
-            revisions.CLIENT_INFO: dict(CLIENT_INFO),
-            revisions.CLIENT_CAPABILITIES: dict(capabilities or {}),
+            revisions.CLIENT_INFO: _CLIENT_INFO,
+            revisions.CLIENT_CAPABILITIES: {} if capabilities is None else capabilities,
         }
-        return {**params, "_meta": meta}
+        return {**params, "_meta": said}
 
     def headers(self, method: str, params: Mapping[str, Any], mirrored: tuple[Mirror, ...] = ()) -> dict[str, str]:
         """`mirrored`: which arguments this tool wants repeated as headers."""

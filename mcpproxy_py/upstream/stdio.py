@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
@@ -15,13 +15,12 @@ import anyio
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.inbound import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.lines import LineSplitter
 from mcpproxy_py.upstream.logfile import CappedLog
-from mcpproxy_py.upstream.messages import cancellation
 from mcpproxy_py.upstream.process import child_environment, ending, resolve
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.wire import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -37,53 +36,56 @@ LINES_A_TURN: Final = 200
 """Enough for any honest server; a turn of that many junk lines takes well under a millisecond."""
 
 
-class StdioConnection(Wire):
+class StdioConnection(RpcPeer):
     def __init__(self, max_result_bytes: int, log: CappedLog) -> None:
         super().__init__(max_result_bytes)
         self.exited = asyncio.Event()
         self._log = log
-        self._lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
-        self._inbox: deque[bytes] = deque()
+        self.lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
+        self.postponed: deque[bytes] = deque()
         self._stdin: asyncio.WriteTransport | None = None
         self._stdout: asyncio.ReadTransport | None = None
         self._status: int | None = None
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
-        self._urgent: list[bytes] = []
-        self._requests: dict[int, bytes] = {}
-        self._others: list[bytes] = []
+        self._urgent: deque[Outgoing] = deque()
+        self._others: deque[Outgoing] = deque()
+        self._requests: dict[int, PendingRequest] = {}
 
-    # Writing. What the pipe does not take waits here, requests by id, so that one that is given up never leaves.
+    # Writing. What the pipe does not take waits here, requests by id, so that one that is given up never leaves; and
+    # all of it unwritten, so that what may not leave any more by then does not.
 
-    def _transmit(self, payload: bytes, headers: Mapping[str, str], request_id: int | None) -> None:
+    def _send(self, outgoing: Outgoing) -> None:
         if self._stdin is not None and not self._paused:
-            self._mark_sent(request_id)
-            self._write(payload)  # what is written in one turn of the loop, uvloop hands over in one system call
-        elif request_id is not None:
-            self._requests[request_id] = payload
+            # What is written in one turn of the loop, uvloop hands over in one system call.
+            send_now(outgoing, self._write)
+        elif isinstance(outgoing, PendingRequest):
+            self._requests[outgoing.id] = outgoing
         elif len(self._others) < MAX_UNREAD_ANSWERS:
-            self._others.append(payload)
+            self._others.append(outgoing)
 
-    def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
-        if self._requests.pop(request_id, None) is not None or not cancellable or self.closed.is_set():
+    def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
+        if self._requests.pop(pending.id, None) is not None or not cancellable or self.closed.is_set():
             return
-        self._urgent.append(cancellation(request_id, reason))
+        self._urgent.append(cancellation(pending.id, reason))
         self._flush()  # at once: the caller may be gone by the next turn of the loop
 
     def _flush(self) -> None:
-        if self._paused or self._stdin is None or self.closed.is_set():
-            return
-        batch = [*self._urgent, *self._others, *self._requests.values()]
-        for request_id in self._requests:
-            self._mark_sent(request_id)
-        self._urgent, self._others, self._requests = [], [], {}
-        if batch:
-            self._write(b"\n".join(batch))
+        while (outgoing := self._next()) is not None:
+            send_now(outgoing, self._write)
 
-    def _write(self, lines: bytes) -> None:
+    def _next(self) -> Outgoing | None:
+        """What is to be written now; nothing while the pipe is full, which it may be again after each."""
+        if self._paused or self._stdin is None or self.closed.is_set():
+            return None
+        if waiting := self._urgent or self._others:
+            return waiting.popleft()
+        return self._requests.pop(next(iter(self._requests))) if self._requests else None
+
+    def _write(self, message: bytes, headers: Headers) -> None:
         assert self._stdin is not None
         try:
-            self._stdin.write(lines + b"\n")
+            self._stdin.write(message + b"\n")
         except (OSError, RuntimeError):  # it closed its stdin a moment ago; that it ends is noticed elsewhere
             return
 
@@ -102,29 +104,28 @@ class StdioConnection(Wire):
         self._flush()
 
     def read(self, fd: int, data: bytes) -> None:
+        """What its pipe does not feed to `lines` at once."""
         if fd != 1:
             self._log.write(data)
-        elif not self._inbox and data.count(b"\n") <= LINES_A_TURN:
-            self._lines.feed(data)
         else:
             self._postpone(data)
 
     def _postpone(self, data: bytes) -> None:
         """A flood of lines is worked off in turns, so that it delays nobody else's calls; the pipe waits meanwhile."""
-        self._inbox.append(data)
-        if len(self._inbox) == 1:
+        self.postponed.append(data)
+        if len(self.postponed) == 1:
             self._hold_stdout(True)
             self._loop.call_soon(self._work_off)
 
     def _work_off(self) -> None:
-        now, later = _first_lines(self._inbox.popleft())
+        now, later = _first_lines(self.postponed.popleft())
         if later:
-            self._inbox.appendleft(later)
-        if self._inbox:
+            self.postponed.appendleft(later)
+        if self.postponed:
             self._loop.call_soon(self._work_off)
         else:
             self._hold_stdout(False)
-        self._lines.feed(now)
+        self.lines.feed(now)
 
     def _hold_stdout(self, hold: bool) -> None:
         if self._stdout is not None and not self._stdout.is_closing():
@@ -183,8 +184,12 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        connection = self._connection
         try:
-            self._connection.read(fd, data)
+            if fd == 1 and not connection.postponed and data.count(b"\n") <= LINES_A_TURN:
+                connection.lines.feed(data)
+            else:
+                connection.read(fd, data)
         except Exception:
             logger.exception("reading from a server failed")
 

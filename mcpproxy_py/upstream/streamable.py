@@ -23,10 +23,18 @@ from mcpproxy_py.upstream.events import Event, EventParser
 from mcpproxy_py.upstream.exchange import Exchange
 from mcpproxy_py.upstream.failure import FORGOTTEN, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.http1 import Head
-from mcpproxy_py.upstream.messages import cancellation, encode, notification
+from mcpproxy_py.upstream.inbound import (
+    Notice,
+    Outgoing,
+    PendingRequest,
+    RpcPeer,
+    Stamp,
+    cancellation,
+    unstamped,
+)
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.web import BROKEN, Web, head_of, stream, unreachable
-from mcpproxy_py.upstream.wire import Wire
+from mcpproxy_py.upstream.web import BROKEN, Web, Withheld, head_of, post, stream, unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +50,7 @@ MAX_RESUMES: Final = 5
 MAX_LISTEN_PAUSE: Final = 30.0
 
 
-class StreamableConnection(Wire):
+class StreamableConnection(RpcPeer):
     wants_headers = True
 
     def __init__(
@@ -59,52 +67,47 @@ class StreamableConnection(Wire):
 
     # Sending.
 
-    def _transmit(self, payload: bytes, headers: Mapping[str, str], request_id: int | None) -> None:
-        if request_id is None:
-            self._post_aside(payload, headers)
-        else:
-            exchange = Exchange(self, request_id, payload, headers)
+    def _send(self, outgoing: Outgoing) -> None:
+        if isinstance(outgoing, PendingRequest):
+            exchange = self._exchanges[outgoing.id] = Exchange(self, outgoing)
             self._carry(exchange)
-            self._exchanges[request_id] = exchange
+        else:
+            self._post_aside(outgoing)
 
     def _carry(self, exchange: Exchange) -> None:
-        self._carrier.carry(exchange, {**self._session, **exchange.headers})
+        self._carrier.carry(exchange, self._session)
 
-    def _retract(self, request_id: int, headers: Mapping[str, str], reason: str, cancellable: bool) -> None:
+    def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
         """In the modern era closing the stream is the cancellation; before it, a message is, and a hang-up is not."""
-        exchange = self._exchanges.pop(request_id, None)
+        exchange, headers = self._exchanges.pop(pending.id, None), dict(pending.headers)
         if exchange is not None:
             exchange.hang_up()
-        if cancellable and names.METHOD not in headers and not self.closed.is_set():
-            self._post_aside(cancellation(request_id, reason), headers)
+        if cancellable and pending.sent and names.METHOD not in headers and not self.closed.is_set():
+            self._post_aside(cancellation(pending.id, reason, lambda message, talk: (message.params, headers)))
 
-    async def notify(
-        self, method: str, params: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> None:
+    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
+        notice = Notice(permit, stamp)
         if not self.closed.is_set():
-            self._remember(names.PROTOCOL_VERSION, (headers or {}).get(names.PROTOCOL_VERSION), headers or {})
-            await self._post_and_forget(encode(notification(method, params)), headers or {})
-        if method == "notifications/initialized" and SESSION_ID in self._session:
+            await self._post_and_forget(notice)
+            self._remember(names.PROTOCOL_VERSION, notice.headers.get(names.PROTOCOL_VERSION), notice.headers)
+        if permit.method == "notifications/initialized" and SESSION_ID in self._session:
             self._tasks.start_soon(self._listen)
 
-    def _post_aside(self, payload: bytes, headers: Mapping[str, str]) -> None:
+    def _post_aside(self, outgoing: Outgoing) -> None:
         if self._side_posts < MAX_SIDE_POSTS:
-            self._tasks.start_soon(self._post_and_forget, payload, headers)
+            self._tasks.start_soon(self._post_and_forget, outgoing)
 
-    async def _post_and_forget(self, payload: bytes, headers: Mapping[str, str]) -> None:
+    async def _post_and_forget(self, outgoing: Outgoing) -> None:
         self._side_posts += 1
         try:
             with anyio.move_on_after(SIDE_TIMEOUT):
-                async with self._post(payload, headers):
+                async with post(self._client, self._url, outgoing, self._headers(JSON_OR_EVENTS, {})):
                     pass
-        except BROKEN as error:
+        except (*BROKEN, Withheld) as error:
             logger.debug("a message nobody waits for was not delivered: %s", error)
         finally:
             self._side_posts -= 1
-
-    def _post(self, payload: bytes, headers: Mapping[str, str]) -> Any:
-        return stream(self._client, "POST", self._url, content=payload, headers=self._headers(JSON_OR_EVENTS, headers))
 
     def _headers(self, kind: Mapping[str, str], headers: Mapping[str, str]) -> dict[str, str]:
         return {**kind, **self._session, **headers}
@@ -120,9 +123,6 @@ class StreamableConnection(Wire):
 
     def oversize(self, head: bytes, tail: bytes) -> None:
         self._oversize(head, tail)
-
-    def mark_sent(self, request_id: int) -> None:
-        self._mark_sent(request_id)
 
     def is_settled(self, request_id: int) -> bool:
         return self._is_settled(request_id)
@@ -240,7 +240,7 @@ def _is_event_stream(response: httpx2.Response) -> bool:
 
 
 @asynccontextmanager
-async def open_streamable(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[Wire]:
+async def open_streamable(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         origin = web.origin(spec, client, JSON_OR_EVENTS)
         carrier = Carrier(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)

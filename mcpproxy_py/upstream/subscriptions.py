@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.watch import Watch
 
 MAX_RESOURCES: Final = 10_000
@@ -25,20 +26,20 @@ class Subscriptions:
     def uris(self) -> Iterable[str]:
         return self._subscribers.keys()
 
-    async def add(self, watch: Watch, uri: str, timeout: float) -> dict[str, Any]:
+    async def add(self, watch: Watch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """The server's own answer to the first. Raises `UpstreamFailure`."""
         async with self._changing:
             if len(self._subscribers) >= MAX_RESOURCES and uri not in self._subscribers:
                 raise UpstreamFailure(Code.OVERLOADED, f"{MAX_RESOURCES} of its resources are watched", sent=False)
-            answer = {} if uri in self._subscribers else await watch.add(uri, timeout)
+            answer = {} if uri in self._subscribers else await watch.add(permit, uri, timeout)
             self._subscribers[uri] += 1
             return answer
 
-    async def remove(self, watch: Watch, uri: str, timeout: float) -> dict[str, Any]:
+    async def remove(self, watch: Watch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Whoever was never subscribed gets what the server says to that. Raises `UpstreamFailure`."""
         async with self._changing:
             if self._subscribers[uri] > 1:
                 self._subscribers[uri] -= 1
                 return {}
             del self._subscribers[uri]
-            return await watch.remove(uri, timeout)
+            return await watch.remove(permit, uri, timeout)

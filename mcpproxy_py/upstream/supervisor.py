@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
-from mcpproxy_py.core.talk import NOBODY, Talk
 from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
@@ -23,10 +22,11 @@ from mcpproxy_py.upstream.handshake import Handshake
 from mcpproxy_py.upstream.keeper import Keeper
 from mcpproxy_py.upstream.local import LocalUpstream
 from mcpproxy_py.upstream.news import LISTS
+from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.pressure import HURRY
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.worker import Worker
+from mcpproxy_py.upstream.worker import BESIDE, UNSUBSCRIBE, Worker
 
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.web import AuthFor
@@ -96,6 +96,14 @@ class Supervisor:
                 with anyio.CancelScope(shield=True):
                     await keeper.aclose()
 
+    def tighten(self, specs: Mapping[str, UpstreamSpec], policy: Policy) -> None:
+        """Of a configuration to come what it forbids, at once: of every rule the stricter one is in force until `apply`
+        and `set_policy` take it on."""
+        for name, worker in self._workers.items():
+            if name in specs or name not in self._local:
+                worker.tighten(specs.get(name))
+        self._board.set_policy(self.snapshot.policy.stricter(policy))
+
     async def apply(self, specs: Mapping[str, UpstreamSpec], local: Mapping[str, LocalUpstream] | None = None) -> None:
         """Make the running servers those of `specs`: only what changed is touched. `local` replaces what lives
         inside the gateway, where given. Returns once what was removed has ended; what was added is still
@@ -118,7 +126,7 @@ class Supervisor:
         worker = self._workers.get(spec.name)
         if worker is None:
             self._start(spec)
-        elif worker.spec != spec:
+        elif worker.spec != spec or worker.tightened:
             await worker.change(spec)
 
     def _start(self, spec: UpstreamSpec) -> None:
@@ -139,21 +147,16 @@ class Supervisor:
         """End its connection and start it anew, a sleeping one too. `ready` waits for the result."""
         self._worker(server).restart()
 
-    async def call_tool(
-        self, server: str, tool: str, args: Mapping[str, Any], *, talk: Talk | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        """The raw result of `tools/call`. Raises `UpstreamFailure`."""
-        params = {"name": tool, "arguments": dict(args)}
-        return await self.request(server, "tools/call", params, talk=talk, meta=meta)
+    def request(self, server: str, permit: Permit) -> Coroutine[Any, Any, dict[str, Any]]:
+        """Any request of a client's, with the server's limits: the raw result. What is sent is what `permit` gives at
+        that moment. Raises `UpstreamFailure`, also before it is awaited, and `NotPermitted`."""
+        worker = self._workers.get(server) or self._worker(server)
+        return worker.request(permit) if permit.method in BESIDE else worker.calls.request(permit)
 
-    def request(
-        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Coroutine[Any, Any, dict[str, Any]]:  # fmt: skip
-        """Any request of a client's, with the server's limits. `talk` is the way back to that client, `meta` its own
-        `_meta`. Raises `UpstreamFailure`, also before it is awaited."""
-        return self._worker(server).request(method, params, talk or NOBODY, meta)
+    async def unwatch(self, server: str, uri: str) -> None:
+        """A client that watched this resource is gone. The server is told when the last one has left. Raises
+        `UpstreamFailure`."""
+        await self._worker(server).request(OwnPermit(UNSUBSCRIBE, {"uri": uri}))
 
     async def listed(self, server: str, method: str) -> list[dict[str, Any]]:
         """All that `prompts/list`, `resources/list` or `resources/templates/list` gives, raw, kept until the server

@@ -11,6 +11,7 @@ import anyio
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer, lost
+from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, WatchPermit
 from mcpproxy_py.upstream.session import Session
 
 logger = logging.getLogger(__name__)
@@ -29,9 +30,9 @@ class Watch(Protocol):
         """Take up what is wanted, and keep it up. May return when there is nothing to keep up."""
         ...
 
-    async def add(self, uri: str, timeout: float) -> dict[str, Any]: ...
+    async def add(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]: ...
 
-    async def remove(self, uri: str, timeout: float) -> dict[str, Any]: ...
+    async def remove(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]: ...
 
 
 def watch(server: str, session: Session, on_gap: Callable[[], None]) -> Watch:
@@ -49,15 +50,15 @@ class HandshakeWatch:
     async def run(self, uris: Iterable[str]) -> None:
         for uri in list(uris):
             try:
-                await self.add(uri, ACK_TIMEOUT)
+                await self.add(OwnPermit("resources/subscribe", {"uri": uri}), uri, ACK_TIMEOUT)
             except UpstreamFailure as failure:
                 logger.warning("%s: it does not tell of changes to a resource any more: %s", self._server, failure)
 
-    async def add(self, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._session.request("resources/subscribe", {"uri": uri}, timeout=timeout)
+    async def add(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._session.request(permit, timeout=timeout)
 
-    async def remove(self, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._session.request("resources/unsubscribe", {"uri": uri}, timeout=timeout)
+    async def remove(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+        return await self._session.request(permit, timeout=timeout)
 
 
 class ModernWatch:
@@ -97,20 +98,20 @@ class ModernWatch:
             else:
                 return True
 
-    async def add(self, uri: str, timeout: float) -> dict[str, Any]:
-        await self._change(self._uris | {uri}, uri)
+    async def add(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+        await self._change(permit, self._uris | {uri}, uri)
         return {}
 
-    async def remove(self, uri: str, timeout: float) -> dict[str, Any]:
+    async def remove(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         if uri in self._uris:
-            await self._change(self._uris - {uri}, None)
+            await self._change(permit, self._uris - {uri}, None)
         return {}
 
-    async def _change(self, uris: frozenset[str], wanted: str | None) -> None:
+    async def _change(self, permit: Permit, uris: frozenset[str], wanted: str | None) -> None:
         """The new stream is open before the old one goes, so that nothing is missed in between."""
         async with self._changing:
             heard = self._stream is not None and self._stream.open
-            stream = _Stream(self._session, uris, _nothing if heard else self._on_gap)
+            stream = _Stream(self._session, uris, _nothing if heard else self._on_gap, permit)
             try:
                 await stream.acknowledged(wanted)
             except BaseException:
@@ -132,20 +133,28 @@ def _nothing() -> None: ...
 class _Stream:
     """One `subscriptions/listen`."""
 
-    def __init__(self, session: Session, uris: Iterable[str], on_open: Callable[[], None]) -> None:
+    def __init__(
+        self, session: Session, uris: Iterable[str], on_open: Callable[[], None], permit: Permit | None = None
+    ) -> None:
+        """`permit` is of the client that wants these `uris` and no others; the gateway itself opens it again."""
         self._session = session
         self._on_open = on_open
         resources = {"resourceSubscriptions": sorted(uris)} if uris else {}
-        self._filter = {"notifications": {**ALWAYS, **resources}}
+        listen: tuple[str, dict[str, Any]] = "subscriptions/listen", {"notifications": {**ALWAYS, **resources}}
+        self._permit = OwnPermit(*listen) if permit is None else WatchPermit(permit, *listen)
         self._honored: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._listen())
 
     async def _listen(self) -> UpstreamFailure | None:
         failure = None
         try:
-            await self._session.request("subscriptions/listen", self._filter, timeout=None, hear=self._hear)
+            await self._session.request(self._permit, timeout=None, hear=self._hear)
         except UpstreamFailure as caught:
             failure = caught
+        except NotPermitted as no:
+            if not self._honored.done():
+                self._honored.set_exception(no)
+                self._honored.exception()  # nobody may be waiting for it
         if not self._honored.done():
             self._honored.set_exception(failure or lost("the subscription ended at once", sent=True))
             self._honored.exception()  # nobody may be waiting for it

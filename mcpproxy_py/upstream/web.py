@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
@@ -15,6 +15,7 @@ from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.http1 import Head
+from mcpproxy_py.upstream.inbound import Outgoing, send_now
 from mcpproxy_py.upstream.origin import Origin
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -22,6 +23,8 @@ AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
+MOMENTS: Final = frozenset(("http11.send_request_headers.started", "http11.send_request_body.started"))
+"""What httpx2 tells (its extension `trace`) in the turn of the loop in which it writes."""
 _FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"})
 """Whoever configures one of these means something that a plain POST does not do."""
 _HINTS: Final[Mapping[int, str]] = {
@@ -94,6 +97,40 @@ async def stream(client: httpx2.AsyncClient, method: str, url: str, **request: A
         yield response
     finally:
         await response.aclose()
+
+
+@asynccontextmanager
+async def post(
+    client: httpx2.AsyncClient, url: str, outgoing: Outgoing, headers: Mapping[str, str]
+) -> AsyncIterator[httpx2.Response]:
+    """One message of ours. It is made at the moment in which its head is written, after all waiting for a connection
+    and again for every redirect; until then there is only a place for it. Its body may have to wait for the head, so it
+    is permitted once more. Raises `Withheld` where it may not leave."""
+
+    async def moment(event: str, info: Mapping[str, Any]) -> None:
+        if event not in MOMENTS:
+            return
+        request = info["request"]
+        if request.method != b"POST":  # a proxy is asked for a tunnel first
+            return
+        if not send_now(outgoing, partial(_fill, request)):
+            raise Withheld
+
+    async with stream(client, "POST", url, content=b"", headers=headers, extensions={"trace": moment}) as response:
+        yield response
+
+
+class Withheld(Exception):
+    """Nothing was sent; whoever waits for the answer knows why."""
+
+
+def _fill(request: Any, payload: bytes, headers: Mapping[str, str]) -> None:
+    """The request as it is about to be written, with this message in it."""
+    ours = {name.lower().encode(): value.encode("latin-1") for name, value in headers.items()}
+    ours[b"content-length"] = str(len(payload)).encode()
+    kept = [(name, value) for name, value in request.headers if name.lower() not in ours]
+    request.headers = [*kept, *ours.items()]
+    request.stream = httpx2.ByteStream(payload)
 
 
 def _same_origin_redirect(response: httpx2.Response) -> httpx2.Request | None:

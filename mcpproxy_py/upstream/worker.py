@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
@@ -13,7 +13,6 @@ from typing import Any, Final
 import anyio
 
 from mcpproxy_py.core.search import Segment
-from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.traffic import Measured
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code
@@ -27,14 +26,18 @@ from mcpproxy_py.upstream.greet import Greeter, attempt, set_level
 from mcpproxy_py.upstream.life import Life
 from mcpproxy_py.upstream.logfile import CappedLog
 from mcpproxy_py.upstream.news import News
+from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.pool import Pool
 from mcpproxy_py.upstream.session import Session
 from mcpproxy_py.upstream.shelf import KnownListings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.toolset import Toolset
 
-WATCHING: Final = frozenset(("resources/subscribe", "resources/unsubscribe"))
-"""Counted here: the server hears of the first that looks at a resource, and of the last that goes."""
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+BESIDE: Final = frozenset((SUBSCRIBE, UNSUBSCRIBE, "logging/setLevel"))
+"""Not calls like all others: the server hears of the first that looks at a resource, and of the last that goes; and a
+log level is for all its sessions."""
 
 
 class Worker:
@@ -45,6 +48,9 @@ class Worker:
         clock: Callable[[], float], ears: Ears, hurry: float,
     ) -> None:  # fmt: skip
         self.spec = spec
+        self._lists = spec
+        """Whose lists and `confirm` are in force."""
+        self._withdrawn = False
         self.session: Session | None = None
         self.state: ServerState = "connecting"
         self.error: str | None = None
@@ -104,6 +110,7 @@ class Worker:
         if not spec.lazy:
             self._wake.set()
         await self.toolset.derive()
+        self._lists, self._withdrawn = spec, False
         if keeps:
             self.show(self.state, self.error)
         else:
@@ -111,36 +118,45 @@ class Worker:
                 self._wake.clear()
             self._start_over()
 
+    def tighten(self, spec: UpstreamSpec | None) -> None:
+        """What a configuration to come forbids is in force from now on, until `change` takes it on; `None` where it has
+        no such server any more."""
+        if spec is None or not spec.enabled:
+            self._withdrawn = True
+        else:
+            self._lists = self._lists.stricter(spec)
+        self.show(self.state, self.error)
+
+    @property
+    def tightened(self) -> bool:
+        """Whether more is forbidden than its configuration says."""
+        return self._withdrawn or self._lists != self.spec
+
     def stop(self) -> None:
         self._stopped = True
         self._life.cancel()
 
-    def request(
-        self, method: str, params: Mapping[str, Any], talk: Talk, meta: Mapping[str, Any] | None
-    ) -> Coroutine[Any, Any, dict[str, Any]]:
-        if method in WATCHING:
-            return self._watch(method == "resources/subscribe", str(params.get("uri")), talk)
-        if method == "logging/setLevel":
-            return self._set_level(params, talk)
-        return self.calls.request(method, params, talk, meta)
+    async def request(self, permit: Permit) -> dict[str, Any]:
+        """One of those `BESIDE` the calls. Raises `UpstreamFailure` and `NotPermitted`."""
+        if permit.method == "logging/setLevel":
+            return await self._set_level(permit)
+        uri = str(permit().params.get("uri"))
+        main, timeout, begins = self.main_session(), self.spec.timeout, permit.method == SUBSCRIBE
+        if self.elder.watches(main, permit.talk, self.calls.sessions, uri):
+            return await (self.elder.watch if begins else self.elder.unwatch)(permit, uri, timeout)
+        return await (self.news.subscribe if begins else self.news.unsubscribe)(main, permit, uri, timeout)
 
-    async def _watch(self, begins: bool, uri: str, talk: Talk) -> dict[str, Any]:
-        main, timeout = self.main_session(), self.spec.timeout
-        if self.elder.watches(main, talk, self.calls.sessions, uri):
-            return await (self.elder.watch if begins else self.elder.unwatch)(uri, timeout)
-        return await (self.news.subscribe if begins else self.news.unsubscribe)(main, uri, timeout)
-
-    async def _set_level(self, params: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
+    async def _set_level(self, permit: Permit) -> dict[str, Any]:
         """A client's own session has a level of its own; of all others the last that was said holds, also for those to
         come. Modern sessions hear it with each call."""
         main, kind = self.main_session(), self.calls.sessions
         if kind == "per_client":
-            its_own = not main.modern or self.elder.fits(main, talk, kind)
-            return await self.calls.request("logging/setLevel", params, talk, None) if its_own else {}
-        answer = {} if main.modern else await main.request("logging/setLevel", params, timeout=self.spec.timeout)
-        self._greeter.log_level = self._elder_greeter.log_level = params
+            its_own = not main.modern or self.elder.fits(main, permit.talk, kind)
+            return await self.calls.request(permit) if its_own else {}
+        answer = {} if main.modern else await main.request(permit, timeout=self.spec.timeout)
+        self._greeter.log_level = self._elder_greeter.log_level = permit().params
         for session in (*self.pool.sessions(), *self.elder.pool.sessions()):
-            await set_level(session, params)
+            await set_level(session, permit)
         return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
@@ -225,15 +241,15 @@ class Worker:
             tasks.start_soon(self.elder.follow)
 
     @asynccontextmanager
-    async def _open_another(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:
+    async def _open_another(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
         modern = self.main_session().modern
-        async with self._beside(self._greeter, number, talk, for_it_alone, modern) as session:
+        async with self._beside(self._greeter, number, permit, for_it_alone, modern) as session:
             yield session
 
     @asynccontextmanager
-    async def _open_elder(self, number: int, talk: Talk | None, for_it_alone: bool) -> AsyncIterator[Session]:
+    async def _open_elder(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
         try:
-            async with self._beside(self._elder_greeter, number, talk, for_it_alone, False) as session:
+            async with self._beside(self._elder_greeter, number, permit, for_it_alone, False) as session:
                 if session.modern:
                     raise bad_answer("it speaks no revision of the handshake era")
                 yield session
@@ -243,14 +259,15 @@ class Worker:
 
     @asynccontextmanager
     async def _beside(
-        self, greeter: Greeter, number: int, talk: Talk | None, for_it_alone: bool, modern: bool
+        self, greeter: Greeter, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
     ) -> AsyncIterator[Session]:
         """A session beside the main one. Its client can be asked from the first moment on."""
         spec, log = self.spec, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
-            if talk is not None:
-                connection.host(talk)
+            talk = permit.talk if permit is not None else None
+            if permit is not None and talk is not None:
+                connection.host(permit)
             capabilities = talk.capabilities if talk is not None and for_it_alone else None
             with attempt(connection, spec, log):
                 session = await greeter.greet_again(connection, spec, modern, capabilities)
@@ -272,12 +289,12 @@ class Worker:
         spec, session = self.spec, self.session
         return Server(
             name=spec.name,
-            state=self.state,
+            state="disabled" if self._withdrawn else self.state,
             tools=self.toolset.tools,
             error=self.error,
-            allow_tools=spec.allow_tools,
-            deny_tools=spec.deny_tools,
-            confirm=spec.confirm,
+            allow_tools=self._lists.allow_tools,
+            deny_tools=self._lists.deny_tools,
+            confirm=self._lists.confirm,
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
             listing_extras=self.toolset.extras,

@@ -43,7 +43,9 @@ class Echo:
 
     async def ready(self, server: str) -> None: ...
 
-    async def request(self, *args: Any, **options: Any) -> dict[str, Any]:
+    async def request(self, server: str, *args: Any, **options: Any) -> dict[str, Any]:
+        if callable(args[0]):
+            args[0]()  # a permit; revisions before it were handed the message
         return RESULT
 
 

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
 LEVELS: dict[str, int] = {
     "errors": 0, "core": 1,
     "tally": 2, "scan": 2, "settings": 2, "store": 2, "upstream": 2, "providers": 2,
-    "call": 3, "confirming": 3, "conversation": 3, "recording": 3, "gateway": 3, "admin": 3, "approvals": 3, "bench": 3,
+    "call": 3, "recording": 3, "gateway": 3, "admin": 3, "approvals": 3, "bench": 3,
     "serve": 4,
     "logs": 5, "watch": 5, "inside": 5, "current": 5,
     "specs": 5, "doctor": 5, "sharing": 5, "tracing": 5,

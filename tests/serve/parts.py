@@ -16,7 +16,7 @@ from mcpproxy_py.core.classes import classify
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.proof import proof
 from mcpproxy_py.core.search import Index, segment
-from mcpproxy_py.core.talk import CallContext
+from mcpproxy_py.core.talk import NOBODY, CallContext
 from mcpproxy_py.core.traffic import Measured, Traffic
 from mcpproxy_py.core.values import Ask, Caller, Client, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
@@ -28,6 +28,7 @@ from mcpproxy_py.serve.rest import rest_app
 from mcpproxy_py.serve.wire import answered_by, as_asgi
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.permit import Permit
 
 T = TypeVar("T")
 CATALOG = load()
@@ -86,9 +87,8 @@ class Upstreams:
     async def ready(self, server: str) -> None:
         pass
 
-    async def request(
-        self, server: str, method: str, params: Mapping[str, Any], *, talk: Any = None, meta: Any = None
-    ) -> Any:
+    async def request(self, server: str, permit: Permit) -> Any:
+        params, talk = permit().params, permit.talk or NOBODY
         tool, args = params["name"], params["arguments"]
         self.calls.append((server, tool, args))
         if server == "catalog":

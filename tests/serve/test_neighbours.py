@@ -52,8 +52,8 @@ async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_m
     given_up, taken_up, bound = [], [], Bound("local", "digest")
     here = Rounds([b"key"], 60, given_up.append, taken_up.append)
     there = Rounds([b"other", b"key"], 60, given_up.append, taken_up.append)
-    state = there.open(here.wrap("a1", {}, bound)["requestState"], bound)
-    there.take_up(state)
+    token = here.wrap("a1", {}, bound)["requestState"]
+    await there.take_up(token, there.open(token, bound))
     assert taken_up == ["a1"]
     here._patience = 0.01  # only now: a state that was opened later than that would have expired
     here.taken_up_elsewhere("a1")
@@ -68,5 +68,6 @@ async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_m
 async def test_a_call_that_goes_on_where_it_began_is_told_to_nobody() -> None:
     taken_up, bound = [], Bound("local", "digest")
     rounds = Rounds([b"key"], 60, lambda ask_id: None, taken_up.append)
-    rounds.take_up(rounds.open(rounds.wrap("a1", {}, bound)["requestState"], bound))
+    token = rounds.wrap("a1", {}, bound)["requestState"]
+    await rounds.take_up(token, rounds.open(token, bound))
     assert (taken_up, len(rounds)) == ([], 0)

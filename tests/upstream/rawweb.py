@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcpproxy_py.upstream.inbound import RpcPeer
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.streamable import open_streamable
 from mcpproxy_py.upstream.web import Web
-from mcpproxy_py.upstream.wire import Wire
-from tests.upstream.helpers import LONG
+from tests.upstream.helpers import LONG, Allowed
 
 LIMIT = 1024 * 1024
 GONE = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, RuntimeError)
@@ -115,13 +115,15 @@ async def fine(peer: Peer, request: Request) -> None:
 
 
 @asynccontextmanager
-async def wire_to(url: str, **more: Any) -> AsyncIterator[Wire]:
+async def wire_to(url: str, **more: Any) -> AsyncIterator[RpcPeer]:
     spec = UpstreamSpec("s", "http", url=url, **more)
     async with open_streamable(spec, web=Web(), max_result_bytes=LIMIT) as wire:
         yield wire
 
 
-async def call(wire: Wire, timeout: float = LONG, **headers: str) -> str:
+async def call(wire: RpcPeer, timeout: float = LONG, **headers: str) -> str:
     params = {"name": "echo", "arguments": {}}
-    result = await wire.request("tools/call", params, timeout=timeout, headers={**HEADERS, **headers})
+    sent = {**HEADERS, **headers}
+    permit = Allowed("tools/call", params)
+    result = await wire.request(permit, timeout=timeout, stamp=lambda message, talk: (message.params, sent))
     return result["content"][0]["text"]

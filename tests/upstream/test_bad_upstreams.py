@@ -13,8 +13,7 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.messages import decode
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-7", "SEC-5")]
 LIMIT = 1024 * 1024
@@ -40,48 +39,48 @@ def spec(transport: str) -> Iterator[UpstreamSpec]:
 
 
 @pytest.fixture
-async def supervisor(spec: UpstreamSpec, tmp_path: Path) -> AsyncIterator[Supervisor]:
+async def supervisor(spec: UpstreamSpec, tmp_path: Path) -> AsyncIterator[Upstreams]:
     async with running(tmp_path, spec, max_result_bytes=LIMIT) as supervisor:
         await connected(supervisor, "bad")
         yield supervisor
 
 
-async def failure_of(supervisor: Supervisor, tool: str, **args: object) -> UpstreamFailure:
+async def failure_of(supervisor: Upstreams, tool: str, **args: object) -> UpstreamFailure:
     with pytest.raises(UpstreamFailure) as caught:
         await supervisor.call_tool("bad", tool, args)
     return caught.value
 
 
-async def still_works(supervisor: Supervisor) -> None:
+async def still_works(supervisor: Upstreams) -> None:
     assert text_of(await supervisor.call_tool("bad", "echo", {"text": "still"})) == '{"text": "still"}'
     assert supervisor.describe()[0]["restarts"] == 0
 
 
-async def test_an_answer_too_large_fails_that_call_and_keeps_the_connection(supervisor: Supervisor) -> None:
+async def test_an_answer_too_large_fails_that_call_and_keeps_the_connection(supervisor: Upstreams) -> None:
     failure = await failure_of(supervisor, "huge", bytes=50_000_000)
     assert (failure.code, failure.message) == (Code.UPSTREAM_ERROR, f"it answered with more than {LIMIT} bytes")
     await still_works(supervisor)
 
 
-async def test_a_large_answer_within_the_limit_is_passed_on_whole(supervisor: Supervisor) -> None:
+async def test_a_large_answer_within_the_limit_is_passed_on_whole(supervisor: Upstreams) -> None:
     size = LIMIT - 200
     assert len(text_of(await supervisor.call_tool("bad", "huge", {"bytes": size}))) == size
 
 
-async def test_invalid_json_fails_the_call_it_answers_at_once(supervisor: Supervisor) -> None:
+async def test_invalid_json_fails_the_call_it_answers_at_once(supervisor: Upstreams) -> None:
     failure = await failure_of(supervisor, "invalid")
     assert (failure.code, failure.message) == (Code.UPSTREAM_ERROR, "it answered with invalid JSON")
     await still_works(supervisor)
 
 
-async def test_a_second_answer_is_dropped_and_counted(supervisor: Supervisor, transport: str) -> None:
+async def test_a_second_answer_is_dropped_and_counted(supervisor: Upstreams, transport: str) -> None:
     assert text_of(await supervisor.call_tool("bad", "twice", {})) == "first"
     await still_works(supervisor)
     if transport in ("stdio", "sse"):
         assert supervisor.describe()[0]["ignored"]["unmatched"] == 1
 
 
-async def test_an_answer_with_a_foreign_id_answers_nobody(supervisor: Supervisor, transport: str) -> None:
+async def test_an_answer_with_a_foreign_id_answers_nobody(supervisor: Upstreams, transport: str) -> None:
     failures: list[UpstreamFailure] = []
 
     async def ask() -> None:
@@ -96,7 +95,7 @@ async def test_an_answer_with_a_foreign_id_answers_nobody(supervisor: Supervisor
     assert [failure.code for failure in failures] == ([Code.UPSTREAM_ERROR] if transport == "json" else [])
 
 
-async def test_junk_around_an_answer_is_skipped_and_counted(supervisor: Supervisor, transport: str) -> None:
+async def test_junk_around_an_answer_is_skipped_and_counted(supervisor: Upstreams, transport: str) -> None:
     if transport == "json":  # there the first thing said is the answer
         assert (await failure_of(supervisor, "garbage")).code is Code.UPSTREAM_ERROR
     else:
@@ -105,16 +104,14 @@ async def test_junk_around_an_answer_is_skipped_and_counted(supervisor: Supervis
     await still_works(supervisor)
 
 
-async def test_an_error_is_passed_on_with_its_code_and_data(supervisor: Supervisor) -> None:
+async def test_an_error_is_passed_on_with_its_code_and_data(supervisor: Upstreams) -> None:
     failure = await failure_of(supervisor, "error")
     assert failure.code is Code.UPSTREAM_ERROR
     assert failure.message == "the plain server refuses"
     assert failure.data == {"code": -32050, "data": {"why": "asked to"}}
 
 
-async def test_a_call_never_answered_times_out_and_holds_up_no_other(
-    supervisor: Supervisor, spec: UpstreamSpec
-) -> None:
+async def test_a_call_never_answered_times_out_and_holds_up_no_other(supervisor: Upstreams, spec: UpstreamSpec) -> None:
     await supervisor.apply({"bad": replace(spec, timeout=2)})
     failures: list[UpstreamFailure] = []
 
@@ -131,7 +128,7 @@ async def test_a_call_never_answered_times_out_and_holds_up_no_other(
     assert all("may have acted" in failure.message and failure.sent for failure in failures)
 
 
-async def test_what_a_result_holds_comes_whole_and_unknown_keys_with_it(supervisor: Supervisor) -> None:
+async def test_what_a_result_holds_comes_whole_and_unknown_keys_with_it(supervisor: Upstreams) -> None:
     args = {"text": "é\u0000\U0001f600", "big": 12345678901234567890123456789, "deep": {"a": [None, 1.5, True]}}
     result = await supervisor.call_tool("bad", "echo", args)
     assert result["structuredContent"] == {"args": args}
@@ -152,14 +149,14 @@ def test_what_is_no_json_is_no_json(bad: bytes) -> None:
         decode(bad)
 
 
-async def test_arguments_that_are_no_json_fail_before_anything_is_sent(supervisor: Supervisor) -> None:
+async def test_arguments_that_are_no_json_fail_before_anything_is_sent(supervisor: Upstreams) -> None:
     failure = await failure_of(supervisor, "echo", text="\ud800")
     assert (failure.code, failure.sent) == (Code.UPSTREAM_ERROR, False)
     await still_works(supervisor)
 
 
 async def test_progress_arrives_raw_and_in_order_for_the_call_it_belongs_to(
-    supervisor: Supervisor, transport: str
+    supervisor: Upstreams, transport: str
 ) -> None:
     chat = Chat()
     await supervisor.call_tool("bad", "progress", {"steps": 4}, talk=chat, meta={"progressToken": "mine"})

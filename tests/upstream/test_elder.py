@@ -11,8 +11,7 @@ import pytest
 
 from mcpproxy_py.upstream import elder
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until
+from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6", "UP-5")]
 
@@ -34,11 +33,11 @@ def person(number: int = 1, **more: Any) -> Chat:
     return Chat(answer, capabilities={"elicitation": {}}, **more)
 
 
-async def call(supervisor: Supervisor, tool: str, chat: Chat | None = None, **args: Any) -> Any:
+async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
     return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
 
 
-async def asked(supervisor: Supervisor, chat: Chat) -> Any:
+async def asked(supervisor: Upstreams, chat: Chat) -> Any:
     said = await call(supervisor, "ask", chat, method="elicitation/create")
     return said["result"] if isinstance(said, dict) else said
 

@@ -11,14 +11,13 @@ import anyio
 import pytest
 
 from mcpproxy_py.upstream.listing import MAX_ENTRIES, MAX_PAGES
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import Chat, connected, running, stdio, text_of, until
+from tests.upstream.helpers import Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5", "UP-7")]
 
 
 @asynccontextmanager
-async def beside(tmp_path: Path, mode: str) -> AsyncIterator[Supervisor]:
+async def beside(tmp_path: Path, mode: str) -> AsyncIterator[Upstreams]:
     """The hostile server `bad`, and `good` beside it, which is called all the time."""
     async with running(tmp_path, stdio("bad", "hostile.py", mode), stdio("good", "plain.py")) as supervisor:
         await connected(supervisor, "good")
@@ -28,7 +27,7 @@ async def beside(tmp_path: Path, mode: str) -> AsyncIterator[Supervisor]:
             tasks.cancel_scope.cancel()
 
 
-async def keep_calling(supervisor: Supervisor) -> None:
+async def keep_calling(supervisor: Upstreams) -> None:
     number = 0
     while True:
         number += 1
@@ -37,7 +36,7 @@ async def keep_calling(supervisor: Supervisor) -> None:
         await anyio.sleep(0.01)
 
 
-async def echo(supervisor: Supervisor, number: int) -> None:
+async def echo(supervisor: Upstreams, number: int) -> None:
     result = await supervisor.call_tool("bad", "echo", {"n": number}, talk=Chat())
     assert json.loads(text_of(result)) == {"n": number}
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from mcpproxy_py.core.mirrors import mirrors
+from mcpproxy_py.core.talk import forwarded_meta
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -90,13 +91,13 @@ async def test_the_operators_headers_and_the_protocols_own_go_with_every_request
 @pytest.mark.proves("SURF-6")
 def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
     schema = {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "n": {"type": "integer"}}}
-    params = {"name": "quérÿ", "arguments": {"region": "eu"}, "_meta": {"trace": 1}}
+    params = {"name": "quérÿ", "arguments": {"region": "eu"}}
     stamp = Stamp("modern", "2026-07-28")
     headers = stamp.headers("tools/call", params, mirrors(schema))
     assert headers["mcp-method"] == "tools/call"
     assert headers["mcp-name"].startswith("=?base64?")
     assert headers["Mcp-Param-Region"] == "eu"
-    meta = stamp.params(params)["_meta"]
+    meta = stamp.params(params, {"trace": 1})["_meta"]
     assert meta["trace"] == 1
     assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     assert mirrors({"x-mcp-header": "root"}) == ()
@@ -104,10 +105,11 @@ def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
 
 @pytest.mark.proves("SURF-6")
 def test_what_a_client_says_of_its_own_conversation_is_not_passed_on() -> None:
-    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "trace": 1}
-    assert Stamp("handshake", "2025-06-18").params({"_meta": meta, "name": "t"}) == {"_meta": {"trace": 1}, "name": "t"}
-    meta.pop("trace")
-    assert Stamp("handshake", "2025-06-18").params({"_meta": meta}) == {}
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1, "x/y": 1}
+    own = {"traceparent": "1"}
+    stamp = Stamp("handshake", "2025-06-18")
+    assert stamp.params({"name": "t"}, forwarded_meta({**meta, **own})) == {"_meta": own, "name": "t"}
+    assert stamp.params({}, forwarded_meta(meta)) == {}
 
 
 @pytest.mark.proves("UP-2")

@@ -14,8 +14,7 @@ from mcpproxy_py.errors import Code, RpcError
 from mcpproxy_py.upstream import local
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import Chat, connected, running, text_of
+from tests.upstream.helpers import Chat, Upstreams, connected, running, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 QUESTION: Mapping[str, Any] = {"method": "elicitation/create", "params": {"message": "Sure?"}}
@@ -59,7 +58,7 @@ def inside(tmp_path: Path, **more: Any) -> Any:
     return running(tmp_path, UpstreamSpec("inside", "local", **more), local={"inside": Inquirer()})
 
 
-async def failure_of(supervisor: Supervisor, tool: str, chat: Chat) -> UpstreamFailure:
+async def failure_of(supervisor: Upstreams, tool: str, chat: Chat) -> UpstreamFailure:
     with pytest.raises(UpstreamFailure) as caught:
         await supervisor.call_tool("inside", tool, {}, talk=chat)
     return caught.value

@@ -21,8 +21,7 @@ from mcpproxy_py.upstream.changes import Changes
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.flow import BURST, PERIOD, PROGRESS, Flow
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, connected, numbers, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import LONG, Chat, Upstreams, connected, numbers, running, stdio, text_of, until, web_server
 
 pytestmark = pytest.mark.anyio
 CELLS = ("stdio", "http", "stdio-modern", "http-modern")
@@ -30,7 +29,7 @@ UPDATED = ("notifications/resources/updated", {"uri": "note://1"})
 
 
 class House:
-    def __init__(self, supervisor: Supervisor, told: list[tuple[str, Any]], path: Path) -> None:
+    def __init__(self, supervisor: Upstreams, told: list[tuple[str, Any]], path: Path) -> None:
         self.supervisor = supervisor
         self.told = told
         self.path = path

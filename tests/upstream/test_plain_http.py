@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.http1 import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection
+from mcpproxy_py.upstream.inbound import RpcPeer
 from mcpproxy_py.upstream.origin import fields
-from mcpproxy_py.upstream.wire import Wire
 from tests.support.ports import kept_port
-from tests.upstream.helpers import LONG, until
+from tests.upstream.helpers import LONG, Allowed, until
 from tests.upstream.rawweb import (
     LIMIT,
     Answer,
@@ -70,7 +70,7 @@ def saying(*answers: bytes | Callable[[Request], bytes], close: bool = False) ->
     return answer
 
 
-async def failure(wire: Wire, **more: float) -> UpstreamFailure:
+async def failure(wire: RpcPeer, **more: float) -> UpstreamFailure:
     with pytest.raises(UpstreamFailure) as caught:
         await call(wire, **more)
     return caught.value
@@ -469,7 +469,7 @@ async def test_an_answer_before_the_request_was_read_is_taken_and_its_connection
     async with server, wire_to(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp") as wire:
         with pytest.raises(UpstreamFailure, match="too much"):
             params = {"name": "echo", "arguments": {"text": "x" * 20_000_000}}
-            await wire.request("tools/call", params, timeout=LONG, headers={})
+            await wire.request(Allowed("tools/call", params), timeout=LONG)
         taken.set()
 
 

@@ -12,19 +12,18 @@ import pytest
 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until
+from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5", "UP-7")]
 
 PLACES = 2
 
 
-async def call(supervisor: Supervisor, tool: str, chat: Chat | None = None, **args: Any) -> Any:
+async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
     return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
 
 
-async def leave(supervisor: Supervisor, chat: Chat, ended: list[UpstreamFailure]) -> None:
+async def leave(supervisor: Upstreams, chat: Chat, ended: list[UpstreamFailure]) -> None:
     """A call whose client is asked, and does not come back."""
     try:
         await call(supervisor, "ask", chat, method="elicitation/create")

@@ -18,8 +18,7 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.upstream import exchange, flow, questions
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, connected, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 FORM = {"message": "How many?", "requestedSchema": {"type": "object"}, "draft": [1, None]}
@@ -29,7 +28,7 @@ METHODS = ("elicitation/create", "sampling/createMessage", "roots/list", "x-unkn
 class House:
     """A supervisor with the server `s`, and what could not be attributed."""
 
-    def __init__(self, supervisor: Supervisor, refused: list[tuple[str, str]], told: list[tuple[str, Any]]) -> None:
+    def __init__(self, supervisor: Upstreams, refused: list[tuple[str, str]], told: list[tuple[str, Any]]) -> None:
         self.supervisor = supervisor
         self.refused = refused
         self.told = told

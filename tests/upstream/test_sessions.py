@@ -15,8 +15,19 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream import pool
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, Chat, alive, connected, numbers, running, stdio, text_of, until, web_server
+from tests.upstream.helpers import (
+    LONG,
+    Chat,
+    Upstreams,
+    alive,
+    connected,
+    numbers,
+    running,
+    stdio,
+    text_of,
+    until,
+    web_server,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
 
@@ -30,11 +41,11 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UpstreamSpe
             yield UpstreamSpec("s", "http", url=f"{origin}/mcp", timeout=2 * LONG)
 
 
-async def call(supervisor: Supervisor, tool: str, chat: Chat | None = None, **args: Any) -> Any:
+async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
     return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
 
 
-def row(supervisor: Supervisor) -> dict[str, Any]:
+def row(supervisor: Upstreams) -> dict[str, Any]:
     return supervisor.describe()[0]
 
 
@@ -46,7 +57,7 @@ def answering(number: int, after: float = 0.2, **more: Any) -> Chat:
     return Chat(answer, **more)
 
 
-async def all_ask(supervisor: Supervisor, chats: list[Chat]) -> list[Any]:
+async def all_ask(supervisor: Upstreams, chats: list[Chat]) -> list[Any]:
     got: list[Any] = [None] * len(chats)
 
     async def one(number: int) -> None:
@@ -260,11 +271,11 @@ async def test_a_changed_configuration_changes_the_kind_without_a_new_connection
 ROOTS = "notifications/roots/list_changed"
 
 
-async def told(supervisor: Supervisor, chat: Chat) -> int:
+async def told(supervisor: Upstreams, chat: Chat) -> int:
     return (await call(supervisor, "whoami", chat))["asked"].get(ROOTS, 0)
 
 
-async def is_told(supervisor: Supervisor, chat: Chat) -> None:
+async def is_told(supervisor: Upstreams, chat: Chat) -> None:
     """Once it is there: it travels, over HTTP by a request of its own."""
     with anyio.fail_after(LONG):
         while not (times := await told(supervisor, chat)):  # noqa: ASYNC110 (nobody tells)

@@ -18,8 +18,7 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.lane import Lane
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.supervisor import Supervisor
-from tests.upstream.helpers import LONG, alive, connected, numbers, running, stdio, text_of, until
+from tests.upstream.helpers import LONG, Upstreams, alive, connected, numbers, running, stdio, text_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -59,15 +58,15 @@ class Inside:
         return {"content": [{"type": "text", "text": args["text"].upper()}]}
 
 
-def state(supervisor: Supervisor, name: str) -> str:
+def state(supervisor: Upstreams, name: str) -> str:
     return supervisor.snapshot.servers[name].state
 
 
-def row(supervisor: Supervisor, name: str) -> dict[str, Any]:
+def row(supervisor: Upstreams, name: str) -> dict[str, Any]:
     return next(each for each in supervisor.describe() if each["name"] == name)
 
 
-async def refused(supervisor: Supervisor, server: str, tool: str = "echo") -> UpstreamFailure:
+async def refused(supervisor: Upstreams, server: str, tool: str = "echo") -> UpstreamFailure:
     with pytest.raises(UpstreamFailure) as caught:
         await supervisor.call_tool(server, tool, {})
     return caught.value

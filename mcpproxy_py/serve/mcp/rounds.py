@@ -10,17 +10,25 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcpproxy_py.call import EXPIRED, Reply
+from mcpproxy_py.call import EXPIRED, Call
 from mcpproxy_py.core import jsonvalue, rounds
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Refusal
 
+Spend = Callable[[str, float], Awaitable[bool]]
+
 MAX_HELD: Final = 1000
+USED: Final = "This round was answered before; its requestState works once"
 MAY_HAVE_ACTED: Final = "the server may already have acted on the call"
+
+
+async def first_time(key: str, expires: float) -> bool:
+    """Where there is nobody else who could have used it."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,12 @@ class Rounds:
 
     def __init__(
         self, keys: Sequence[bytes], patience: float, on_expired: Callable[[str], None],
-        on_taken_up: Callable[[str], None] = lambda ask_id: None,
+        on_taken_up: Callable[[str], None] = lambda ask_id: None, spend: Spend = first_time,
     ) -> None:  # fmt: skip
+        """`spend(key, expires)` says whether this is the first time anywhere; it raises `StoreUnavailable`."""
         self._keys = keys
+        self._spend = spend
+        self._spent: dict[str, float] = {}
         self._patience = patience
         self._on_expired = on_expired
         self._on_taken_up = on_taken_up
@@ -67,8 +78,24 @@ class Rounds:
         self._await_next(ask_id)
         return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
 
-    def take_up(self, state: Sealed) -> None:
-        """Its next round is here."""
+    async def take_up(self, token: str, state: Sealed, *, shared: bool = True) -> None:
+        """Its next round is here, and no other comes with this state: it is used up in here at once, and, where
+        `shared`, in what all gateways look at. Raises `BadState` for one that was used before, and what `spend`
+        raises; then it is as unused as it was."""
+        key = rounds.key_of(token)
+        if key in self._spent:
+            raise BadState(USED, state.ask_id)
+        now = time.time()
+        self._spent = {each: until for each, until in self._spent.items() if until >= now}
+        self._spent[key] = state.expires
+        if shared:
+            try:
+                fresh = await self._spend(key, state.expires)
+            except Exception:
+                del self._spent[key]
+                raise
+            if not fresh:
+                raise BadState(USED, state.ask_id)
         self._forget(state.ask_id)
         if state.gateway != self._gateway:
             self._on_taken_up(state.ask_id)
@@ -118,6 +145,10 @@ class Rounds:
 
     # What comes back.
 
+    def is_ours(self, token: object) -> bool:
+        """Whether this is a state of ours, where other requests may have parameters of that name."""
+        return rounds.unseal(token, self._keys) is not None
+
     def open(self, token: object, bound: Bound) -> Sealed:
         """The state that a client brought back. Raises `BadState`."""
         state = rounds.unseal(token, self._keys)
@@ -161,10 +192,10 @@ class Held:
         self._round = 0
         self._asked = 0
         self._open: dict[str, tuple[dict[str, Any], asyncio.Future[dict[str, Any]]]] = {}
-        self._tell: Callable[[dict[str, Any] | Reply], object] | None = None
+        self._tell: Callable[[dict[str, Any] | Call], object] | None = None
         self._limit = patience
         self._patience: asyncio.TimerHandle | None = None
-        self._reply: Reply | None = None
+        self._reply: Call | None = None
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._asked += 1
@@ -177,7 +208,7 @@ class Held:
         finally:
             self._open.pop(key, None)
 
-    def at_line(self, tell: Callable[[dict[str, Any] | Reply], object]) -> None:
+    def at_line(self, tell: Callable[[dict[str, Any] | Call], object]) -> None:
         """From now on `tell` hears, once, what comes next: the questions, or the reply."""
         self._tell = tell
         if self._patience is not None:
@@ -188,7 +219,7 @@ class Held:
     def answer(self, number: int, responses: object) -> None:
         """The client's answers to round `number`. Raises `BadState` for a round that is over."""
         if number != self._round:
-            raise BadState("This round was answered before; its requestState works once")
+            raise BadState(USED)
         self._round += 1
         for key, response in (jsonvalue.as_object(responses) or {}).items():
             said = jsonvalue.as_object(response)
@@ -206,7 +237,7 @@ class Held:
         """Whether the call has ended, and only its reply waits."""
         return self._reply is not None
 
-    def finish(self, reply: Reply) -> None:
+    def finish(self, reply: Call) -> None:
         """The call is over. If nobody is at the line, the reply waits for the next round."""
         self._reply = reply
         if self._tell is not None:
@@ -232,11 +263,11 @@ class Held:
         state = self._seal(self._round)
         self._speak({"resultType": "input_required", "inputRequests": asked, "requestState": state})
 
-    def _speak(self, what: dict[str, Any] | Reply) -> None:
+    def _speak(self, what: dict[str, Any] | Call) -> None:
         if (tell := self._tell) is None:
             return
         self._tell = None
-        if isinstance(what, Reply):
+        if isinstance(what, Call):
             if self._patience is not None:
                 self._patience.cancel()
             self._on_end()

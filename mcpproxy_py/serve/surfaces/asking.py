@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mcpproxy_py.call import Reply
+from mcpproxy_py.call import Call
 from mcpproxy_py.core import rounds
+from mcpproxy_py.core.decide import refuse
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.rounds import Sealed
-from mcpproxy_py.core.values import NOTHING, Ask, Decision, Refusal, Relay, Route, Surface
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
 from mcpproxy_py.gateway import Gateway
 from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
-from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds
+from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds, Spend, first_time
+from mcpproxy_py.store.failure import StoreUnavailable
 
 
 class Asking:
@@ -26,46 +28,71 @@ class Asking:
 
     def __init__(
         self, gateway: Gateway, keys: tuple[bytes, ...], patience: float,
-        on_taken_up: Callable[[str], None] = lambda ask_id: None,
+        on_taken_up: Callable[[str], None] = lambda ask_id: None, spend: Spend = first_time,
     ) -> None:  # fmt: skip
+        """`spend` says whether a state is used for the first time, wherever states of ours are taken."""
         self.gateway = gateway
-        self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up)
+        self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
 
     async def call(
         self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None,
         method: str | None = None,
-    ) -> Reply | dict[str, Any]:  # fmt: skip
+    ) -> Call | dict[str, Any]:  # fmt: skip
         """The reply, or, for a modern client, the questions that have to be answered first. `method` where it is not
         the exchange's own. Raises `RpcError`."""
-        ask = self._ask(exchange, surface, tool, params, server, method or exchange.method)
-        if not exchange.peer.modern:
-            exchange.asks = _Turn(self, ask)
-            return await self.gateway.call(ask, exchange)
-        token = exchange.params.get("requestState") if ask.method in rounds.WHAT else None
-        if token is None:
+        peer = exchange.peer
+        ask = self.gateway.new_ask(
+            tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
+            session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
+            method=method or exchange.method, meta=exchange.meta,
+        )  # fmt: skip
+        if ask.method in rounds.WHAT:
+            if not exchange.params.keys().isdisjoint(rounds.ROUND_KEYS):
+                return await self._later_round(ask, exchange)
+        elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
+            return await self._later_round(_without_rounds(ask), exchange)
+        return await self._run(ask, exchange)
+
+    async def _run(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
+        if exchange.peer.modern:
             return await self._first(ask, exchange)
+        exchange.asks = _Turn(self, ask)
+        return await self.gateway.call(ask, exchange)
+
+    async def _later_round(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
+        """What a client says to questions is only taken with a state of ours that asked them, and each state once."""
+        token, said = exchange.params.get("requestState"), exchange.params.get("inputResponses")
         try:
+            if token is None and said is None:
+                return await self._run(ask, exchange)
+            if token is None or not exchange.peer.modern:
+                raise BadState("inputResponses are answers to questions: send them with the requestState that asked")
             state = self.rounds.open(token, _bound(ask, exchange))
             if state.held:
                 return await self._rejoined(ask, state, exchange)
+            again = ask._replace(id=state.ask_id, again=True, carried=_carried(said, state.inner))
+            if (unspent := await self._spend(token, state, again)) is not None:
+                return await self.gateway.turn_down(ask, unspent)
         except BadState as bad:
             raise await self._turned_down(ask, bad) from None
-        self.rounds.take_up(state)
-        self.gateway.recorder.note_round(state.ask_id, "answered", [])
-        again = ask._replace(id=state.ask_id, again=True, carried=_carried(exchange, state.inner))
         return await self._first(again, exchange)
 
-    def _ask(
-        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None, method: str
-    ) -> Ask:
-        peer = exchange.peer
-        return self.gateway.new_ask(
-            tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
-            session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=method, meta=exchange.meta, carried=_carried(exchange, None),
-        )  # fmt: skip
+    async def _spend(self, token: str, state: Sealed, ask: Ask) -> Refusal | None:
+        """Use this state up where all gateways of a database see it, before anything is sent. While they cannot, what
+        is above read is refused; a read goes on, since all that a second one could do is to read twice, and this
+        gateway itself still takes each state once. Raises `BadState`."""
+        try:
+            await self.rounds.take_up(token, state)
+        except StoreUnavailable:
+            decided = self.gateway.decides(ask)
+            if self.gateway.refuses_unrecorded and isinstance(decided, Route | Relay) and decided.risk != "read":
+                message = f"'{decided.full_name}' is refused: nobody can say whether this requestState was used before"
+                details = {"continues": state.ask_id}
+                return refuse(decided, Code.STORE_UNAVAILABLE, "request_state", message, details)
+            await self.rounds.take_up(token, state, shared=False)
+        return None
 
-    async def _first(self, ask: Ask, exchange: Exchange) -> Reply | dict[str, Any]:
+    async def _first(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
         exchange.asks = turn = _Turn(self, ask)
@@ -73,7 +100,7 @@ class Asking:
         turn.end(reply)
         return self._told(reply, ask, exchange)
 
-    async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Reply | dict[str, Any]:
+    async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Call | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
         held = self.rounds.held(state)
@@ -82,7 +109,7 @@ class Asking:
             held.refuse(allowed)
         else:
             held.answer(state.held, exchange.params.get("inputResponses"))
-        coming: asyncio.Future[dict[str, Any] | Reply] = asyncio.get_running_loop().create_future()
+        coming: asyncio.Future[dict[str, Any] | Call] = asyncio.get_running_loop().create_future()
         held.at_line(lambda what: None if coming.done() else coming.set_result(what))
         try:
             return self._told(await coming, ask, exchange)
@@ -90,9 +117,9 @@ class Asking:
             held.give_up("the client left")
             raise
 
-    def _told(self, what: dict[str, Any] | Reply, ask: Ask, exchange: Exchange) -> dict[str, Any] | Reply:
+    def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: Exchange) -> dict[str, Any] | Call:
         """A server's own questions, which end its turn, go out with our state around its own."""
-        if isinstance(what, Reply) and what.status == "pending":
+        if isinstance(what, Call) and what.status == "pending":
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
         return what
 
@@ -117,12 +144,14 @@ class _Turn:
         self._task = asyncio.current_task()
         self._held: Held | None = None
 
-    def end(self, reply: Reply) -> None:
+    def end(self, reply: Call) -> None:
         if self._held is not None:
             self._held.finish(reply)
 
     def note(self, kind: str, method: str) -> None:
-        self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
+        """That it was answered goes on record where the answer is, with what was said."""
+        if kind != "answered":
+            self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
 
     async def later(self, exchange: Exchange, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if self._held is None:
@@ -137,9 +166,9 @@ class _Turn:
             self._task.cancel(why)
 
 
-def _leave(exchange: Exchange, what: dict[str, Any] | Reply) -> None:
+def _leave(exchange: Exchange, what: dict[str, Any] | Call) -> None:
     """The client goes with the questions. A reply that came before any went out is returned as usual."""
-    if not isinstance(what, Reply):
+    if not isinstance(what, Call):
         exchange.answer_early(what)
 
 
@@ -155,12 +184,12 @@ def _bound(ask: Ask, exchange: Exchange) -> Bound:
     return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
 
 
-def _carried(exchange: Exchange, inner: Any) -> Mapping[str, Any]:
-    """What the upstream gets to see of a round: the answers as they came, and its own state."""
-    said = exchange.params.get("inputResponses") if exchange.method in rounds.WHAT else None
-    if said is None and inner is None:
-        return NOTHING
-    return {
-        **({} if said is None else {"inputResponses": said}),
-        **({} if inner is None else {"requestState": inner}),
-    }
+def _without_rounds(ask: Ask) -> Ask:
+    """Of a method that is relayed as it is: what was said to us is not for its server."""
+    return ask._replace(params={key: value for key, value in ask.params.items() if key not in rounds.ROUND_KEYS})
+
+
+def _carried(said: Any, inner: Any) -> dict[str, Any]:
+    """What the upstream gets to see of a later round: the answers, and its own state."""
+    answers = {} if said is None else {"inputResponses": said}
+    return answers if inner is None else {**answers, "requestState": inner}

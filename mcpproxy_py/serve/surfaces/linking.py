@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcpproxy_py.call import Reply
+from mcpproxy_py.call import Call
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.values import Route, Surface
 from mcpproxy_py.errors import RpcError
@@ -17,11 +17,11 @@ from mcpproxy_py.serve.surfaces.replies import relayed
 from mcpproxy_py.serve.surfaces.surface import text_param
 
 
-async def call_linking(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Reply | dict[str, Any]:
+async def call_linking(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Call | dict[str, Any]:
     """A tool call, whose result may name resources."""
     name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
     reply = await asking.call(exchange, kind, name, arguments)
-    if isinstance(reply, Reply) and isinstance(reply.decision, Route):
+    if isinstance(reply, Call) and isinstance(reply.decision, Route):
         links.learn(exchange.peer.principal, reply.decision.server, reply.result)
     return reply
 

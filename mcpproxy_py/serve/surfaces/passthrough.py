@@ -7,13 +7,12 @@ server knows.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.call import Reply
+from mcpproxy_py.call import Call
 from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
-from mcpproxy_py.core.talk import Talk
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
@@ -24,7 +23,7 @@ from mcpproxy_py.serve.surfaces.surface import Cache, Handler, Mirrored, Welcome
 from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.handshake import Handshake
 
-UNRECORDED: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
+LISTS: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
 SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
 RESOURCE_NOT_FOUND: Final = -32002
@@ -41,10 +40,7 @@ class Upstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
     def handshake(self, server: str) -> Handshake | None: ...
-    def request(
-        self, server: str, method: str, params: Mapping[str, Any], *, talk: Talk | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Awaitable[dict[str, Any]]: ...  # fmt: skip
+    async def unwatch(self, server: str, uri: str) -> None: ...
 
 
 class Passthrough:
@@ -71,7 +67,7 @@ class Passthrough:
 
     async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
         try:
-            if exchange.method in UNRECORDED:
+            if exchange.method in LISTS:
                 return await self._look(exchange)
             return await self._handlers.get(exchange.method, self._relay)(exchange)
         except RpcError as error:
@@ -102,7 +98,7 @@ class Passthrough:
     async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
         name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
         reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
-        if isinstance(reply, Reply) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
+        if isinstance(reply, Call) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
             raise own
         return passed_through(reply)
 
@@ -123,14 +119,10 @@ class Passthrough:
         return relayed(reply)
 
     async def _look(self, exchange: Exchange) -> Mapping[str, Any]:
-        await self._connected()
-        try:
-            params = own_params(exchange)
-            return await self._upstreams.request(
-                self.server, exchange.method, params, talk=exchange, meta=exchange.meta
-            )
-        except UpstreamFailure as failure:
-            raise _error_of(failure) from None
+        """An ask like any other, of which nothing goes on but which page is wanted."""
+        cursor = exchange.params.get("cursor")
+        params = {} if cursor is None else {"cursor": text_param(exchange, "cursor")}
+        return relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
 
     async def _set_level(self, exchange: Exchange) -> Mapping[str, Any]:
         """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
@@ -170,7 +162,7 @@ class Passthrough:
     async def unwatch(self, peer: Peer, uri: str) -> None:
         """Nobody asked for this: its client is gone. The server is told when the last one has left."""
         try:
-            await self._upstreams.request(self.server, UNSUBSCRIBE, {"uri": uri})
+            await self._upstreams.unwatch(self.server, uri)
         except UpstreamFailure as failure:
             raise _error_of(failure) from None
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcpproxy_py.call import Reply
+from mcpproxy_py.call import Call
 from mcpproxy_py.core import answers
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.errors import Code, RpcError
 
 
-def gated(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+def gated(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
     """The gate: refusals are results that the model can mend; only an unknown outer tool is an error (GATE-5)."""
     if isinstance(reply, dict):
         return reply
@@ -21,15 +21,15 @@ def gated(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
     return reply.result
 
 
-def called_directly(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+def called_directly(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
     """Direct: as `passed_through`, but that a tool which does not exist is an error of the protocol."""
-    if isinstance(reply, Reply) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
+    if isinstance(reply, Call) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
         refusal = reply.refusal
         raise RpcError(INVALID_PARAMS, refusal.message, {"nearest": refusal.details.get("nearest", [])})
     return passed_through(reply)
 
 
-def passed_through(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+def passed_through(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
     """A refusal is a result, one of an unknown tool too: most servers answer so, and a model only sees results. Its
     details go into `_meta`, because the tool may declare an `outputSchema`, and some clients hold errors to it too."""
     if isinstance(reply, dict):
@@ -44,7 +44,7 @@ def passed_through(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def relayed(reply: Reply | dict[str, Any]) -> Mapping[str, Any]:
+def relayed(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
     """What is no tool call has no result that could hold an error."""
     if isinstance(reply, dict):
         return reply

@@ -191,5 +191,11 @@ CREATE INDEX activity_client_name ON activity (client_name, n, status, type);
 CREATE INDEX activity_principal ON activity (principal, n, status, type);
 CREATE INDEX activity_server ON activity (server, n, status, type) WHERE server IS NOT NULL;
 CREATE INDEX activity_intent_type ON activity (intent_type, n, status, type) WHERE intent_type IS NOT NULL;
+CREATE TABLE spent_states (
+	"key" TEXT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	PRIMARY KEY ("key")
+);
+CREATE INDEX spent_states_expires ON spent_states (expires_at);
 INSERT INTO "alembic_version" VALUES ('0006');
 INSERT INTO "turns" VALUES ('approvals', 0);

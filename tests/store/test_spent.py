@@ -1,0 +1,39 @@
+"""A state works once, at whichever gateway of a database, and after a restart (GATE-15)."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import select
+
+from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.shelf import KEPT_SPENT, Shelf
+from mcpproxy_py.store.tables import spent_states
+
+pytestmark = pytest.mark.proves("GATE-15")
+
+
+def test_of_many_who_come_with_the_same_key_one_is_the_first(database: Database) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(lambda _: Shelf(database).spend("one", time.time() + 60), range(16)))
+    assert sorted(won) == [False] * 15 + [True]
+    assert Shelf(database).spend("another", time.time() + 60)
+
+
+def test_what_is_over_for_all_clocks_is_forgotten_and_nothing_else(database: Database) -> None:
+    shelf, now = Shelf(database), time.time()
+    shelf.spend("old", now - KEPT_SPENT - 60)
+    shelf.spend("late", now - 60)
+    shelf.spend("new", now + 60)
+    with database.reading() as connection:
+        assert set(connection.execute(select(spent_states.c.key)).scalars()) == {"late", "new"}
+
+
+def test_a_database_that_cannot_be_written_says_so_instead_of_guessing(database: Database) -> None:
+    with database.writing() as connection:
+        spent_states.drop(connection)
+    with pytest.raises(StoreUnavailable):
+        Shelf(database).spend("one", time.time() + 60)
