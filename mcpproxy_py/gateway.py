@@ -180,13 +180,13 @@ class Gateway:
     def new_ask(
         self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
         session_id: str | None = None, request_id: str | None = None, server: str | None = None,
-        method: str = "tools/call", meta: Mapping[str, Any] | None = None,
+        method: str = "tools/call", meta: Mapping[str, Any] | None = None, plain: bool = False,
     ) -> Ask:  # fmt: skip
         """Of the client's `_meta` only what may go along upstream."""
         at = time.time()
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
-            method, forwarded_meta(meta),
+            method, forwarded_meta(meta), plain=plain,
         )  # fmt: skip
 
     async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
@@ -270,7 +270,7 @@ class Gateway:
             self._check_room(to)
             if to.risk != "read":
                 await self._write_ahead(call, to)
-            if call.ask.again:
+            if call.ask.again or call.ask.carried:
                 await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
             self.in_flight += 1
             try:
@@ -359,6 +359,8 @@ class Gateway:
 
     async def _confirm(self, call: Call, to: Route | Relay, talk: Talk) -> None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
+        if call.ask.carried and not call.ask.again:
+            raise NotPermitted(_without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
         try:
             self.recorder.write_ahead(call)
             objection = await self._objection(call, to, talk)
@@ -407,6 +409,8 @@ class Gateway:
             raise NotPermitted(decide.refuse(to, Code.INVALID_ARGUMENTS, "request_state", message))
         above_read = to.risk != "read"
         try:
+            if not call.on_record:  # a first round that brings answers
+                self.recorder.write_ahead(call)
             self.recorder.answered(call, methods, said, ahead=above_read)
             if above_read:
                 await self._on_disk(call)

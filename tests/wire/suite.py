@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tests.support.node import environment, node, packages
 
@@ -93,13 +93,6 @@ def failures(report: Report, only: Iterable[str] | None = None) -> dict[str, tup
     return {name: report[name].failed for name in names if report[name].failed}
 
 
-DELIBERATE: Final[Mapping[str, str]] = {
-    "sep-2322-ignore-unexpected-params": "sends answers in a first round, without the state that asked (GATE-15)",
-    "sep-2322-missing-response-rerequests": "the same; a gateway takes answers to questions that it knows of",
-}
-"""Checks of what a server SHOULD do (the suite warns) that the gateway refuses on purpose, on record."""
-
-
 def lost(direct: Report, through: Report) -> dict[str, tuple[str, ...]]:
     """What passes directly and does not pass here: failed checks, and checks that were never reached.
 
@@ -111,7 +104,7 @@ def lost(direct: Report, through: Report) -> dict[str, tuple[str, ...]]:
         if name not in through:
             found[name] = ("was not run",)
             continue
-        got, excused = through[name], {*map(_check, expected.failed), *DELIBERATE}
+        got, excused = through[name], {_check(line) for line in expected.failed}
         failed = [line for line in got.failed if _check(line) not in excused]
         unreached = [f"{check} was not reached" for check in expected.passed if check not in got.seen]
         if gone := (*failed, *unreached):

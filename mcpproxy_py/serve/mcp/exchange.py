@@ -276,7 +276,3 @@ def is_modern(params: Mapping[str, Any]) -> bool:
     """Whether a request without headers speaks for itself."""
     meta = jsonvalue.as_object(params.get("_meta"))
     return meta is not None and PROTOCOL_VERSION in meta
-
-
-Exchange = McpRequest
-"""Its name in rooms that are still to be rewritten."""

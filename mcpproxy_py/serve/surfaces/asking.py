@@ -13,12 +13,12 @@ from typing import Any
 from mcpproxy_py.call import Call
 from mcpproxy_py.core import rounds
 from mcpproxy_py.core.decide import refuse
-from mcpproxy_py.core.revisions import INVALID_PARAMS
+from mcpproxy_py.core.revisions import INVALID_PARAMS, MODERN
 from mcpproxy_py.core.rounds import Sealed
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError
 from mcpproxy_py.gateway import Gateway
-from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, Exchange
+from mcpproxy_py.serve.mcp.exchange import CLAIM_LIMIT, McpRequest
 from mcpproxy_py.serve.mcp.rounds import BadState, Bound, Held, Rounds, Spend, first_time
 from mcpproxy_py.store.failure import StoreUnavailable
 
@@ -35,7 +35,7 @@ class Asking:
         self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
 
     async def call(
-        self, exchange: Exchange, surface: Surface, tool: str, params: Any, server: str | None = None,
+        self, exchange: McpRequest, surface: Surface, tool: str, params: Any, server: str | None = None,
         method: str | None = None,
     ) -> Call | dict[str, Any]:  # fmt: skip
         """The reply, or, for a modern client, the questions that have to be answered first. `method` where it is not
@@ -44,7 +44,7 @@ class Asking:
         ask = self.gateway.new_ask(
             tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=method or exchange.method, meta=exchange.meta,
+            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain,
         )  # fmt: skip
         if ask.method in rounds.WHAT:
             if not exchange.params.keys().isdisjoint(rounds.ROUND_KEYS):
@@ -53,18 +53,18 @@ class Asking:
             return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
 
-    async def _run(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
+    async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
             return await self._first(ask, exchange)
         exchange.asks = _Turn(self, ask)
         return await self.gateway.call(ask, exchange)
 
-    async def _later_round(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
+    async def _later_round(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         """What a client says to questions is only taken with a state of ours that asked them, and each state once."""
         token, said = exchange.params.get("requestState"), exchange.params.get("inputResponses")
         try:
-            if token is None and said is None:
-                return await self._run(ask, exchange)
+            if token is None and (said is None or (ask.surface == "passthrough" and exchange.peer.modern)):
+                return await self._run(self._unasked(_without_rounds(ask), said, exchange), exchange)
             if token is None or not exchange.peer.modern:
                 raise BadState("inputResponses are answers to questions: send them with the requestState that asked")
             state = self.rounds.open(token, _bound(ask, exchange))
@@ -76,6 +76,15 @@ class Asking:
         except BadState as bad:
             raise await self._turned_down(ask, bad) from None
         return await self._first(again, exchange)
+
+    def _unasked(self, ask: Ask, said: Any, exchange: McpRequest) -> Ask:
+        """A first round that brings answers already, to a modern server as it is. The protocol has it take what it can
+        use and ignore the rest (SURF-7), so they go along like arguments, bounded and on record; any other server, and
+        any other surface, has no use for them."""
+        server = self.gateway.snapshot.servers.get(ask.server or "")
+        if said is None or server is None or server.protocol_version not in MODERN:
+            return ask
+        return ask._replace(carried=_carried(said, None))
 
     async def _spend(self, token: str, state: Sealed, ask: Ask) -> Refusal | None:
         """Use this state up where all gateways of a database see it, before anything is sent. While they cannot, what
@@ -92,7 +101,7 @@ class Asking:
             await self.rounds.take_up(token, state, shared=False)
         return None
 
-    async def _first(self, ask: Ask, exchange: Exchange) -> Call | dict[str, Any]:
+    async def _first(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
         exchange.asks = turn = _Turn(self, ask)
@@ -100,7 +109,7 @@ class Asking:
         turn.end(reply)
         return self._told(reply, ask, exchange)
 
-    async def _rejoined(self, ask: Ask, state: Sealed, exchange: Exchange) -> Call | dict[str, Any]:
+    async def _rejoined(self, ask: Ask, state: Sealed, exchange: McpRequest) -> Call | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
         held = self.rounds.held(state)
@@ -117,7 +126,7 @@ class Asking:
             held.give_up("the client left")
             raise
 
-    def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: Exchange) -> dict[str, Any] | Call:
+    def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: McpRequest) -> dict[str, Any] | Call:
         """A server's own questions, which end its turn, go out with our state around its own."""
         if isinstance(what, Call) and what.status == "pending":
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
@@ -153,7 +162,7 @@ class _Turn:
         if kind != "answered":
             self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
 
-    async def later(self, exchange: Exchange, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def later(self, exchange: McpRequest, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if self._held is None:
             self._held = self._asking.rounds.hold(self._ask.id, _bound(self._ask, exchange), self._cancel)
             if self._held is None:
@@ -166,7 +175,7 @@ class _Turn:
             self._task.cancel(why)
 
 
-def _leave(exchange: Exchange, what: dict[str, Any] | Call) -> None:
+def _leave(exchange: McpRequest, what: dict[str, Any] | Call) -> None:
     """The client goes with the questions. A reply that came before any went out is returned as usual."""
     if not isinstance(what, Call):
         exchange.answer_early(what)
@@ -179,13 +188,15 @@ def _target(decision: Decision) -> str | None:
     return decision.name if isinstance(decision, Refusal) else None
 
 
-def _bound(ask: Ask, exchange: Exchange) -> Bound:
+def _bound(ask: Ask, exchange: McpRequest) -> Bound:
     door = f"{ask.surface}/{ask.server or ''}"
     return Bound(ask.principal, rounds.digest(door, ask.method, exchange.params))
 
 
 def _without_rounds(ask: Ask) -> Ask:
     """Of a method that is relayed as it is: what was said to us is not for its server."""
+    if ask.method == "tools/call" or not any(key in ask.params for key in rounds.ROUND_KEYS):
+        return ask  # those are the arguments of a tool
     return ask._replace(params={key: value for key, value in ask.params.items() if key not in rounds.ROUND_KEYS})
 
 

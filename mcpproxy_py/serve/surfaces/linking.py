@@ -9,7 +9,7 @@ from mcpproxy_py.call import Call
 from mcpproxy_py.core.revisions import INVALID_PARAMS
 from mcpproxy_py.core.values import Route, Surface
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.exchange import Exchange
+from mcpproxy_py.serve.mcp.exchange import McpRequest
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.links import Links
@@ -17,7 +17,7 @@ from mcpproxy_py.serve.surfaces.replies import relayed
 from mcpproxy_py.serve.surfaces.surface import text_param
 
 
-async def call_linking(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Call | dict[str, Any]:
+async def call_linking(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Call | dict[str, Any]:
     """A tool call, whose result may name resources."""
     name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
     reply = await asking.call(exchange, kind, name, arguments)
@@ -26,7 +26,7 @@ async def call_linking(asking: Asking, links: Links, exchange: Exchange, kind: S
     return reply
 
 
-async def read_linked(asking: Asking, links: Links, exchange: Exchange, kind: Surface) -> Mapping[str, Any]:
+async def read_linked(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Mapping[str, Any]:
     """A resource that something relayed has named, from the server that named it (SURF-8)."""
     uri = text_param(exchange, "uri")
     server = links.owner(exchange.peer.principal, uri)

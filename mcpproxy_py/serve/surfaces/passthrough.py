@@ -15,7 +15,7 @@ from mcpproxy_py.core.mirrors import Mirror
 from mcpproxy_py.core.revisions import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.exchange import LEVELS, Exchange, Peer
+from mcpproxy_py.serve.mcp.exchange import LEVELS, McpRequest, Peer
 from mcpproxy_py.serve.surfaces import surface
 from mcpproxy_py.serve.surfaces.asking import Asking
 from mcpproxy_py.serve.surfaces.replies import passed_through, relayed, upstreams_own
@@ -65,7 +65,7 @@ class Passthrough:
         found = await self._connected()
         return Welcome(found.server_info, found.capabilities, found.instructions)
 
-    async def answer(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def answer(self, exchange: McpRequest) -> Mapping[str, Any]:
         try:
             if exchange.method in LISTS:
                 return await self._look(exchange)
@@ -95,14 +95,14 @@ class Passthrough:
 
     # Tools.
 
-    async def _call(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _call(self, exchange: McpRequest) -> Mapping[str, Any]:
         name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
         reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
         if isinstance(reply, Call) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
             raise own
         return passed_through(reply)
 
-    async def _list_tools(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
         if not self._known().tools:
             await self._connected()
@@ -112,19 +112,19 @@ class Passthrough:
 
     # Everything else.
 
-    async def _relay(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _relay(self, exchange: McpRequest) -> Mapping[str, Any]:
         subject = exchange.params.get(SUBJECTS.get(exchange.method, ""))
         about = subject if isinstance(subject, str) else exchange.method
         reply = await self._asking.call(exchange, "passthrough", about, own_params(exchange), self.server)
         return relayed(reply)
 
-    async def _look(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _look(self, exchange: McpRequest) -> Mapping[str, Any]:
         """An ask like any other, of which nothing goes on but which page is wanted."""
         cursor = exchange.params.get("cursor")
         params = {} if cursor is None else {"cursor": text_param(exchange, "cursor")}
         return relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
 
-    async def _set_level(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _set_level(self, exchange: McpRequest) -> Mapping[str, Any]:
         """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
         level = text_param(exchange, "level")
         if level not in LEVELS:
@@ -137,7 +137,7 @@ class Passthrough:
 
     # Watching resources.
 
-    async def _subscribe(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _subscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
@@ -147,7 +147,7 @@ class Passthrough:
         exchange.back.subscribed.add(uri)
         return result
 
-    async def _unsubscribe(self, exchange: Exchange) -> Mapping[str, Any]:
+    async def _unsubscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
@@ -156,7 +156,7 @@ class Passthrough:
         exchange.back.subscribed.discard(uri)
         return await self._ask_about(exchange, UNSUBSCRIBE, uri)
 
-    async def watch(self, exchange: Exchange, uri: str) -> None:
+    async def watch(self, exchange: McpRequest, uri: str) -> None:
         await self._ask_about(exchange, SUBSCRIBE, uri)
 
     async def unwatch(self, peer: Peer, uri: str) -> None:
@@ -166,7 +166,7 @@ class Passthrough:
         except UpstreamFailure as failure:
             raise _error_of(failure) from None
 
-    async def _ask_about(self, exchange: Exchange, method: str, uri: str) -> Mapping[str, Any]:
+    async def _ask_about(self, exchange: McpRequest, method: str, uri: str) -> Mapping[str, Any]:
         """The server hears of the first one that looks at a resource; every one is on record."""
         return relayed(await self._asking.call(exchange, "passthrough", uri, {"uri": uri}, self.server, method))
 
