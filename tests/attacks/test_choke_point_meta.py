@@ -275,7 +275,7 @@ async def test_answers_in_a_first_round_are_refused_or_on_record(
             found = await turn(peer, asked)
             if passed_on(era, door):
                 assert not log.has(word) or word in target.journal(), "sent and not on record"
-                assert isinstance(said, dict) or not log.calls(mark)
+                assert isinstance(said, dict) or server == "handshake" or not log.calls(mark)
                 continue
             assert not log.has(word)
             assert not [sent for sent in log.calls(mark) if "inputResponses" in sent and "requestState" not in sent]
