@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from mcpproxy_py.bench.harness import Server
+from mcpproxy_py.bench.suite import Server
 from mcpproxy_py.core.catalog.refused import NotAnswered
-from mcpproxy_py.core.wishes import Wish
-from mcpproxy_py.providers.catalog.files import data_files
+from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.providers.catalog.data_files import data_files
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
 

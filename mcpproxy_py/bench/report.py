@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcpproxy_py.bench.harness import PromptOutcome, Run, ScenarioOutcome
-from mcpproxy_py.bench.suite import Step
+from mcpproxy_py.bench._bench_suite import Step
+from mcpproxy_py.bench.suite import PromptOutcome, Run, ScenarioOutcome
 from mcpproxy_py.bench.tokens import ENCODING
 
 NOT_MEASURED: Final = "not measured"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mcpproxy_py.bench.suite import Step
+from mcpproxy_py.bench._bench_suite import Step
 
 AGENTS: Final = ("claude-code", "copilot-cli", "gemini-cli", "vscode-copilot")
 NEAR_THE_TOP: Final = 3

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mcpproxy_py import __version__
-from mcpproxy_py.cli.where import NoGatewayError, Where
-from mcpproxy_py.core.proof import NONCE, proves
+from mcpproxy_py.cli.locate import NoGatewayError, Where
+from mcpproxy_py.core.protocol.admin_key_proof import NONCE, proves
 from mcpproxy_py.errors import Code, GatewayError
 
 if TYPE_CHECKING:

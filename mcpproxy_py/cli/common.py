@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mcpproxy_py.cli.locate import Where
 from mcpproxy_py.cli.output import Format, complain, dump
-from mcpproxy_py.cli.where import Where
 from mcpproxy_py.errors import FACTS, GatewayError
 
 

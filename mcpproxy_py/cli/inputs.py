@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core import json_values
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -47,12 +47,12 @@ def _read(given: str, option: str) -> str:
 
 def _decoded(text: str, option: str) -> dict[str, Any]:
     try:
-        value = jsonvalue.decode(text)
+        value = json_values.decode(text)
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}", param_hint=option) from None
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"must be a JSON object, not {jsonvalue.kind(value)}", param_hint=option)
-    if flaw := jsonvalue.flaw(value):
+        raise typer.BadParameter(f"must be a JSON object, not {json_values.kind(value)}", param_hint=option)
+    if flaw := json_values.flaw(value):
         raise typer.BadParameter(f"cannot be sent on: {flaw}", param_hint=option)
     return value
 

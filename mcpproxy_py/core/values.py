@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from mcpproxy_py.core import jsonvalue
+from mcpproxy_py.core import json_values
 from mcpproxy_py.core.naming import direct_name
-from mcpproxy_py.core.redaction import capped
+from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
 
 Operation = Literal["read", "write", "destructive"]
@@ -141,7 +141,7 @@ class Tool:
     """The annotations as every record of a call has them: a server may make them as long as it likes."""
 
     def __post_init__(self) -> None:
-        said = jsonvalue.as_object(self.wire.get("annotations")) or {}
+        said = json_values.as_object(self.wire.get("annotations")) or {}
         object.__setattr__(self, "full_name", f"{self.server}:{self.name}")
         object.__setattr__(self, "direct_name", direct_name(self.server, self.name))
         object.__setattr__(self, "annotations", said)

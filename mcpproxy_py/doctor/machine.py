@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from mcpproxy_py.doctor.finding import Doubt, Finding, found
-from mcpproxy_py.serve import place
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.serve.http import listen
 from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
-from mcpproxy_py.store.failure import StoreUnavailable
 
 LITTLE_ROOM: Final = 1 << 30
 NO_ROOM: Final = 100 << 20
@@ -59,7 +59,7 @@ def _doors(settings: Settings) -> str:
 
 def _address(settings: Settings) -> str:
     host, port = settings.address
-    place.bind(host, port, or_any_port=False).close()
+    listen.bind(host, port, or_any_port=False).close()
     return f"{settings.listen} is free" if port else "any free port is used"
 
 
@@ -67,7 +67,7 @@ def _database(settings: Settings) -> str:
     url = settings.activity.database_url
     if url is None:
         return "SQLite in the data directory"
-    from mcpproxy_py.store.postgres import Postgres  # only where it is used: it takes a fifth of a second
+    from mcpproxy_py.store.database.postgres import Postgres  # only where it is used: it takes a fifth of a second
 
     database = Postgres(url)
     try:

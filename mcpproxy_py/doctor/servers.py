@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
-from mcpproxy_py.core.revisions import LATEST_MODERN
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.app.specs import server_specs
+from mcpproxy_py.core.protocol.constants import LATEST_MODERN
 from mcpproxy_py.doctor.finding import Doubt, Finding, Look, found
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.messages import encode, request
 from mcpproxy_py.settings import Settings
-from mcpproxy_py.specs import server_specs
-from mcpproxy_py.upstream.body import EVENTS
-from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.messages import encode, request
-from mcpproxy_py.upstream.process import child_environment, resolve
+from mcpproxy_py.upstream.processes.process import child_environment, resolve
+from mcpproxy_py.upstream.session.stamp import Stamp
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.stamp import Stamp
-from mcpproxy_py.upstream.streamable import JSON_OR_EVENTS
-from mcpproxy_py.upstream.web import BROKEN, Web, stream
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, stream
+from mcpproxy_py.upstream.transports.http_exchange import EVENTS
+from mcpproxy_py.upstream.transports.streamable_http import JSON_OR_EVENTS
 
 AT_ONCE: Final = 16
 """Dead addresses take their time, and need not take it one after the other."""

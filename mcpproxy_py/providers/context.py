@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from mcpproxy_py.core.values import Caller
-from mcpproxy_py.providers.asking import Answer, Live, Rounds, answer_of, question
+from mcpproxy_py.providers.elicitation import Answer, Live, Rounds, answer_of, question
 from mcpproxy_py.providers.results import ToolError, plain_json
 from mcpproxy_py.providers.schemas import check_question
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcpproxy_py.core.values import Caller
-from mcpproxy_py.providers.asking import Asking, InputRequired, Live, Replay
+from mcpproxy_py.providers.elicitation import Asking, InputRequired, Live, Replay
 from mcpproxy_py.providers.results import ToolError, compact
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
 from mcpproxy_py.settings.changes import compared, loosened, needs_restart
-from mcpproxy_py.settings.datadir import (
+from mcpproxy_py.settings.config_file import ConfigFile
+from mcpproxy_py.settings.data_dir import (
     check_data_dir,
     ensure_data_dir,
     load_or_create_key,
@@ -10,7 +11,6 @@ from mcpproxy_py.settings.datadir import (
     rotate_key,
 )
 from mcpproxy_py.settings.doors import check_doors
-from mcpproxy_py.settings.edit import ConfigFile
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings

@@ -17,7 +17,7 @@ from mcpproxy_py.settings.environment import EnvironmentSource
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import ENV_PREFIX, Settings
 from mcpproxy_py.settings.problems import dotted, problems_in, sentences, unknown_key
-from mcpproxy_py.settings.references import filled_in, resolver, stood_in
+from mcpproxy_py.settings.secret_references import filled_in, resolver, stood_in
 
 CONFIG_NAME: Final = "mcp_config.json"
 DEFAULT_DATA_DIR: Final = "~/.mcpproxy"

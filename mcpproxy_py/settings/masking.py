@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from mcpproxy_py.core.redaction import mask_text
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.settings.document import KeyPath
 from mcpproxy_py.settings.models import Settings
 

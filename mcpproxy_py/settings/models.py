@@ -26,7 +26,7 @@ from mcpproxy_py.settings.fields import (
     is_loopback,
     split_listen,
 )
-from mcpproxy_py.settings.patterns import LONGEST, check_pattern
+from mcpproxy_py.settings.mask_patterns import LONGEST, check_pattern
 from mcpproxy_py.settings.servers import FROZEN, Provider, ServerSettings, check_name
 
 ENV_PREFIX = "MCPPROXY_"

@@ -17,14 +17,14 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.core import approvals as rules
-from mcpproxy_py.core.approvals import NotNow, Request, Review, Status, Submitted
-from mcpproxy_py.core.wishes import Wish
+from mcpproxy_py.core.catalog import approval_rules as rules
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted
+from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.failure import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database import Database, plain
-from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.store.database.engine import Database, plain
+from mcpproxy_py.store.database.tables import approvals, turns
 from mcpproxy_py.store.seals import DECIDED, OnRecord, Seals, UnbelievedRows
-from mcpproxy_py.store.tables import approvals, turns
 
 T = TypeVar("T")
 AT_ONCE: Final = 500

@@ -14,8 +14,8 @@ from contextlib import closing
 from pathlib import Path
 
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.files import explained, private_file, private_folder
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.files import explained, private_file, private_folder
 from mcpproxy_py.store.store import DATABASE, JOURNAL, LOCK
 
 # Belong to a running gateway, and mean nothing without it; the last two are inside the database's copy.

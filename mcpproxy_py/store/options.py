@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mcpproxy_py.store.database import Database
+from mcpproxy_py.store.database.engine import Database
 
 DATABASE = "activity.db"
 JOURNAL = "journal"
@@ -28,10 +28,10 @@ class Options:
     def database(self, data_dir: Path) -> Database:
         # Each engine is imported only where it is used.
         if self.database_url is None:
-            from mcpproxy_py.store.sqlite import Sqlite
+            from mcpproxy_py.store.database.sqlite import Sqlite
 
             return Sqlite(data_dir / DATABASE)
-        from mcpproxy_py.store.postgres import Postgres
+        from mcpproxy_py.store.database.postgres import Postgres
 
         return Postgres(self.database_url)
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.files import explained
+from mcpproxy_py.store.chain_key import Identity, put_private
 from mcpproxy_py.store.codec import encode
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.files import explained
-from mcpproxy_py.store.identity import Identity, put_private
 from mcpproxy_py.store.options import Options
 
 log = logging.getLogger(__name__)

@@ -15,31 +15,32 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.store import peers, segments
-from mcpproxy_py.store.activity import Filters, Page, Reader
-from mcpproxy_py.store.adopt import adopt
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.files import FolderLock, private_folder
+from mcpproxy_py.store.activity.feed import Position, Stream, Told
+from mcpproxy_py.store.activity.gap_signals import Gaps
+from mcpproxy_py.store.activity.reader import Filters, Page, Reader
 from mcpproxy_py.store.approvals import Approvals
-from mcpproxy_py.store.bell import RECORDED
-from mcpproxy_py.store.chain import Head
-from mcpproxy_py.store.database import READERS, Database, plain
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.files import FolderLock, private_folder
-from mcpproxy_py.store.follower import Follower
-from mcpproxy_py.store.gaps import Gaps
-from mcpproxy_py.store.identity import Anchor, Identity, has_identity, identity, publish_head, published_head
-from mcpproxy_py.store.journal import Journal
-from mcpproxy_py.store.ledger import last_head, read_place
-from mcpproxy_py.store.migrate import migrate
+from mcpproxy_py.store.chain_key import Anchor, Identity, has_identity, identity, publish_head, published_head
+from mcpproxy_py.store.cluster import membership
+from mcpproxy_py.store.cluster.event_bus import RECORDED
+from mcpproxy_py.store.cluster.watchman import Watchman
+from mcpproxy_py.store.database.engine import READERS, Database, plain
+from mcpproxy_py.store.database.migrate import migrate
+from mcpproxy_py.store.database.reader_threads import Threads
+from mcpproxy_py.store.import_v1 import adopt
+from mcpproxy_py.store.journal import segment_files
+from mcpproxy_py.store.journal.chain import Head
+from mcpproxy_py.store.journal.journal import Journal
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
-from mcpproxy_py.store.patience import Patience
-from mcpproxy_py.store.remote import Remote, run_apart
-from mcpproxy_py.store.retention import Retention
+from mcpproxy_py.store.projection.apply import last_head, read_place
+from mcpproxy_py.store.projection.follower import Follower
+from mcpproxy_py.store.projection.patience import Patience
+from mcpproxy_py.store.projection.projector import Writer
+from mcpproxy_py.store.projection.projector_client import Remote, run_apart
+from mcpproxy_py.store.projection.retention import Retention
+from mcpproxy_py.store.saved_state import Shelf
 from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
-from mcpproxy_py.store.shelf import Shelf
-from mcpproxy_py.store.stream import Position, Stream, Told
-from mcpproxy_py.store.threads import Threads
-from mcpproxy_py.store.watchman import Watchman
-from mcpproxy_py.store.writer import Writer
 
 __all__ = ["DATABASE", "JOURNAL", "LOCK", "Options", "Store", "open_store"]
 
@@ -72,7 +73,7 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
         undo.callback(database.close)
         migrate(database)
         with _explained(database):
-            me = peers.join(database, who)
+            me = membership.join(database, who)
             undo.callback(_leave, database, me)
             journal = _journal(data_dir, options, who, me, database)
             undo.callback(journal.close)
@@ -94,8 +95,8 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
     return Store(lock, database, journal, follower, me, who, options, saved)
 
 
-def _journal(data_dir: Path, options: Options, who: Identity, me: peers.Membership, database: Database) -> Journal:
-    place = read_place(database, who.name) or segments.Place(0, 0)
+def _journal(data_dir: Path, options: Options, who: Identity, me: membership.Membership, database: Database) -> Journal:
+    place = read_place(database, who.name) or segment_files.Place(0, 0)
     with database.reading() as connection:
         head = last_head(connection, me.number)
     journal = Journal(
@@ -127,17 +128,17 @@ class _explained:
             raise StoreUnavailable(f"cannot read the journal beside {self._label}: {error}.") from error
 
 
-def _leave(database: Database, me: peers.Membership) -> None:
+def _leave(database: Database, me: membership.Membership) -> None:
     with suppress(SQLAlchemyError):  # then the others take us for dead, some seconds later
-        peers.leave(database, me)
+        membership.leave(database, me)
 
 
-def _interrupt_pending(journal: Journal, database: Database, me: peers.Membership) -> None:
+def _interrupt_pending(journal: Journal, database: Database, me: membership.Membership) -> None:
     with database.reading() as connection:
-        pending = peers.pending_of(connection, me.number)
+        pending = membership.pending_of(connection, me.number)
     if pending:
         log.warning("%d calls were in flight when the gateway ended; they are recorded as interrupted", len(pending))
-        journal.append(*[peers.interrupted(row_id, time.time()) for row_id in pending])
+        journal.append(*[membership.interrupted(row_id, time.time()) for row_id in pending])
         journal.sync_now()
 
 
@@ -174,7 +175,7 @@ class SavedState:
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
-    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower, me: peers.Membership,
+    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower, me: membership.Membership,
                  who: Identity, options: Options, saved: SavedState) -> None:  # fmt: skip
         self._lock = lock
         self._database = database
@@ -337,7 +338,7 @@ class Store:
 
     def _bury(self, ids: list[str]) -> None:
         """What a dead gateway left pending."""
-        self._journal.append(*[peers.interrupted(row_id, time.time()) for row_id in ids])
+        self._journal.append(*[membership.interrupted(row_id, time.time()) for row_id in ids])
 
     def close(self) -> None:
         """Blocks until everything is in the database, or for some seconds; the next start does what is left."""

@@ -23,20 +23,20 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import Connection, select
 
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, EXIT_USAGE
-from mcpproxy_py.store import segments
-from mcpproxy_py.store.chain import START, Head
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.chain_key import Anchor, Identity, identity, published_head, put_private
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import UNREADABLE, Entry, entry_of, last_head, read
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.identity import Anchor, Identity, identity, published_head, put_private
-from mcpproxy_py.store.ledger import read_place
-from mcpproxy_py.store.migrate import revision
-from mcpproxy_py.store.numbers import first_of
+from mcpproxy_py.store.database.columns import first_of
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.migrate import revision
+from mcpproxy_py.store.database.tables import HEAD, checkpoints, events, gateways
+from mcpproxy_py.store.journal import segment_files
+from mcpproxy_py.store.journal.chain import START, Head
+from mcpproxy_py.store.journal.entries import UNREADABLE, Entry, entry_of, last_head, read
+from mcpproxy_py.store.journal.segment_files import Place
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
+from mcpproxy_py.store.projection.apply import read_place
 from mcpproxy_py.store.seals import Seals, SwitchMemory
-from mcpproxy_py.store.segments import Place
-from mcpproxy_py.store.tables import HEAD, checkpoints, events, gateways
 from mcpproxy_py.store.verify_rows import RowCheck, StateCheck
 
 AT_ONCE: Final = 500
@@ -290,11 +290,11 @@ def _event(head: str) -> Mapping[str, Any]:
 def _waiting(folder: Path, place: Place) -> Iterator[Entry | None]:
     """What the journal holds from there on: what a gateway that was killed has left, its next start brings. That there
     is nothing more before it, the chain itself tells."""
-    for number in segments.numbers(folder):
-        path, start = segments.path_of(folder, number), place.offset if number == place.segment else 0
+    for number in segment_files.numbers(folder):
+        path, start = segment_files.path_of(folder, number), place.offset if number == place.segment else 0
         size = path.stat().st_size if number >= place.segment else 0
         while start < size:
-            lines, after = segments.read_lines(path, start, size)
+            lines, after = segment_files.read_lines(path, start, size)
             if after == start:
                 break  # what follows is no whole line
             yield from map(read, lines)

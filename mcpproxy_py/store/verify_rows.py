@@ -9,14 +9,14 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, select
 
 from mcpproxy_py.store.approvals import digest_of, request_holds
-from mcpproxy_py.store.chain import PAYLOADS, digest
 from mcpproxy_py.store.codec import decode
-from mcpproxy_py.store.entry import Entry, entry_of
-from mcpproxy_py.store.numbers import at_of
-from mcpproxy_py.store.projection import Draft
+from mcpproxy_py.store.database.columns import at_of
+from mcpproxy_py.store.database.tables import activity, approvals, events, switches
+from mcpproxy_py.store.journal.chain import PAYLOADS, digest
+from mcpproxy_py.store.journal.entries import Entry, entry_of
+from mcpproxy_py.store.projection.rows import Draft
+from mcpproxy_py.store.saved_state import switch_holds
 from mcpproxy_py.store.seals import DECIDED, SWITCH, Seals, SwitchMemory
-from mcpproxy_py.store.shelf import switch_holds
-from mcpproxy_py.store.tables import activity, approvals, events, switches
 
 AT_ONCE: Final = 500
 _ONE_MOMENT: Final = 1_000_000

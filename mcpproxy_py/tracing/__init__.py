@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import anyio.to_thread
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.gateway import Gateway
-from mcpproxy_py.serve.surfaces.surface import Surface
-from mcpproxy_py.serve.turn import Handler
+from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.serve.http.request import Handler
+from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 from mcpproxy_py.settings.telemetry import exports_traces
 
 

@@ -15,9 +15,9 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from mcpproxy_py.core.headers import TRACE_CONTEXT
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core.protocol._core_headers import TRACE_CONTEXT
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.upstream.failure import UpstreamFailure
 
 ERROR_TYPE: Final = "error.type"
 METHOD: Final = "mcp.method.name"

@@ -6,7 +6,7 @@ import random
 import time
 from typing import Final
 
-from mcpproxy_py.upstream.failure import FORGOTTEN
+from mcpproxy_py._upstream_failure import FORGOTTEN
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 60.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, final
 
-from mcpproxy_py.core.talk import Talk
+from mcpproxy_py.core.protocol.client_channel import Talk
 from mcpproxy_py.core.values import NOTHING, Refusal
 
 

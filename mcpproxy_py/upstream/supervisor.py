@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
-from mcpproxy_py.core.traffic import Measured
+from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.board import Board
-from mcpproxy_py.upstream.dial import Dialer
-from mcpproxy_py.upstream.ears import Ears, OnListChanged, OnNotification, OnUnattributed, deaf
-from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.handshake import Handshake
-from mcpproxy_py.upstream.keeper import Keeper
-from mcpproxy_py.upstream.local import LocalUpstream
-from mcpproxy_py.upstream.news import LISTS
+from mcpproxy_py.upstream.calls.pressure import HURRY
+from mcpproxy_py.upstream.calls.traffic import Measured
+from mcpproxy_py.upstream.lists.ears import Ears, OnListChanged, OnNotification, OnUnattributed, deaf
+from mcpproxy_py.upstream.lists.notifications import LISTS
+from mcpproxy_py.upstream.lists.shelf import KnownListings
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
-from mcpproxy_py.upstream.pressure import HURRY
-from mcpproxy_py.upstream.shelf import KnownListings
+from mcpproxy_py.upstream.processes.reaper_client import Keeper
+from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, Worker
+from mcpproxy_py.upstream.session.negotiate import Handshake
+from mcpproxy_py.upstream.snapshot import Board
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.worker import BESIDE, UNSUBSCRIBE, Worker
+from mcpproxy_py.upstream.transports.dialer import Dialer
+from mcpproxy_py.upstream.transports.in_process import LocalUpstream
 
 if TYPE_CHECKING:
-    from mcpproxy_py.upstream.web import AuthFor
+    from mcpproxy_py.upstream.transports.http_clients import AuthFor
 
 MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"

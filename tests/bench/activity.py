@@ -25,11 +25,11 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.core import record
+from mcpproxy_py.core.record import events
 from mcpproxy_py.core.values import Ask, Client, Policy, Refusal
 from mcpproxy_py.errors import Code
-from mcpproxy_py.scan import MASKER
-from mcpproxy_py.store.activity import Filters, Reader
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.store.activity.reader import Filters, Reader
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store, open_store
 from tests.bench.measure import percentile, report
@@ -189,7 +189,7 @@ def summaries(reader: Reader) -> Figures:
 EXPORT = """
 import sys
 from pathlib import Path
-from mcpproxy_py.store.activity import Filters, Reader
+from mcpproxy_py.store.activity.reader import Filters, Reader
 from mcpproxy_py.store.options import Options
 reader = Reader(Options.from_line(sys.stdin.readline()).database(Path(sys.argv[1])))
 def peak():
@@ -216,14 +216,14 @@ async def recording(folder: Path) -> Figures:
     store = open_store(folder / "recording", apart=True)
     params = {"name": "s:echo", "args": {"text": "hello", "note": "x" * 600}}
     refused = Refusal(Code.TOOL_NOT_FOUND, "no such tool", "known", "", args=params["args"])
-    outcome = record.Outcome("success", {"content": [{"type": "text", "text": "y" * 600}]})
+    outcome = events.Outcome("success", {"content": [{"type": "text", "text": "y" * 600}]})
     once: list[float] = []
     for number in range(6000):
         now, client = time.time(), Client("bench", "1")
         ask = Ask(f"id{number}", now, "call_tool_read", params, "mcp", "gate", "local", client, None, str(number))
         began = time.perf_counter()
-        store.append(record.asked(ask, refused, Policy(), 65_536, MASKER))
-        store.append(record.finished(ask.id, ask.at, outcome, 1.5, 65_536, MASKER))
+        store.append(events.asked(ask, refused, Policy(), 65_536, MASKER))
+        store.append(events.finished(ask.id, ask.at, outcome, 1.5, 65_536, MASKER))
         once.append((time.perf_counter() - began) * 1e6)
     say("recording adds to a call", f"p50 {percentile(once, 0.5):.0f} µs", f"p99 {percentile(once, 0.99):.0f} µs")
     alone = await synced(store, 1, 300)

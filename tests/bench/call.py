@@ -20,8 +20,8 @@ from typing import Any
 
 from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.values import Ask, Client, Policy, Server, Snapshot, Tool
-from mcpproxy_py.gateway import Gateway, Limits
-from mcpproxy_py.store.journal import Journal
+from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.store.journal.journal import Journal
 from tests.bench.measure import COUNTED, figures, instructions_in, percentile, report, spread
 
 HERE = Path(__file__).parents[2]

@@ -39,7 +39,7 @@ MOST: Final = 1.3
 MOST_MS: Final = 50.0
 LOADING: Final = """
 import sys, time
-import mcpproxy_py.app
+import mcpproxy_py.app.compose
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
 began = time.perf_counter()

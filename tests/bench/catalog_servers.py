@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import httpx
 
+from mcpproxy_py.providers.catalog.data_files import SHIPPED
 from mcpproxy_py.providers.catalog.entries import META
-from mcpproxy_py.providers.catalog.files import SHIPPED
 
 FILE: Final = SHIPPED / "servers.json"
 AT_ONCE: Final = 8

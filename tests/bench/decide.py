@@ -9,9 +9,9 @@ import time
 
 import jsonschema_rs
 
-from mcpproxy_py.core.classes import classify
-from mcpproxy_py.core.decide import decide
-from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.policy.decide import decide
+from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.values import Ask, Policy, Route, Server, Snapshot, Tool
 from tests.bench.measure import figures, percentile, report, spread
 

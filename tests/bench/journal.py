@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.store.journal import Journal
+from mcpproxy_py.store.journal.journal import Journal
 from mcpproxy_py.store.store import Store, open_store
 
 ROUNDS = 5

@@ -33,7 +33,9 @@ from tests.support.gateway import SERVERS, clean_environment, until
 from tests.upstream.helpers import connected, running, stdio
 
 MODULES = ("prometheus_client", "mcp_types.version", "mcp.shared.auth", "mcp.client.auth", "mcp")
-TIMED = "import mcpproxy_py.app, time; began = time.process_time(); import {}; print(time.process_time() - began)"
+TIMED = (
+    "import mcpproxy_py.app.compose, time; began = time.process_time(); import {}; print(time.process_time() - began)"
+)
 PYTHON = [sys.executable, "-m", "tests.bench.libraries", "--serve"]
 ARGUMENTS = {"text": "hello"}
 KINDS = ("ours", "uvicorn", "granian")
@@ -52,8 +54,8 @@ def importing(rounds: int) -> dict[str, list[float]]:
 
 def serve(kind: str, port: int) -> None:
     if kind == "ours":
-        from mcpproxy_py.serve.http1 import HttpServer
-        from mcpproxy_py.serve.wire import answered_by
+        from mcpproxy_py.serve.http.asgi import answered_by
+        from mcpproxy_py.serve.http.server import HttpServer
 
         server: Any = HttpServer(answered_by(app))
     else:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mcpproxy_py.scan import MASKER
-from mcpproxy_py.settings.patterns import Patterns
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.settings.mask_patterns import Patterns
 from tests.bench.measure import figures, report, spread
 from tests.core.corpus import HALVES, samples, score
 

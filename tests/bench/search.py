@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from mcpproxy_py.core.finding import found  # noqa: E402
-from mcpproxy_py.core.search import Index, Segment, segment  # noqa: E402
+from mcpproxy_py.core.search.index import Index, Segment, segment  # noqa: E402
+from mcpproxy_py.core.search.tool_search import found  # noqa: E402
 from mcpproxy_py.core.values import Server, ServerState, Snapshot, Tool  # noqa: E402
 
 DATA = Path(__file__).parent / "data"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.bench import inprocess, report, scoring, suite, tokens
+from mcpproxy_py.bench import _bench_suite, inprocess, report, scoring, tokens
+from mcpproxy_py.bench._bench_suite import Prompt, Scenario, Step, Suite
 from mcpproxy_py.bench.dialogue import Answered, Turn, Wanted
-from mcpproxy_py.bench.harness import Run, Server, run
 from mcpproxy_py.bench.offline import OfflineRouter
-from mcpproxy_py.bench.suite import Prompt, Scenario, Step, Suite
+from mcpproxy_py.bench.suite import Run, Server, run
 
 pytestmark = [pytest.mark.proves("CAT-8"), pytest.mark.anyio]
 SOURCE_PROMPTS = {
@@ -32,11 +32,11 @@ SOURCE_SCENARIOS = {
 
 
 async def offline(asked: Suite | None = None) -> Run:
-    return await run(OfflineRouter(), inprocess.catalog(), asked or suite.shipped(), tokens.counter())
+    return await run(OfflineRouter(), inprocess.catalog(), asked or _bench_suite.shipped(), tokens.counter())
 
 
 def test_the_suite_holds_what_the_source_asks_for() -> None:
-    asked = suite.shipped()
+    asked = _bench_suite.shipped()
     assert len(asked.prompts) >= 40
     assert len({prompt.text for prompt in asked.prompts}) == len(asked.prompts)
     found = {prompt.text: (prompt.expected.tool, prompt.expected.arguments) for prompt in asked.prompts}
@@ -46,7 +46,7 @@ def test_the_suite_holds_what_the_source_asks_for() -> None:
 
 async def test_every_expected_call_is_one_the_server_takes_and_answers_as_expected() -> None:
     server = inprocess.catalog()
-    for prompt in suite.shipped().prompts:
+    for prompt in _bench_suite.shipped().prompts:
         result = await server.call(prompt.expected.tool, dict(prompt.expected.arguments))
         assert scoring.right(prompt.expected, result), prompt.text
 
@@ -129,7 +129,7 @@ async def test_a_models_scenario_is_played_by_the_model_and_counted_as_it_went()
 
 async def test_figures_that_could_not_be_measured_are_none_and_say_why() -> None:
     server = inprocess.catalog()
-    measured = await run(OfflineRouter(), Server(server.tools, server.call), suite.shipped(), None)
+    measured = await run(OfflineRouter(), Server(server.tools, server.call), _bench_suite.shipped(), None)
     (figure,) = (one for one in report.figures(measured) if "tokens" in one.name)
     assert (figure.value, figure.met) == (None, None)
     assert "mcpproxy-py[bench]" in figure.as_json()["not_measured_because"]
@@ -141,7 +141,7 @@ async def test_the_report_is_json_with_every_prompt_and_scenario() -> None:
     shown = json.loads(json.dumps(report.as_json([measured], {"openai": "no key"})))
     (one,) = shown["runs"]
     assert (one["driver"], one["is_model"]) == ("offline lexical router", False)
-    assert len(one["prompts"]) == len(suite.shipped().prompts)
+    assert len(one["prompts"]) == len(_bench_suite.shipped().prompts)
     assert len(one["scenarios"]) == 5
     assert [metric["target"] for metric in one["metrics"]][:4] == [">90%", ">85%", "<50%", "<10%"]
     assert shown["not_measured"] == [{"driver": "openai", "reason": "no key"}]
@@ -162,7 +162,7 @@ async def test_a_server_that_answers_garbage_is_scored_as_wrong() -> None:
             return result
 
         server = Server(inprocess.catalog().tools, call, inprocess.raw_data())
-        measured = await run(OfflineRouter(), server, suite.shipped(), tokens.counter())
+        measured = await run(OfflineRouter(), server, _bench_suite.shipped(), tokens.counter())
         assert not any(one.right_arguments for one in measured.prompts)
 
 

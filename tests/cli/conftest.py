@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mcpproxy_py.cli.main import app
-from mcpproxy_py.core.proof import proof
+from mcpproxy_py.core.protocol.admin_key_proof import proof
 from tests.support.threaded import threaded
 
 KEY = "mcpk_" + "t" * 43

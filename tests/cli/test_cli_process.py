@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from mcpproxy_py.cli.main import COMMANDS, app, loaded
-from mcpproxy_py.cli.reference import PAGE, page
+from mcpproxy_py.cli.reference_page import PAGE, page
 
 TIMEOUT = 60
 
@@ -172,7 +172,7 @@ def test_the_listing_says_of_each_command_what_its_own_help_says() -> None:
 
 @pytest.mark.proves("CLI-2")
 def test_the_reference_page_is_the_command_tree() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m mcpproxy_py.cli.reference"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m mcpproxy_py.cli.reference_page"
     for command in _leaves():
         assert command.help, f"{command.name} has no help"
         for param in command.params:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpproxy_py.cli.client import Client
-from mcpproxy_py.cli.where import Where
+from mcpproxy_py.cli.locate import Where
 from mcpproxy_py.errors import Code, GatewayError
 
 pytestmark = pytest.mark.proves("SEC-8")

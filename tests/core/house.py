@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcpproxy_py.core.classes import classify
-from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.values import Ask, Policy, Server, Snapshot, Tool
 
 

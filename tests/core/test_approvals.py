@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.approvals import (
+from mcpproxy_py.core.catalog.approval_rules import (
     DEFAULT_LIFE,
     DENIAL_HOLDS,
     HOUR,
@@ -27,7 +27,7 @@ from mcpproxy_py.core.approvals import (
     submit,
 )
 from mcpproxy_py.core.catalog.refused import NotAnswered
-from mcpproxy_py.core.wishes import Wish, parse_wish, retargeted
+from mcpproxy_py.core.catalog.wishes import Wish, parse_wish, retargeted
 
 NOW = 1_800_000_000_000
 ASKED = {"agent_id": "self_operator", "mcp_name": "notion", "rationale": "Read the strategy notes"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.classes import call_with, class_of, classify, effective
+from mcpproxy_py.core.policy.tool_class import call_with, class_of, classify, effective
 from mcpproxy_py.core.values import RANK, Override, Policy
 from tests.core.house import tool
 from tests.core.matrix import ABSENT, CLASS_OF_HINTS

@@ -14,19 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
-from mcpproxy_py.core import decide as ladder
-from mcpproxy_py.core.decide import decide, explain
-from mcpproxy_py.core.values import (
-    VARIANT_OF,
-    VARIANTS,
-    Ask,
-    Local,
-    Override,
-    Policy,
-    Refusal,
-    Route,
-    Snapshot,
-)
+from mcpproxy_py.core.policy import decide as ladder
+from mcpproxy_py.core.policy.decide import decide, explain
+from mcpproxy_py.core.values import VARIANT_OF, VARIANTS, Ask, Local, Override, Policy, Refusal, Route, Snapshot
 from mcpproxy_py.errors import Code
 from tests.bench.decide import world
 from tests.core.house import ask, read, snapshot, tool

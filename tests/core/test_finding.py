@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.classes import class_of
-from mcpproxy_py.core.decide import decide
-from mcpproxy_py.core.finding import found, retrieve_tools, unavailable_reason
-from mcpproxy_py.core.gatetools import definitions
-from mcpproxy_py.core.search import Index, segment
+from mcpproxy_py.core.policy.decide import decide
+from mcpproxy_py.core.policy.surface_tools import definitions
+from mcpproxy_py.core.policy.tool_class import class_of
+from mcpproxy_py.core.search.index import Index, segment
+from mcpproxy_py.core.search.tool_search import found, retrieve_tools, unavailable_reason
 from mcpproxy_py.core.values import Local, Policy, Refusal, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code
 from tests.core.house import ask, tool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.gaps import WEIGHTS, Kind, Sighting, mentions_lack, report
+from mcpproxy_py.core.catalog.gaps import WEIGHTS, Kind, Sighting, mentions_lack, report
 
 pytestmark = pytest.mark.proves("MISS-3")
 

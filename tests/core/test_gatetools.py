@@ -5,7 +5,7 @@ import json
 import bpe_openai
 import pytest
 
-from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
 from mcpproxy_py.core.values import VARIANTS
 
 NAMES = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"]

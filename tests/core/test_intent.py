@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.decide import decide
-from mcpproxy_py.core.intent import BadIntent, parse
+from mcpproxy_py.core.policy.decide import decide
+from mcpproxy_py.core.policy.declaration import BadIntent, parse
 from mcpproxy_py.core.values import Intent, Policy, Refusal, Route
 from mcpproxy_py.errors import Code
 from tests.core.house import ask, snapshot, tool

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.jsonvalue import quoted
+from mcpproxy_py.core.json_values import quoted
 
 
 def deep(levels: int) -> Any:

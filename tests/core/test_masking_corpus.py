@@ -10,8 +10,8 @@ from collections import Counter
 
 import pytest
 
-from mcpproxy_py.core.redaction import PLAIN
-from mcpproxy_py.scan import MASKER
+from mcpproxy_py.core.record.masking import PLAIN
+from mcpproxy_py.gateway.masker import MASKER
 from tests.core.corpus import HALVES, samples, score
 
 pytestmark = pytest.mark.proves("ACT-9")

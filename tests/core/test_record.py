@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core import record
-from mcpproxy_py.core.decide import decide
+from mcpproxy_py.core.policy.decide import decide
+from mcpproxy_py.core.record import events
 from mcpproxy_py.core.values import Policy
 from tests.core.house import ask, read, snapshot, tool
 
@@ -14,7 +14,7 @@ from tests.core.house import ask, read, snapshot, tool
 def asked(params: Any, outer: str = "call_tool_read", **tool_args: Any) -> dict[str, Any]:
     here = snapshot(tool("t", {"destructiveHint": True, "draft": 1}, **tool_args))
     made = ask(params, outer)
-    event = record.asked(made, decide(made, here), Policy(), 1000)
+    event = events.asked(made, decide(made, here), Policy(), 1000)
     return {**event, "arguments": json.loads(event["arguments"])}
 
 
@@ -52,16 +52,16 @@ def test_payloads_are_masked_and_bounded_with_their_sizes_kept() -> None:
     assert "hunter2" not in str(secret)
     assert secret["arguments_size"] > 5000
     assert len(str(secret["arguments"])) < 2000
-    done = record.finished("i", 1.0, record.outcome_of({"content": [], "token": "s3cr3t-value-9"}, {}), 1.0, 1000)
+    done = events.finished("i", 1.0, events.outcome_of({"content": [], "token": "s3cr3t-value-9"}, {}), 1.0, 1000)
     assert "s3cr3t-value-9" not in str(done)
 
 
 @pytest.mark.proves("ACT-1")
 def test_a_tool_result_with_is_error_is_an_error_on_record() -> None:
-    outcome = record.outcome_of({"isError": True, "content": [{"type": "text", "text": "no such repo"}]}, {})
+    outcome = events.outcome_of({"isError": True, "content": [{"type": "text", "text": "no such repo"}]}, {})
     assert outcome.status == "error"
     assert outcome.error == {"code": "TOOL_ERROR", "message": "no such repo"}
-    assert record.outcome_of({"isError": True, "content": [None, 5, {"text": 7}]}, {}).status == "error"
+    assert events.outcome_of({"isError": True, "content": [None, 5, {"text": 7}]}, {}).status == "error"
 
 
 def test_a_search_is_told_apart_from_a_call() -> None:

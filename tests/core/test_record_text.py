@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core import record
-from mcpproxy_py.core.decide import decide
-from mcpproxy_py.core.redaction import PLAIN, Masker
+from mcpproxy_py.core.policy.decide import decide
+from mcpproxy_py.core.record import events
+from mcpproxy_py.core.record.masking import PLAIN, Masker
 from mcpproxy_py.core.values import Ask, Client, Override, Policy, Refusal, Route, Server, Snapshot, Tool
-from mcpproxy_py.scan import MASKER
+from mcpproxy_py.gateway.masker import MASKER
 
 LIMIT = 2000
 NASTY = st.sampled_from([
@@ -31,7 +31,7 @@ DOORS = st.sampled_from(["gate", "rest", "direct", "passthrough"])
 MASKERS = st.sampled_from([MASKER, PLAIN])
 
 
-def written(event: record.EventText) -> dict[str, Any]:
+def written(event: events.EventText) -> dict[str, Any]:
     """The event as whoever reads the journal has it, its payload where the dict has it."""
     for part in event:
         assert not any(byte in part for byte in b"\t\n\0"), "a line of the journal has tabs between its columns"
@@ -51,7 +51,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def said(event: Mapping[str, Any]) -> dict[str, Any]:
     """The dict as JSON has it, without what is null."""
-    plain = json.loads(record._json({key: value for key, value in event.items() if key not in PAYLOADS}, MASKER.encode))
+    plain = json.loads(events._json({key: value for key, value in event.items() if key not in PAYLOADS}, MASKER.encode))
     plain = {key: value for key, value in plain.items() if value is not None}
     return plain | {key: json.loads(event[key]) for key in PAYLOADS if event.get(key) is not None}
 
@@ -97,8 +97,8 @@ def test_the_text_of_an_ask_says_what_the_dict_says(made: tuple[Ask, Snapshot], 
     policy = Policy(strict=not relaxed)
     for _ in range(2):  # the second time with what the first has left behind
         decision = decide(ask, here)
-        oracle = record.asked(ask, decision, policy, LIMIT, masker)
-        assert written(record.asked_text(ask, decision, policy, LIMIT, masker)) == said(oracle)
+        oracle = events.asked(ask, decision, policy, LIMIT, masker)
+        assert written(events.asked_text(ask, decision, policy, LIMIT, masker)) == said(oracle)
 
 
 @pytest.mark.proves("ACT-1", "ACT-2")
@@ -113,8 +113,8 @@ def test_the_short_way_is_the_one_that_was_tested() -> None:
             decision = decide(ask, here)
             assert isinstance(decision, Route) and decision.view is not None
             for _ in range(2):
-                event = record.asked_text(ask, decision, here.policy, LIMIT, MASKER)
-                assert written(event) == said(record.asked(ask, decision, here.policy, LIMIT, MASKER))
+                event = events.asked_text(ask, decision, here.policy, LIMIT, MASKER)
+                assert written(event) == said(events.asked(ask, decision, here.policy, LIMIT, MASKER))
             assert event.head not in seen
             seen[event.head] = ask
     assert len(here.views["gate", None, "s:t"].on_record) == 4
@@ -129,10 +129,10 @@ def test_secrets_do_not_get_into_the_text_by_the_short_way(masker: Masker) -> No
     for reason in (f"log in with password={secret}", f"log in with password={secret} \ud800"):
         intent = {"operation_type": "read", "reason": reason}
         ask = Ask("i", 1.0, "call_tool_read", {"name": "s:t", "args": {"password": secret}, "intent": intent})
-        event = record.asked_text(ask, decide(ask, here), here.policy, LIMIT, masker)
+        event = events.asked_text(ask, decide(ask, here), here.policy, LIMIT, masker)
         assert secret.encode() not in event.head + event.payload
-    done = record.Outcome("error", {"text": f"password={secret}"}, {"code": "X", "message": f"password={secret}"})
-    event = record.finished_text("i", 1.0, done, 1.0, LIMIT, masker)
+    done = events.Outcome("error", {"text": f"password={secret}"}, {"code": "X", "message": f"password={secret}"})
+    event = events.finished_text("i", 1.0, done, 1.0, LIMIT, masker)
     assert secret.encode() not in event.head + event.payload
 
 
@@ -146,9 +146,9 @@ def test_the_text_of_an_end_says_what_the_dict_says(
     ask_id: str, at: float, result: dict[str, Any] | None, error: dict[str, Any] | None, took: float | None,
     metadata: dict[str, str], masker: Masker,
 ) -> None:  # fmt: skip
-    outcome = record.Outcome("error" if error else "success", result, error, metadata)
-    event = record.finished_text(ask_id, at, outcome, took, LIMIT, masker)
-    assert written(event) == said(record.finished(ask_id, at, outcome, took, LIMIT, masker))
+    outcome = events.Outcome("error" if error else "success", result, error, metadata)
+    event = events.finished_text(ask_id, at, outcome, took, LIMIT, masker)
+    assert written(event) == said(events.finished(ask_id, at, outcome, took, LIMIT, masker))
 
 
 @pytest.mark.proves("ACT-2")
@@ -162,5 +162,5 @@ def test_a_refusal_and_what_is_no_tool_call_are_written_as_they_always_were() ->
     ):
         decision = decide(ask, here)
         assert isinstance(decision, Refusal) or not isinstance(decision, Route)
-        event = record.asked_text(ask, decision, here.policy, LIMIT, MASKER)
-        assert written(event) == said(record.asked(ask, decision, here.policy, LIMIT, MASKER))
+        event = events.asked_text(ask, decision, here.policy, LIMIT, MASKER)
+        assert written(event) == said(events.asked(ask, decision, here.policy, LIMIT, MASKER))

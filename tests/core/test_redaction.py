@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 
-from mcpproxy_py.core.redaction import PLAIN, Masker, capped, mask_text
-from mcpproxy_py.scan import MASKER, suspicious
+from mcpproxy_py.core.record.masking import PLAIN, Masker, capped, mask_text
+from mcpproxy_py.gateway.masker import MASKER, suspicious
 
 pytestmark = pytest.mark.proves("ACT-9")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.lanes import TOP
-from mcpproxy_py.core.search import MOST_PARTS, PARTS, QUERY_TERMS, Index, Rule, segment
-from mcpproxy_py.core.segments import PEAK
+from mcpproxy_py.core.search.index import MOST_PARTS, PARTS, QUERY_TERMS, Index, Rule, segment
+from mcpproxy_py.core.search.packed_lanes import TOP
+from mcpproxy_py.core.search.segments import PEAK
 from mcpproxy_py.core.values import Tool
 
 EVERYTHING = 1_000_000

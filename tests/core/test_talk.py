@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.rounds import LONGEST_ANSWERS, answers_problem
-from mcpproxy_py.core.talk import forwarded_meta, is_served, relayed_capabilities, served
+from mcpproxy_py.core.protocol.client_channel import forwarded_meta, is_served, relayed_capabilities, served
+from mcpproxy_py.core.protocol.request_state import LONGEST_ANSWERS, answers_problem
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 pytestmark = pytest.mark.proves("GATE-15", "SURF-10")

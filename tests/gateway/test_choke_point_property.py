@@ -20,18 +20,18 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.decide import decide
 from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.policy.decide import decide
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Relay, Route
 from mcpproxy_py.errors import Code
-from mcpproxy_py.gateway import Gateway, Limits
-from mcpproxy_py.store.entry import Entry, read
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.journal import Journal
-from mcpproxy_py.upstream.dial import Dialer
-from mcpproxy_py.upstream.inbound import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.store.journal.entries import Entry, read
+from mcpproxy_py.store.journal.journal import Journal
+from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
+from mcpproxy_py.upstream.transports.dialer import Dialer
 
 pytestmark = pytest.mark.proves("GATE-14", "GATE-12", "GATE-13", "GATE-15")
 

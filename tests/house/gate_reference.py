@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.core import answers, decide
-from mcpproxy_py.core.classes import classify
-from mcpproxy_py.core.gatetools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.policy import decide, tool_results
+from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.values import (
     OPERATIONS,
     VARIANT_OF,
@@ -121,7 +121,7 @@ def _sections() -> Iterator[str]:
     yield _MESSAGES
     yield from _table(("code", "rule", "message"), _messages())
     yield _REFUSAL
-    yield f"```json\n{json.dumps(answers.refused(_refusal_example()), indent=2)}\n```"
+    yield f"```json\n{json.dumps(tool_results.refused(_refusal_example()), indent=2)}\n```"
     yield _CODES
     yield from _table(("code", "HTTP", "exit", "hint"), _codes())
 

@@ -15,12 +15,12 @@ from urllib.parse import unquote
 import pytest
 import typer
 
-from mcpproxy_py.bench import reference as bench_reference
-from mcpproxy_py.cli import main, reference
-from mcpproxy_py.serve import reference as rest_reference
+from mcpproxy_py.bench import reference_page as bench_reference
+from mcpproxy_py.cli import main, reference_page
+from mcpproxy_py.serve.rest import reference_page as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
 from mcpproxy_py.settings.environment import variable_for
-from mcpproxy_py.settings.reference import reference as configuration
+from mcpproxy_py.settings.reference_page import reference as configuration
 from mcpproxy_py.settings.tree import known_keys
 from tests.house import gap_reference, gate_reference
 from tests.house.markdown import PAGES, ROOT, Fence, Page, our_arguments, simple_commands
@@ -33,7 +33,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "gate.md": gate_reference.reference,
     "gap.md": gap_reference.reference,
     "configuration.md": configuration,
-    "commands.md": reference.page,
+    "commands.md": reference_page.page,
     "rest.md": rest_reference.page,
     "catalog-benchmark.md": bench_reference.page,
 }

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.migrate import HEAD_SQL, migrate, upgrade
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.migrate import HEAD_SQL, migrate, upgrade
 from mcpproxy_py.store.options import DATABASE, Options
 from tests.house import head_sql
 

@@ -41,5 +41,5 @@ def test_a_first_and_a_later_start_load_nothing_that_only_some_gateways_need(tmp
         loaded = {
             line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")
         }
-        assert "mcpproxy_py.app" in loaded
+        assert "mcpproxy_py.app.compose" in loaded
         assert {name: why for name, why in LATER.items() if name in loaded} == {}

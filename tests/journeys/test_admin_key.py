@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcpproxy_py.core.proof import proof
+from mcpproxy_py.core.protocol.admin_key_proof import proof
 from tests.support.gateway import Running, gateway
 
 pytestmark = pytest.mark.proves("SEC-8")

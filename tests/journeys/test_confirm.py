@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from mcpproxy_py.errors import EXIT_REFUSED
-from mcpproxy_py.store.entry import read
+from mcpproxy_py.store.journal.entries import read
 from tests.support.everything import over_stdio
 from tests.support.gateway import Running, clean_environment, gateway, python_server
 from tests.support.links import HttpLink

@@ -21,7 +21,7 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy_py.core.rounds import LONGEST_STATE, Sealed, seal
+from mcpproxy_py.core.protocol.request_state import LONGEST_STATE, Sealed, seal
 from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 from tests.support.links import HttpLink
 from tests.support.peer import connected

@@ -15,8 +15,8 @@ import requests
 import schemathesis
 from schemathesis import GenerationMode
 
-from mcpproxy_py.serve.openapi import document
-from mcpproxy_py.serve.rest import ENDPOINTS
+from mcpproxy_py.serve.rest.app import ENDPOINTS
+from mcpproxy_py.serve.rest.openapi import document
 from tests.support.gateway import Running, gateway, python_server
 
 EXAMPLES = 3

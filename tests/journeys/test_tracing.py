@@ -264,7 +264,7 @@ def test_without_an_exporter_nothing_is_imported_and_what_a_client_sent_goes_on_
             wire.call("call_tool_read", {"name": "web:echo", "intent": READ}, traceparent="as it came")
             assert lines(tmp_path / "calls")[-1]["_meta"]["traceparent"] == "as it came"
             assert "traceparent" not in lines(tmp_path / "headers")[-1]
-    assert "mcpproxy_py.gateway" in running.stderr()
+    assert "mcpproxy_py.gateway.gateway" in running.stderr()
     assert "opentelemetry" not in running.stderr()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.providers import Accept, Cancel, Context, Decline, InputRequired, Live, Replay, ToolError
-from mcpproxy_py.providers.asking import answer_of
+from mcpproxy_py.providers.elicitation import answer_of
 from tests.providers.helpers import Tools, ToolSpec, accept, in_rounds, live, of, served, text
 
 pytestmark = [pytest.mark.proves("PROV-4"), pytest.mark.anyio]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.cli.main import loaded
+from mcpproxy_py.providers.catalog.data_files import SHIPPED, DataError
 from mcpproxy_py.providers.catalog.entries import META, connect_command
-from mcpproxy_py.providers.catalog.files import SHIPPED, DataError
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.validate import STALE_AFTER, TOO_OLD_AFTER, validate
 

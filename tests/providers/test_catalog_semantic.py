@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from mcpproxy_py.core.catalog.model import Catalog
 from mcpproxy_py.core.catalog.resolve import Ambiguous, Term
-from mcpproxy_py.core.catalog.values import Catalog
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load
 from tests.bench.catalog_names import accuracy

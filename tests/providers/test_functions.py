@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from mcpproxy_py.providers import Context, Text, ToolSpec
-from mcpproxy_py.providers.function import EXACT, Function
+from mcpproxy_py.providers.function_tool import EXACT, Function
 from mcpproxy_py.providers.results import ToolError
 from mcpproxy_py.providers.spec import ProviderError
 from tests.providers.helpers import Tools, of, served, text

@@ -11,7 +11,7 @@ import pytest
 
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.providers import Context, Replay, Served, ToolProvider, ToolSpec
-from mcpproxy_py.providers.running import Runner
+from mcpproxy_py.providers.runner import Runner
 from tests.providers.helpers import Tools, of, served, text
 
 pytestmark = [pytest.mark.proves("PROV-3"), pytest.mark.anyio]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy_py.app.builtin_upstreams import provider_specs
 from mcpproxy_py.errors import GatewayError
-from mcpproxy_py.inside import provider_specs
 from mcpproxy_py.providers import Loader, ProviderError, load
 from mcpproxy_py.settings import Settings, validate_text
 

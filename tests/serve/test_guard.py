@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.admission import Guard, GuardRules
-from mcpproxy_py.serve.hosts import authority, host_list, is_loopback, origin_list
-from mcpproxy_py.serve.wire import answered_by, as_asgi
+from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
+from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 
 KEY = "mcpk_admin-key-for-tests"
 TOKEN = "agent-token-for-tests"

@@ -10,10 +10,10 @@ import anyio
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from mcpproxy_py.serve import turn
-from mcpproxy_py.serve.admission import Guard, GuardRules
-from mcpproxy_py.serve.mcp.posted import HeadFacts, head_facts
-from mcpproxy_py.serve.turn import HeadCache, HttpRequest, RequestHead
+from mcpproxy_py.serve.http import request as http_request
+from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.request import HeadCache, HttpRequest, RequestHead
+from mcpproxy_py.serve.mcp.head_facts import HeadFacts, head_facts
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
@@ -119,12 +119,12 @@ async def test_what_is_no_whole_request_is_not_known(data: bytes) -> None:
 async def test_only_the_latest_are_kept_and_no_long_ones() -> None:
     heads = HeadCache()
     one = RequestHead("GET", "/", [])
-    for number in range(3 * turn.MOST):
+    for number in range(3 * http_request.MOST):
         heads.keep(b"GET /%d HTTP/1.1\r\n\r\n" % number, one, 0)
         assert heads.find(b"GET /0 HTTP/1.1\r\n\r\n"), "one that is used stays"
-    assert len(heads) <= 2 * turn.MOST
+    assert len(heads) <= 2 * http_request.MOST
     assert heads.find(b"GET /1 HTTP/1.1\r\n\r\n") is None
-    long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * turn.LONGEST)
+    long = b"GET /%b HTTP/1.1\r\n\r\n" % (b"x" * http_request.LONGEST)
     heads.keep(long, one, 0)
     assert heads.find(long) is None
 

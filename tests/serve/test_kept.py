@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from mcpproxy_py.core.values import Client
-from mcpproxy_py.serve.mcp import streams
-from mcpproxy_py.serve.mcp.exchange import Peer
+from mcpproxy_py.serve.http.asgi import as_asgi
+from mcpproxy_py.serve.http.request import HttpRequest
+from mcpproxy_py.serve.mcp import event_streams
+from mcpproxy_py.serve.mcp.event_streams import OWN_WEIGHT, Kept, Stream
+from mcpproxy_py.serve.mcp.request import Peer
 from mcpproxy_py.serve.mcp.sessions import Session
-from mcpproxy_py.serve.mcp.streams import OWN_WEIGHT, Kept, Stream
-from mcpproxy_py.serve.turn import HttpRequest
-from mcpproxy_py.serve.wire import as_asgi
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
 
@@ -82,7 +82,7 @@ async def test_what_is_under_way_is_never_let_go_of_but_keeps_only_its_latest_ev
 async def test_a_session_that_ends_takes_all_its_weight_along(version: str) -> None:
     kept = Kept()
     one = session(kept, version=version)
-    for _ in range(streams.BACKLOG // 4):
+    for _ in range(event_streams.BACKLOG // 4):
         answered(one, 100).release() if version < "2025-11-25" else answered(one, 100)
     one.tell(b"aside")
     one.new_stream().release() if version < "2025-11-25" else one.new_stream()

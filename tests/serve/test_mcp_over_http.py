@@ -13,16 +13,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py.core.mirrors import Mirror
-from mcpproxy_py.serve.admission import Guard, GuardRules
-from mcpproxy_py.serve.mcp import handshake, modern, streams
-from mcpproxy_py.serve.mcp.exchange import McpRequest
-from mcpproxy_py.serve.mcp.listening import Hub
-from mcpproxy_py.serve.mcp.modern import over_http
-from mcpproxy_py.serve.mcp.respond import McpEndpoint
-from mcpproxy_py.serve.mcp.streams import Kept
-from mcpproxy_py.serve.surfaces.surface import IDENTITY, Handler, OwnSurface, Welcome
-from mcpproxy_py.serve.turn import MOST_UNREAD, HttpRequest
+from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.request import MOST_UNREAD, HttpRequest
+from mcpproxy_py.serve.mcp import event_streams, http_handshake, http_modern
+from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
+from mcpproxy_py.serve.mcp.event_streams import Kept
+from mcpproxy_py.serve.mcp.http_modern import over_http
+from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.serve.mcp.subscriptions import Hub
+from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, Handler, OwnSurface, Welcome
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
@@ -162,8 +162,8 @@ async def test_a_connection_goes_on_after_an_early_answer() -> None:
 
 
 async def test_a_long_silence_is_bridged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(modern, "PING_AFTER", 0.01)
-    monkeypatch.setattr(streams, "PING_AFTER", 0.01)
+    monkeypatch.setattr(http_modern, "PING_AFTER", 0.01)
+    monkeypatch.setattr(event_streams, "PING_AFTER", 0.01)
     async with talking() as (surface, client):
         client.call()
         head = await client.head()
@@ -178,7 +178,7 @@ async def test_a_long_silence_is_bridged(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_a_client_of_the_handshake_era_may_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "BEGIN_AFTER", 0.0)
+    monkeypatch.setattr(http_handshake, "BEGIN_AFTER", 0.0)
     async with talking() as (surface, client):
         params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.jsonvalue import flaw
-from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.messages import BadMessage
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.json_values import flaw
+from mcpproxy_py.jsonrpc import BadMessage
 
 pytestmark = pytest.mark.proves("SEC-5")
 
@@ -45,7 +45,7 @@ def request(value: str) -> bytes:
 @given(VALUES)
 def test_what_is_plain_has_no_flaw(value: str) -> None:
     try:
-        message, kind, plain = messages.decode_request(request(value))
+        message, kind, plain = jsonrpc.decode_request(request(value))
     except BadMessage:
         return
     assert kind == "request"
@@ -66,11 +66,11 @@ def test_what_is_plain_has_no_flaw(value: str) -> None:
         ("-Infinity", False),
         ('"\\ud800"', False),
         ("[" * 65 + "]" * 65, False),
-        ('"' + "x" * messages.PLAIN_LENGTH + '"', False),
+        ('"' + "x" * jsonrpc.PLAIN_LENGTH + '"', False),
     ],
 )
 def test_what_needs_another_look_is_not_plain(value: str, plain: bool) -> None:
-    assert messages.decode_request(request(value))[2] is plain
+    assert jsonrpc.decode_request(request(value))[2] is plain
 
 
 PARTS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.just("2.0"), st.just("x" * 1025), st.text())
@@ -80,13 +80,13 @@ PARTS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.just(
 def test_the_kind_of_a_message_is_the_same_whichever_way_it_is_found(message: dict[str, Any]) -> None:
     text = json.dumps(message).encode()
     try:
-        expected: Any = messages.kind_of(message)
+        expected: Any = jsonrpc.kind_of(message)
     except BadMessage as error:
         with pytest.raises(BadMessage) as raised:
-            messages.decode_request(text)
+            jsonrpc.decode_request(text)
         assert (raised.value.message, raised.value.id) == (error.message, error.id)
     else:
-        assert messages.decode_request(text)[1] == expected
+        assert jsonrpc.decode_request(text)[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,5 @@ def test_the_kind_of_a_message_is_the_same_whichever_way_it_is_found(message: di
 )
 def test_what_is_no_message_is_refused_with_its_id_where_it_has_one(body: bytes, code: int, own_id: Any) -> None:
     with pytest.raises(BadMessage) as raised:
-        messages.decode_request(body)
+        jsonrpc.decode_request(body)
     assert (raised.value.code, raised.value.id) == (code, own_id)

@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.serve.mcp.rounds import Bound, Rounds
-from mcpproxy_py.sharing import LIST_CHANGED, TAKEN_UP, Neighbours
-from mcpproxy_py.store.bell import RESYNC, Bell
+from mcpproxy_py.app.cluster import LIST_CHANGED, TAKEN_UP, Neighbours
+from mcpproxy_py.serve.mcp.input_rounds import Bound, Rounds
+from mcpproxy_py.store.cluster.event_bus import RESYNC, Bell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-6")]
 CHANGED = "notifications/tools/list_changed"

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mcpproxy_py.serve.sheet import COLUMNS, csv_header, csv_lines, neutral
+from mcpproxy_py.serve.rest.activity_csv import COLUMNS, csv_header, csv_lines, neutral
 from mcpproxy_py.store.store import DATABASE
 from tests.serve.parts import PATIENCE
 from tests.serve.test_rest import call, error_of

@@ -11,9 +11,9 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.openapi import document
-from mcpproxy_py.serve.reference import page
-from mcpproxy_py.serve.rest import ENDPOINTS
+from mcpproxy_py.serve.rest.app import ENDPOINTS
+from mcpproxy_py.serve.rest.openapi import document
+from mcpproxy_py.serve.rest.reference_page import page
 from tests.serve.parts import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3", "API-1")]
@@ -123,4 +123,6 @@ async def test_every_code_is_on_the_reference_page() -> None:
 
 
 async def test_the_reference_page_is_the_one_made_from_the_table() -> None:
-    assert REFERENCE.read_text() == page(), "run: python -m mcpproxy_py.serve.reference > docs/reference/rest.md"
+    assert REFERENCE.read_text() == page(), (
+        "run: python -m mcpproxy_py.serve.rest.reference_page > docs/reference/rest.md"
+    )

@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy_py.serve import routes_events
+from mcpproxy_py.serve.rest.routes import routes_events
 from tests.serve.parts import PATIENCE, House
 from tests.serve.test_rest import call, error_of
 from tests.serve.test_rest_approvals import filed

@@ -13,7 +13,7 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy_py.store.activity import EXPORT_PAGE
+from mcpproxy_py.store.activity.reader import EXPORT_PAGE
 from mcpproxy_py.store.store import DATABASE
 from tests.serve.parts import KEY, PATIENCE, House
 from tests.serve.test_rest import READ, error_of

@@ -13,7 +13,7 @@ import pytest
 
 from mcpproxy_py.settings import Settings, json_schema, load, validate_text
 from mcpproxy_py.settings.environment import variable_for
-from mcpproxy_py.settings.reference import reference
+from mcpproxy_py.settings.reference_page import reference
 from mcpproxy_py.settings.tree import known_keys
 from tests.settings.test_wrong import WRONG
 
@@ -113,7 +113,7 @@ def test_the_schema_never_accepts_an_unknown_key_a_bad_choice_or_a_wrong_type() 
 
 def test_the_reference_page_is_the_one_the_models_print() -> None:
     page = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
-    assert page == reference(), "run: python -m mcpproxy_py.settings.reference docs/reference/configuration.md"
+    assert page == reference(), "run: python -m mcpproxy_py.settings.reference_page docs/reference/configuration.md"
 
 
 def test_the_reference_names_every_key_with_its_variable_and_what_it_means() -> None:
@@ -125,7 +125,7 @@ def test_the_reference_names_every_key_with_its_variable_and_what_it_means() -> 
 
 
 def test_the_reference_prints_without_arguments() -> None:
-    command = [sys.executable, "-m", "mcpproxy_py.settings.reference"]
+    command = [sys.executable, "-m", "mcpproxy_py.settings.reference_page"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True)
     assert found.stdout.decode() == reference()
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.redaction import Masker
-from mcpproxy_py.scan import MASKER
+from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.settings import validate_text
-from mcpproxy_py.settings.patterns import Patterns
+from mcpproxy_py.settings.mask_patterns import Patterns
 
 pytestmark = pytest.mark.proves("ACT-9", "CONF-1")
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
+from mcpproxy_py.app.specs import spec_of
 from mcpproxy_py.settings import Handling, ProviderSettings, ServerSettings
-from mcpproxy_py.specs import spec_of
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 SET = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcpproxy_py.app.watch import watch
 from mcpproxy_py.settings import load
-from mcpproxy_py.watch import watch
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-8")]
 

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from mcpproxy_py.store.activity import Filters, Reader
-from mcpproxy_py.store.chain import Chain, Head, Sealer
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import entries, read
-from mcpproxy_py.store.identity import Identity
-from mcpproxy_py.store.ledger import last_head, project
-from mcpproxy_py.store.migrate import migrate
+from mcpproxy_py.store.activity.reader import Filters, Reader
+from mcpproxy_py.store.chain_key import Identity
+from mcpproxy_py.store.cluster.membership import join
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.migrate import migrate
+from mcpproxy_py.store.database.tables import events
+from mcpproxy_py.store.journal.chain import Chain, Head, Sealer
+from mcpproxy_py.store.journal.entries import entries, read
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.peers import join
+from mcpproxy_py.store.projection.apply import last_head, project
 from mcpproxy_py.store.store import Store, open_store
-from mcpproxy_py.store.tables import events
 from tests.support.postgres import Server, shared_server
 
 ROOT = Path(__file__).parents[2]

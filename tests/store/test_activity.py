@@ -18,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, text
 
-from mcpproxy_py.store.activity import Filters, Reader
-from mcpproxy_py.store.chain import Chain, Sealer
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.entry import entries, read
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.filters import EQUALS, Bookmark
-from mcpproxy_py.store.identity import Identity
-from mcpproxy_py.store.ledger import project
-from mcpproxy_py.store.migrate import migrate
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.filters import EQUALS, Bookmark
+from mcpproxy_py.store.activity.pages import WALK, look_up_query, page_query
+from mcpproxy_py.store.activity.reader import Filters, Reader
+from mcpproxy_py.store.chain_key import Identity
+from mcpproxy_py.store.cluster.membership import join
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.migrate import migrate
+from mcpproxy_py.store.database.tables import activity
+from mcpproxy_py.store.journal.chain import Chain, Sealer
+from mcpproxy_py.store.journal.entries import entries, read
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.pages import WALK, look_up_query, page_query
-from mcpproxy_py.store.peers import join
-from mcpproxy_py.store.tables import activity
+from mcpproxy_py.store.projection.apply import project
 
 pytestmark = pytest.mark.proves("ACT-3")
 

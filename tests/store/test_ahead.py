@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.store import writer
-from mcpproxy_py.store.activity import Filters
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.projection import projector
+from mcpproxy_py.store.projection.projector import Ahead
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.store.writer import Ahead
 
 pytestmark = [pytest.mark.proves("ACT-5"), pytest.mark.anyio]
 Make = Callable[..., dict[str, Any]]
@@ -34,7 +34,7 @@ def read_ahead(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         begin(self, place, batch_at)
 
     monkeypatch.setattr(Ahead, "__init__", noted)
-    monkeypatch.setattr(writer, "BATCH_BYTES", 3000)
+    monkeypatch.setattr(projector, "BATCH_BYTES", 3000)
     return places
 
 
@@ -95,14 +95,14 @@ async def test_trouble_with_reading_ahead_is_trouble_with_that_batch_and_is_trie
 ) -> None:  # fmt: skip
     store = opened(tmp_path)
     await fill(store, asked, finished)
-    read, troubles = writer.read, iter([True, True])
+    read, troubles = projector.read, iter([True, True])
 
     def failing(line: bytes) -> Any:
         if threading.current_thread().name == "mcpproxy-ahead" and next(troubles, False):
             raise MemoryError
         return read(line)
 
-    monkeypatch.setattr(writer, "read", failing)
+    monkeypatch.setattr(projector, "read", failing)
     drain_in_spite_of(MemoryError, store, tries=3)
     store.close()
     assert recorded(tmp_path) == expected()

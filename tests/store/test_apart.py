@@ -15,10 +15,10 @@ import anyio
 import psutil
 import pytest
 
-from mcpproxy_py.store.activity import Filters
-from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.remote import Remote
+from mcpproxy_py.store.projection.projector_client import Remote
 from mcpproxy_py.store.store import Store, open_store
 from tests.support.gateway import until
 from tests.upstream.helpers import command_of

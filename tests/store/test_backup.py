@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.store.activity import Filters
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.backup import back_up
-from mcpproxy_py.store.failure import StoreUnavailable
 from mcpproxy_py.store.store import Store
 from tests.store.conftest import on_sqlite
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.core.ids import IdMaker
-from mcpproxy_py.store import gaps
+from mcpproxy_py.store.activity import gap_signals
 from mcpproxy_py.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("MISS-3")]
@@ -116,7 +116,7 @@ async def test_what_was_cut_or_is_not_as_expected_is_skipped(diary: Diary) -> No
 async def test_a_report_over_very_much_says_that_it_read_the_newest(
     diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaps, "MOST", 3)
+    monkeypatch.setattr(gap_signals, "MOST", 3)
     for at in range(5):
         diary.write(at, server=None, tool="request_capability", arguments={"capability": f"at {at}"})
     assert [subject for _, subject in await diary.seen()] == ["at 2", "at 3", "at 4"]

@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.store import segments
-from mcpproxy_py.store.entry import read
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.journal import Journal
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.journal import segment_files
+from mcpproxy_py.store.journal.entries import read
+from mcpproxy_py.store.journal.journal import Journal
 
 pytestmark = pytest.mark.proves("ACT-5")
 
@@ -29,7 +29,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def lines(folder: Path, lost: tuple[int, ...] = ()) -> list[Any]:
     """The events, without what the chain adds. Those whose numbers are given went down with a disk."""
-    paths = [segments.path_of(folder, number) for number in segments.numbers(folder)]
+    paths = [segment_files.path_of(folder, number) for number in segment_files.numbers(folder)]
     found = [read(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
     numbers = [number for number in range(1, len(found) + len(lost) + 1) if number not in lost]
     assert [entry.seq for entry in found if entry] == numbers, "none missing, none twice"
@@ -58,7 +58,7 @@ def test_a_full_segment_is_followed_by_the_next_and_nothing_is_lost_between(tmp_
     journal = Journal(tmp_path / "journal", segment_bytes=100)
     for number in range(50):
         journal.append({"number": number})
-    assert len(segments.numbers(journal.folder)) > 5
+    assert len(segment_files.numbers(journal.folder)) > 5
     assert [event["number"] for event in lines(journal.folder)] == list(range(50))
     journal.close()
 
@@ -70,14 +70,14 @@ def test_every_life_begins_a_segment_with_a_number_never_used_before(tmp_path: P
     second = Journal(tmp_path / "journal", after=41)
     second.append({"n": 2})
     second.close()
-    assert segments.numbers(first.folder) == [1, 42]
+    assert segment_files.numbers(first.folder) == [1, 42]
 
 
 def test_an_unfinished_last_line_is_cut_off_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = Journal(tmp_path / "journal")
     first.append({"n": 1})
     first.close()
-    with segments.path_of(first.folder, 1).open("ab") as file:
+    with segment_files.path_of(first.folder, 1).open("ab") as file:
         file.write(b'{"n": 2, "half')
     second = Journal(tmp_path / "journal")
     assert second.torn_bytes == 14
@@ -91,7 +91,7 @@ def test_an_unfinished_last_line_is_cut_off_and_counted(tmp_path: Path, caplog: 
 def test_a_torn_line_of_any_length_is_found(tmp_path: Path, size: int, reserved: int) -> None:
     path = tmp_path / "segment"
     path.write_bytes(b"whole\n" * 20_000 + b"x" * size + b"\0" * reserved)
-    assert segments.cut_torn_line(path) == size
+    assert segment_files.cut_torn_line(path) == size
     assert path.read_bytes() == b"whole\n" * 20_000
 
 
@@ -100,7 +100,7 @@ def test_room_that_was_reserved_is_no_record_and_is_given_back(
 ) -> None:
     killed = Journal(tmp_path / "journal")
     killed.append({"n": 1})
-    path = segments.path_of(killed.folder, 1)
+    path = segment_files.path_of(killed.folder, 1)
     assert killed.size == killed.end.offset == len(path.read_bytes().rstrip(b"\0")) < path.stat().st_size
     after = Journal(tmp_path / "journal")
     assert (after.torn_bytes, caplog.text) == (0, "")
@@ -115,7 +115,7 @@ def test_where_no_room_can_be_reserved_lines_are_written_all_the_same(
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")  # as on macOS
     journal.append({"n": 1})
-    assert segments.path_of(journal.folder, 1).stat().st_size == journal.size
+    assert segment_files.path_of(journal.folder, 1).stat().st_size == journal.size
     assert lines(journal.folder) == [{"n": 1}]
 
 
@@ -125,7 +125,7 @@ def test_reading_gives_whole_lines_whatever_the_block(tmp_path: Path, block: int
     path.write_bytes(b"a\nbb\n" + b"c" * 100 + b"\r\x0b\nrest")
     found: list[bytes] = []
     place, stop = 0, path.stat().st_size
-    while (step := segments.read_lines(path, place, stop, block))[0]:
+    while (step := segment_files.read_lines(path, place, stop, block))[0]:
         found += step[0]
         place = step[1]
     assert found == [b"a", b"bb", b"c" * 100 + b"\r\x0b"]
@@ -135,8 +135,8 @@ def test_reading_gives_whole_lines_whatever_the_block(tmp_path: Path, block: int
 FULL = """
     import json, resource, sys
     from pathlib import Path
-    from mcpproxy_py.store.failure import StoreUnavailable
-    from mcpproxy_py.store.journal import Journal
+    from mcpproxy_py.failure import StoreUnavailable
+    from mcpproxy_py.store.journal.journal import Journal
     from mcpproxy_py.store import segments
 
     journal = Journal(Path(sys.argv[1]))
@@ -211,7 +211,7 @@ async def test_syncing_goes_on_across_a_change_of_segments(tmp_path: Path) -> No
         journal.append({"number": number})
         if number % 5 == 0:
             await journal.synced()
-    segments.path_of(journal.folder, 3).unlink()  # as the writer does once the database has it
+    segment_files.path_of(journal.folder, 3).unlink()  # as the writer does once the database has it
     await journal.synced()
     assert journal.trouble is None
     journal.close()
@@ -287,7 +287,7 @@ def test_a_journal_that_the_database_does_not_empty_is_bounded_and_says_so(tmp_p
             kept += 1
     assert (journal.append_failures, journal.trouble is None) == (1, False)
     assert 4000 < journal.size <= 5500
-    segments.path_of(journal.folder, 1).unlink()  # as the writer does once the database has it
+    segment_files.path_of(journal.folder, 1).unlink()  # as the writer does once the database has it
     journal.append({"n": kept})
     assert journal.trouble is None
     journal.close()

@@ -20,13 +20,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from mcpproxy_py.store.activity import Filters
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.migrate import SCRIPTS, migrate
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.migrate import SCRIPTS, migrate
+from mcpproxy_py.store.database.tables import HEAD, metadata
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.store.tables import HEAD, metadata
 from tests.store.conftest import on_postgres, on_sqlite
 from tests.support.postgres import Server
 

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
-from mcpproxy_py.store.activity import Filters, Reader
+from mcpproxy_py.store.activity.reader import Filters, Reader
 from mcpproxy_py.store.codec import encode
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.tables import activity, events, rollup, words
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.tables import activity, events, rollup, words
 
 pytestmark = pytest.mark.proves("ACT-1", "ACT-5")
 Make = Callable[..., dict[str, Any]]

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.store import retention
-from mcpproxy_py.store.activity import Filters
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.projection import retention
+from mcpproxy_py.store.projection.projector import Writer
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.store.writer import Writer
 from tests.store.conftest import on_sqlite
 
 pytestmark = [pytest.mark.proves("ACT-7"), pytest.mark.anyio]
@@ -29,7 +29,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "EVERY", 0.1)
     monkeypatch.setattr(retention, "ROWS_AT_ONCE", 20)
     monkeypatch.setattr(retention, "EVENTS_AT_ONCE", 30)
-    monkeypatch.setattr("mcpproxy_py.store.follower.TIDY_EVERY", 0.1)
+    monkeypatch.setattr("mcpproxy_py.store.projection.follower.TIDY_EVERY", 0.1)
 
 
 async def fill(store: Store, asked: Make, finished: Make, many: int, ages: float, size: int = 10) -> None:

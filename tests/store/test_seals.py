@@ -14,12 +14,12 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from mcpproxy_py.core.approvals import NotNow, Review, Submitted
-from mcpproxy_py.core.wishes import Wish
-from mcpproxy_py.store.chain import START, Head
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.identity import Anchor, Identity
-from mcpproxy_py.store.migrate import SCRIPTS
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Review, Submitted
+from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.chain_key import Anchor, Identity
+from mcpproxy_py.store.database.migrate import SCRIPTS
+from mcpproxy_py.store.journal.chain import START, Head
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.seals import Seals
 from mcpproxy_py.store.store import Store

@@ -12,13 +12,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcpproxy_py.store import peers
-from mcpproxy_py.store.activity import Filters
-from mcpproxy_py.store.bell import RESYNC, Bell
-from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.cluster import membership
+from mcpproxy_py.store.cluster.event_bus import RESYNC, Bell
+from mcpproxy_py.store.database.postgres import Postgres
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.postgres import Postgres
-from mcpproxy_py.store.remote import Remote
+from mcpproxy_py.store.projection.projector_client import Remote
 from mcpproxy_py.store.store import Store, open_store
 from tests.store.conftest import on_postgres
 from tests.support.postgres import Server, own_server
@@ -114,8 +114,8 @@ DIES = """
 @pytest.fixture
 def notice(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """To be called when somebody is dead: who is only slow must not be taken for it before."""
-    monkeypatch.setattr(peers, "RENEWAL", 0.1)
-    return lambda: monkeypatch.setattr(peers, "LAPSE", 1.0)
+    monkeypatch.setattr(membership, "RENEWAL", 0.1)
+    return lambda: monkeypatch.setattr(membership, "LAPSE", 1.0)
 
 
 @on_postgres
@@ -172,7 +172,7 @@ async def test_who_is_taken_for_dead_after_it_was_done_changes_nothing(
     one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
     one.append(asked(), finished())
     assert await one.caught_up(30)
-    other.append(peers.interrupted("a1", 5.0))
+    other.append(membership.interrupted("a1", 5.0))
     assert await other.caught_up(30)
     assert await status_of(other, "a1") == "success"
 
@@ -376,8 +376,8 @@ async def test_while_the_database_is_away_nothing_above_read_begins_and_answers_
 
 
 def test_ids_of_processes_are_checked_where_they_run() -> None:
-    assert peers._lives(os.getpid())
-    assert not peers._lives(2**22 + 1)
+    assert membership._lives(os.getpid())
+    assert not membership._lives(2**22 + 1)
 
 
 @on_postgres
@@ -422,7 +422,7 @@ async def test_a_database_that_does_not_even_answer_is_waited_for_only_so_long(
         store.append(asked("before"), finished("before"))
         assert await store.caught_up(60)
         with server.silent(), monkeypatch.context() as hurry:
-            hurry.setattr("mcpproxy_py.store.threads.PATIENCE", 1.0)
+            hurry.setattr("mcpproxy_py.store.database.reader_threads.PATIENCE", 1.0)
             store.append(asked("during"), finished("during"))
             await store.synced()
             for read in (store.activities(Filters()), store.position(), store.switch("frozen"), anext(store.events())):

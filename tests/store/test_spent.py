@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from mcpproxy_py.store.database import Database
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.shelf import KEPT_SPENT, Shelf
-from mcpproxy_py.store.tables import spent_states
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.tables import spent_states
+from mcpproxy_py.store.saved_state import KEPT_SPENT, Shelf
 
 pytestmark = pytest.mark.proves("GATE-15")
 

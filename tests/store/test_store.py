@@ -15,9 +15,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py.store import segments
-from mcpproxy_py.store.activity import Filters
-from mcpproxy_py.store.failure import StoreUnavailable
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
 from tests.store.conftest import on_sqlite
@@ -123,7 +123,7 @@ async def test_what_the_journal_holds_is_applied_once_however_often_it_is_opened
         store.close()
     store = opened(tmp_path)
     assert len(await everything(store)) == 3
-    assert len(segments.numbers(tmp_path / "journal")) == 1, "segments that are in the database are deleted"
+    assert len(segment_files.numbers(tmp_path / "journal")) == 1, "segments that are in the database are deleted"
     assert len(recorded(tmp_path)) == 6
 
 
@@ -194,7 +194,7 @@ async def test_a_data_directory_that_others_could_read_is_closed_to_them(tmp_pat
 AS_NOBODY = """
     import os, sys
     from pathlib import Path
-    from mcpproxy_py.store.failure import StoreUnavailable
+    from mcpproxy_py.failure import StoreUnavailable
     from mcpproxy_py.store.store import open_store
 
     if os.getuid() == 0:
@@ -220,8 +220,8 @@ FULL_DISK = """
     import json, os, sys
     from pathlib import Path
     import anyio
-    from mcpproxy_py.store.activity import Filters
-    from mcpproxy_py.store.failure import StoreUnavailable
+    from mcpproxy_py.store.activity.reader import Filters
+    from mcpproxy_py.failure import StoreUnavailable
     from mcpproxy_py.store.store import open_store
 
     async def main():
@@ -334,7 +334,7 @@ async def test_segments_go_once_the_database_has_them(tmp_path: Path, opened: Op
     for number in range(200):
         store.append(asked(f"{number:04d}"))
     assert await store.caught_up(30)
-    until(lambda: len(segments.numbers(tmp_path / "journal")) <= 2, what="the end of what the database has")
+    until(lambda: len(segment_files.numbers(tmp_path / "journal")) <= 2, what="the end of what the database has")
     assert len(await everything(store)) == 200
 
 

@@ -7,7 +7,7 @@ from threading import Event
 import anyio
 import pytest
 
-from mcpproxy_py.store.journal import GroupCommit
+from mcpproxy_py.store.journal.journal import GroupCommit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-5")]
 

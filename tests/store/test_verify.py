@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.record import EventText
-from mcpproxy_py.store.activity import Filters
-from mcpproxy_py.store.chain import START, Chain, Head, Sealer
-from mcpproxy_py.store.entry import read
-from mcpproxy_py.store.failure import StoreUnavailable
-from mcpproxy_py.store.identity import identity, published_head
+from mcpproxy_py.core.record.events import EventText
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.store.activity.feed import Position
+from mcpproxy_py.store.activity.reader import Filters
+from mcpproxy_py.store.chain_key import identity, published_head
+from mcpproxy_py.store.journal.chain import START, Chain, Head, Sealer
+from mcpproxy_py.store.journal.entries import read
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.store.stream import Position
 from tests.store.conftest import ROOT, on_sqlite
 
 pytestmark = [pytest.mark.proves("ACT-8"), pytest.mark.anyio]
@@ -139,7 +139,7 @@ async def test_a_payload_that_was_erased_leaves_a_chain_that_holds(store: Store,
 async def test_what_was_erased_is_not_found_any_more_and_leaves_the_journal(
     opened: Open, tmp_path: Path, asked: Make
 ) -> None:
-    from mcpproxy_py.store.activity import Filters
+    from mcpproxy_py.store.activity.reader import Filters
 
     store = opened(tmp_path)
     store.append(asked("a1", arguments={"name": "Rumpelstiltskin"}))

@@ -19,8 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
-from mcpproxy_py.store.migrate import migrate
-from mcpproxy_py.store.postgres import Postgres
+from mcpproxy_py.store.database.migrate import migrate
+from mcpproxy_py.store.database.postgres import Postgres
 from tests.support.gateway import until
 
 _counter = itertools.count()

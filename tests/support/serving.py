@@ -9,10 +9,10 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.serve.admission import Guard
-from mcpproxy_py.serve.http1 import HttpServer
-from mcpproxy_py.serve.turn import HeadCache
-from mcpproxy_py.serve.wire import answered_by
+from mcpproxy_py.serve.http.asgi import answered_by
+from mcpproxy_py.serve.http.guard import Guard
+from mcpproxy_py.serve.http.request import HeadCache
+from mcpproxy_py.serve.http.server import HttpServer
 
 
 @asynccontextmanager

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.upstream import handshake
+from mcpproxy_py.upstream.session import negotiate
 from tests.upstream.helpers import LONG
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is slow to start because the machine is busy would be taken for one of the older era."""
-    monkeypatch.setattr(handshake, "PROBE_TIMEOUT", LONG)
+    monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", LONG)
 
 
 @pytest.fixture

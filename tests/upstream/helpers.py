@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.core.talk import NOBODY, Talk
+from mcpproxy_py.core.protocol.client_channel import NOBODY, Talk
 from mcpproxy_py.upstream.permit import Permitted, PermittedAnswer
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcpproxy_py.upstream.inbound import RpcPeer
+from mcpproxy_py.upstream.session.rpc import RpcPeer
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.streamable import open_streamable
-from mcpproxy_py.upstream.web import Web
+from mcpproxy_py.upstream.transports.http_clients import Web
+from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 from tests.upstream.helpers import LONG, Allowed
 
 LIMIT = 1024 * 1024

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.upstream import elder
+from mcpproxy_py.upstream.calls import legacy_sessions
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6", "UP-5")]
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that opens too slowly is gone without, and these tests are about those that open."""
-    monkeypatch.setattr(elder, "OPEN_PATIENCE", LONG)
+    monkeypatch.setattr(legacy_sessions, "OPEN_PATIENCE", LONG)
 
 
 def both(**more: Any) -> UpstreamSpec:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.upstream import handshake
-from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.listing import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.upstream.session import negotiate
+from mcpproxy_py.upstream.session.listing import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
 from tests.upstream.helpers import connected, running, stdio, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6")]
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6")]
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The silence of a server that says nothing to the probe is not what these tests are about."""
-    monkeypatch.setattr(handshake, "PROBE_TIMEOUT", 0.3)
+    monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.3)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.talk import CallContext
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core.protocol.client_channel import CallContext
 from mcpproxy_py.errors import Code, RpcError
-from mcpproxy_py.upstream import local
-from mcpproxy_py.upstream.failure import UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports import in_process
 from tests.upstream.helpers import Chat, Upstreams, connected, running, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
@@ -112,7 +112,7 @@ async def test_a_client_that_never_answers_and_one_that_refuses_end_the_call(
     async def no(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         raise RpcError(-1, "no")
 
-    monkeypatch.setattr(local, "INPUT_TIMEOUT", 0.1)
+    monkeypatch.setattr(in_process, "INPUT_TIMEOUT", 0.1)
     async with inside(tmp_path) as supervisor:
         await connected(supervisor, "inside")
         silent = Chat()

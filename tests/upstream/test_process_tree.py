@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.upstream import warden
+from mcpproxy_py.upstream.processes import reaper
 from tests.upstream.helpers import (
     LONG,
     SERVERS,
@@ -107,7 +107,7 @@ def test_a_dead_warden_is_replaced_and_its_successor_knows_the_servers(tmp_path:
 
 
 def wardens_of(gateway: int) -> list[int]:
-    children = [process.pid for process in warden.processes().values() if process.parent == gateway]
+    children = [process.pid for process in reaper.processes().values() if process.parent == gateway]
     return [pid for pid in children if "warden.py" in command_of(pid)]
 
 
@@ -144,7 +144,7 @@ async def test_what_a_crashed_server_had_started_ends_before_it_is_started_again
         await until(lambda: len(numbers(pids)) == 3)
         await connected(supervisor, "fam")
         first = numbers(pids)
-        table = warden.processes()
+        table = reaper.processes()
         os.kill(next(pid for pid in first if table[pid].parent == os.getpid()), signal.SIGKILL)
         await until(lambda: len(numbers(pids)) == 6)
         assert not any(alive(pid) for pid in first)
@@ -162,32 +162,32 @@ def test_where_there_is_no_proc_the_tree_is_read_from_ps(monkeypatch: pytest.Mon
     sleeps = "[sys.executable, '-c', 'import time; time.sleep(60)']"
     grandchild = f"import subprocess,sys; subprocess.run({sleeps}, start_new_session=True)"
     with subprocess.Popen([sys.executable, "-c", grandchild], start_new_session=True) as child:
-        until_now(lambda: any(p.parent == child.pid for p in warden.processes().values()))
-        monkeypatch.setattr(warden, "HAS_PROC", False)
-        family = warden.Family(b"unused")
-        family.add_root(child.pid, warden.birth(child.pid))
+        until_now(lambda: any(p.parent == child.pid for p in reaper.processes().values()))
+        monkeypatch.setattr(reaper, "HAS_PROC", False)
+        family = reaper.Family(b"unused")
+        family.add_root(child.pid, reaper.birth(child.pid))
         assert len(family.living()) == 2
-        assert warden.sweep(family, grace=LONG) == []  # nobody here needs to be made to
+        assert reaper.sweep(family, grace=LONG) == []  # nobody here needs to be made to
     assert child.returncode == -signal.SIGTERM
 
 
 def test_whoever_is_found_late_is_asked_all_the_same() -> None:
-    class Hidden(warden.Family):
+    class Hidden(reaper.Family):
         def living(self) -> list[int]:
             time.sleep(0.3)  # a busy machine
             return super().living()
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as child:
-        family = Hidden(warden.marker_of_run("nobody"))
-        family.add_root(child.pid, warden.birth(child.pid))
-        assert warden.sweep(family, grace=0.2) == []
+        family = Hidden(reaper.marker_of_run("nobody"))
+        family.add_root(child.pid, reaper.birth(child.pid))
+        assert reaper.sweep(family, grace=0.2) == []
     assert child.returncode == -signal.SIGTERM
 
 
 def test_a_pid_that_was_given_to_somebody_else_is_left_alone() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as stranger:
-        family = warden.Family(warden.marker_of_run("nobody"))
+        family = reaper.Family(reaper.marker_of_run("nobody"))
         family.add_root(stranger.pid, "12345")
-        assert warden.sweep(family, grace=0) == []
+        assert reaper.sweep(family, grace=0) == []
         assert alive(stranger.pid)
         stranger.kill()

@@ -14,10 +14,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.upstream import exchange, flow, questions
-from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.session import server_requests, throttle
 from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports import exchange
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
@@ -248,15 +249,15 @@ async def test_a_flood_of_questions_is_bounded_and_other_calls_go_on(house: Hous
 
     async def ask() -> None:
         answers = await house.call("ask_many", chat, method="roots/list", n=n)
-        assert sum("result" in answer for answer in answers) == questions.MAX_OF_A_CALL
+        assert sum("result" in answer for answer in answers) == server_requests.MAX_OF_A_CALL
 
     chat = Chat(in_the_end)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
-        await house.answers(n - questions.MAX_OF_A_CALL)
+        await house.answers(n - server_requests.MAX_OF_A_CALL)
         assert await house.call("wait", chat, seconds=0) == "waited"
         all_came.set()
-    assert len(chat.asked) == questions.MAX_OF_A_CALL
+    assert len(chat.asked) == server_requests.MAX_OF_A_CALL
 
 
 @pytest.mark.proves("SEC-5")
@@ -287,7 +288,7 @@ async def test_the_calls_time_stands_still_while_its_client_is_asked(spec: Upstr
 async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(questions, "INPUT_TIMEOUT", 0.2)
+    monkeypatch.setattr(server_requests, "INPUT_TIMEOUT", 0.2)
     chat = Chat()
     answer = await house.call("ask", chat, method="elicitation/create")
     assert answer["error"] == {"code": -32001, "message": "the client did not answer within 0.2 s"}
@@ -320,8 +321,8 @@ async def test_logs_of_calls_at_once_do_not_cross_over(house: House, transport: 
 async def test_a_flood_of_progress_is_thinned_and_the_last_of_it_arrives(house: House) -> None:
     chat, begun = Chat(), time.monotonic()
     assert await house.call("progress", chat, n=20_000) == 20_000
-    periods = (time.monotonic() - begun) / flow.PERIOD + 1
-    assert len(chat.progress) <= periods * (flow.BURST + 1) + 1
+    periods = (time.monotonic() - begun) / throttle.PERIOD + 1
+    assert len(chat.progress) <= periods * (throttle.BURST + 1) + 1
     assert chat.progress[-1]["progress"] == 19_999
     steps = [each["progress"] for each in chat.progress]
     assert steps == sorted(steps)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.classes import class_of
-from mcpproxy_py.upstream.schema import Unusable, compile_violation
+from mcpproxy_py.core.policy.tool_class import class_of
+from mcpproxy_py.upstream.lists.build_tools import Unusable, compile_violation
+from mcpproxy_py.upstream.lists.tools import build_tools
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.tools import build_tools
 
 pytestmark = pytest.mark.proves("SEC-5")
 JSON = st.recursive(

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream import pool
-from mcpproxy_py.upstream.failure import UpstreamFailure
+from mcpproxy_py.upstream.calls import session_pool
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import (
     LONG,
@@ -84,7 +84,7 @@ async def test_a_server_that_asks_outside_its_calls_gets_them_one_at_a_time_from
         chats = [answering(number) for number in range(12)]  # more than there are sessions: the rest waits
         assert await all_ask(supervisor, chats) == [{"number": number} for number in range(12)]
         assert [chat.asked for chat in chats] == [[("elicitation/create", {"of": n})] for n in range(12)]
-        assert 1 <= row(supervisor)["extra_sessions"] <= pool.MAX_EXTRA
+        assert 1 <= row(supervisor)["extra_sessions"] <= session_pool.MAX_EXTRA
 
 
 async def test_an_exclusive_server_gets_one_call_at_a_time_from_the_start(spec: UpstreamSpec, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ async def test_a_server_that_asks_at_its_start_asks_the_client_it_is_started_for
 async def test_further_sessions_are_processes_that_end_alone_and_with_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "IDLE", 0.3)
+    monkeypatch.setattr(session_pool, "IDLE", 0.3)
     pids = tmp_path / "pids"
     spec = stdio("s", "asks.py", "--pid-file", str(pids), sessions="exclusive")
     async with running(tmp_path, spec) as supervisor:
@@ -229,7 +229,7 @@ async def test_a_further_session_that_cannot_be_opened_is_an_error_that_says_so(
 async def test_clients_beyond_the_bound_take_the_place_of_one_that_rests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "MAX_CLIENTS", 2)
+    monkeypatch.setattr(session_pool, "MAX_CLIENTS", 2)
     with web_server("asks.py", "--http", "0") as origin:
         spec = UpstreamSpec("s", "http", url=f"{origin}/mcp", sessions="per_client", timeout=2 * LONG)
         async with running(tmp_path, spec) as supervisor:

@@ -14,12 +14,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.failure import UpstreamFailure
-from mcpproxy_py.upstream.logfile import CappedLog
-from mcpproxy_py.upstream.process import child_environment
+from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.processes.process import child_environment
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.stdio import LAST_WORDS, StdioConnection
+from mcpproxy_py.upstream.transports.stdio import LAST_WORDS, StdioConnection
 from tests.upstream.helpers import LONG, command_of, connected, running, stdio, text_of, until
 
 pytestmark = pytest.mark.anyio

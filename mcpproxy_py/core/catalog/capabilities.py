@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from mcpproxy_py.core.catalog.model import CATEGORIES, Agent, Catalog, Notes, Record, Source
 from mcpproxy_py.core.catalog.phrases import fold
 from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
 from mcpproxy_py.core.catalog.resolve import Ambiguous, Found
-from mcpproxy_py.core.catalog.values import CATEGORIES, Agent, Catalog, Notes, Record, Source
-from mcpproxy_py.core.jsonvalue import quoted
+from mcpproxy_py.core.json_values import quoted
 
 NO_MATCH: Final = (
     "No capability is called '{query}'; these three look most like it. "

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from mcpproxy_py.core import gap
+from mcpproxy_py.core.catalog import gap
+from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.catalog.servers import Connector, Matching
-from mcpproxy_py.core.catalog.values import ServerEntry
-from mcpproxy_py.core.words import tokens
+from mcpproxy_py.core.search.tokens import tokens
 
 INVENTORY_VERSION: Final = 1
 """The version of the shape of these answers."""

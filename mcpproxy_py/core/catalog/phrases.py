@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from math import log
 from typing import Final
 
-from mcpproxy_py.core.stems import stem
-from mcpproxy_py.core.words import STOP, lookalikes, one_edit_away, tokens
+from mcpproxy_py.core.search.stems import stem
+from mcpproxy_py.core.search.tokens import STOP, lookalikes, one_edit_away, tokens
 
 LONGEST: Final = 300
 """Characters of a query that are looked at."""

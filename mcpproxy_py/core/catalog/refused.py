@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mcpproxy_py.core.jsonvalue import quoted
-from mcpproxy_py.core.words import nearest
+from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.search.tokens import nearest
 
 
 class NotAnswered(ValueError):

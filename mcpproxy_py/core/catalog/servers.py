@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeVar
 
-from mcpproxy_py.core.catalog.values import ServerEntry
-from mcpproxy_py.core.redaction import mask_text
+from mcpproxy_py.core.catalog.model import ServerEntry
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Server, Snapshot
 
 OWN_NAME: Final = "catalog"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.values import ServerEntry
+from mcpproxy_py.core.catalog.model import ServerEntry
 
 META: Final = "io.github.mcpproxy/catalog"
 

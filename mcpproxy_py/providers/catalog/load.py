@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcpproxy_py.core.catalog.model import Agent, Catalog, Notes, Record, ServerEntry, Source
 from mcpproxy_py.core.catalog.resolve import Names, Similar, Term
-from mcpproxy_py.core.catalog.values import Agent, Catalog, Notes, Record, ServerEntry, Source
+from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files
 from mcpproxy_py.providers.catalog.entries import server_entry
-from mcpproxy_py.providers.catalog.files import DataError, DataFile, data_files
 
 Rank = Callable[[Sequence[Term]], Similar | None]
 

@@ -7,15 +7,16 @@ from typing import Any, Protocol
 
 import jsonschema_rs
 
-from mcpproxy_py.core import answers, approvals, asking, jsonvalue
-from mcpproxy_py.core.approvals import NotNow, Submitted
-from mcpproxy_py.core.catalog import capabilities, overlay
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.catalog import approval_rules, capabilities, overlay
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Submitted
+from mcpproxy_py.core.catalog.model import Catalog, ServerEntry
 from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
 from mcpproxy_py.core.catalog.servers import Connector, Matching
-from mcpproxy_py.core.catalog.values import Catalog, ServerEntry
-from mcpproxy_py.core.wishes import Wish, parse_wish, retargeted
-from mcpproxy_py.core.words import nearest
-from mcpproxy_py.providers.catalog.definitions import definitions
+from mcpproxy_py.core.catalog.wishes import Wish, parse_wish, retargeted
+from mcpproxy_py.core.policy import asking, tool_results
+from mcpproxy_py.core.search.tokens import nearest
+from mcpproxy_py.providers.catalog._providers_catalog_definitions import definitions
 from mcpproxy_py.providers.catalog.entries import connect_command
 
 Answer = Mapping[str, Any]
@@ -62,9 +63,9 @@ class CatalogProvider:
                 raise unknown("tool", name, self._answers)
             given = {key: value for key, value in arguments.items() if value is not None}
             self._checks[name](given)
-            return answers.structured(await answer(given, context))
+            return tool_results.structured(await answer(given, context))
         except NotAnswered as why:
-            return {**answers.text(str(why)), "isError": True}
+            return {**tool_results.text(str(why)), "isError": True}
 
     def command_for(self, wish: Wish) -> str | None:
         """With which a person would grant this wish now, where the catalog or the configuration knows."""
@@ -120,7 +121,7 @@ class CatalogProvider:
 EVERYTHING = "admin"
 """The principal that may know of every server."""
 USE_IT = "Nothing was filed: the server is connected and enabled. Call its tools."
-_NOTES: Mapping[approvals.Status, str] = {
+_NOTES: Mapping[approval_rules.Status, str] = {
     "pending": "A person has to decide this. Nothing is connected and nothing may be assumed; go on without it.",
     "approved": "A person approved this, which changes nothing by itself: a person still has to connect the server. "
     "Look for it in mcp_list.",
@@ -148,7 +149,7 @@ def _named(wish: Wish, entry: ServerEntry | None, server: Connector | None) -> W
 def _no_slug(slug: str, catalog: Catalog) -> NotAnswered:
     near = nearest(slug, catalog.servers, 3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    shown = jsonvalue.quoted(slug)
+    shown = json_values.quoted(slug)
     return NotAnswered(f"No catalog entry has the slug '{shown}'.{hint} mcp_list_catalog finds the slugs; leave it out "
                        "for a server the catalog does not know.")  # fmt: skip
 

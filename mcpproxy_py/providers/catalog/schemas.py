@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from mcpproxy_py.providers.catalog.files import SCHEMAS
+from mcpproxy_py.providers.catalog.data_files import SCHEMAS
 
 
 def problems(kind: str, document: Any) -> Iterator[str]:

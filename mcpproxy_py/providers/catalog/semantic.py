@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.catalog.phrases import LONGEST
 from mcpproxy_py.core.catalog.resolve import Similar, Term
-from mcpproxy_py.providers.catalog.files import SHIPPED
+from mcpproxy_py.providers.catalog.data_files import SHIPPED
 
 GRAPH: Final = SHIPPED / "embedder.onnx"
 VECTORS: Final = SHIPPED / "capability-vectors.json"

@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio.to_thread
 
-from mcpproxy_py.core.wishes import Wish
+from mcpproxy_py.core.catalog.wishes import Wish
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.providers.catalog.files import DataError
+from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Context
 
 

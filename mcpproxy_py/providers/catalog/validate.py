@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files
 from mcpproxy_py.providers.catalog.entries import META
-from mcpproxy_py.providers.catalog.files import DataError, DataFile, data_files
 from mcpproxy_py.providers.catalog.schemas import problems
 
 STALE_AFTER: Final = 30

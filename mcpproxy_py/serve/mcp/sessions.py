@@ -10,14 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from mcpproxy_py.core import jsonvalue
-from mcpproxy_py.core.revisions import INTERNAL_ERROR
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp import messages
-from mcpproxy_py.serve.mcp.exchange import Peer, loud_enough
-from mcpproxy_py.serve.mcp.listening import LIST_CHANGED, UPDATED
-from mcpproxy_py.serve.mcp.posted import SESSION_ID
-from mcpproxy_py.serve.mcp.streams import Kept, Stream
+from mcpproxy_py.serve.mcp.event_streams import Kept, Stream
+from mcpproxy_py.serve.mcp.head_facts import SESSION_ID
+from mcpproxy_py.serve.mcp.request import Peer, loud_enough
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, UPDATED
 
 MAX_STREAMS: Final = 64
 MAX_KEPT_BYTES: Final = 4 << 20
@@ -90,10 +90,10 @@ class Session:
         ask_id = f"mcpproxy-{next(self._ask_ids)}"
         answer = self._asked[ask_id] = asyncio.get_running_loop().create_future()
         try:
-            put(messages.request(ask_id, method, params))
+            put(jsonrpc.request(ask_id, method, params))
             return await answer
         except asyncio.CancelledError:
-            put(messages.notification("notifications/cancelled", {"requestId": ask_id, "reason": "no longer needed"}))
+            put(jsonrpc.notification("notifications/cancelled", {"requestId": ask_id, "reason": "no longer needed"}))
             raise
         finally:
             self._asked.pop(ask_id, None)
@@ -103,7 +103,7 @@ class Session:
         answer = self._asked.get(message["id"])
         if answer is None or answer.done():
             return
-        if (result := jsonvalue.as_object(message.get("result"))) is not None:
+        if (result := json_values.as_object(message.get("result"))) is not None:
             answer.set_result(result)
         else:
             answer.set_exception(_error_of(message.get("error")))
@@ -112,7 +112,7 @@ class Session:
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         if self._wants(method, params):
-            self.tell(messages.notification(method, params))
+            self.tell(jsonrpc.notification(method, params))
 
     def _wants(self, method: str, params: Mapping[str, Any]) -> bool:
         if method == UPDATED:
@@ -193,7 +193,7 @@ class Sessions:
 
 
 def _error_of(error: object) -> RpcError:
-    said = jsonvalue.as_object(error) or {}
+    said = json_values.as_object(error) or {}
     code, message = said.get("code"), said.get("message")
     return RpcError(
         code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,

@@ -1,0 +1,61 @@
+"""The upstreams that live inside the gateway: the catalog, and the operator's own providers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from mcpproxy_py.app.specs import spec_of
+from mcpproxy_py.providers import Loader, installed
+from mcpproxy_py.settings import ProviderSettings, Settings, check_name
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports.in_process import LocalUpstream
+
+log = logging.getLogger(__name__)
+
+CATALOG: Final = "catalog"
+
+
+class Inside:
+    """What lives in here, made once: a provider that stays configured keeps what it remembers through a reload."""
+
+    def __init__(self, catalog: LocalUpstream, providers: Loader, found: Mapping[str, str] | None = None) -> None:
+        """`found` are the installed providers, name to `module:object`; looked for once, because it takes a while."""
+        self._catalog = catalog
+        self._providers = providers
+        self._found = installed() if found is None else found
+
+    def specs(self, settings: Settings) -> dict[str, UpstreamSpec]:
+        return {CATALOG: UpstreamSpec(CATALOG, transport="local"), **provider_specs(settings, self._found)}
+
+    def served(self, specs: Mapping[str, UpstreamSpec]) -> dict[str, LocalUpstream]:
+        wanted = {name: spec.command or "" for name, spec in specs.items() if name != CATALOG}
+        return {CATALOG: self._catalog, **self._providers.served(wanted)}
+
+
+def provider_specs(settings: Settings, found: Mapping[str, str] | None = None) -> dict[str, UpstreamSpec]:
+    """Every provider, configured or `found` as an installed package. `command` is its `module:object`.
+
+    One that is configured without an object and not installed gets a spec all the same, so that it is shown as failed.
+    """
+    found = installed() if found is None else found
+    unasked = {
+        name: ProviderSettings() for name in found if name not in settings.providers and _may_have(name, settings)
+    }
+    return {
+        name: spec_of(name, provider, transport="local", command=provider.object or found.get(name, ""))
+        for name, provider in {**unasked, **settings.providers}.items()
+    }
+
+
+def _may_have(name: str, settings: Settings) -> bool:
+    """A package cannot take a name that means something else here."""
+    try:
+        check_name(name)
+    except ValueError as error:
+        log.warning("the installed provider %r is not served: it needs %s", name, error)
+        return False
+    if name in settings.servers:
+        log.warning("the installed provider %s is not served: a server has that name", name)
+    return name not in settings.servers

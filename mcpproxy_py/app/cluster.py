@@ -1,0 +1,110 @@
+"""What gateways that share a database tell each other, and what each does when it hears of it (ACT-6)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import anyio
+
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.admin import FROZEN
+from mcpproxy_py.store.cluster.event_bus import RESYNC
+
+log = logging.getLogger(__name__)
+
+AGAIN: Final = 1.0
+LIST_CHANGED: Final = "list_changed"
+TAKEN_UP: Final = "taken_up"
+
+
+class Shared(Protocol):
+    """What this needs of the store room."""
+
+    def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
+    async def switch(self, name: str) -> Any: ...
+
+
+async def follow_freeze(store: Shared, apply: Callable[[bool], None]) -> None:
+    """Endless. A thaw only takes hold here when somebody is heard to thaw: after a time without the database, what
+    it says may be older than a freeze of ours that could not be written."""
+    heard, loop = asyncio.Event(), asyncio.get_running_loop()
+    thaws: list[bool] = []
+
+    def listen(kind: str, payload: Any) -> None:
+        if kind == RESYNC or (kind == "switch" and payload == FROZEN):
+            thaws.append(kind != RESYNC)
+            loop.call_soon_threadsafe(heard.set)
+
+    end = store.on_event(listen)
+    try:
+        while True:
+            await heard.wait()
+            heard.clear()
+            may_thaw, thaws = any(thaws), []
+            try:
+                frozen = bool(await store.switch(FROZEN))
+            except StoreUnavailable as error:
+                log.warning("cannot read whether the gateways are frozen: %s", error.message)
+                thaws.append(may_thaw)
+                heard.set()
+                await anyio.sleep(AGAIN)
+                continue
+            if frozen or may_thaw:
+                apply(frozen)
+    finally:
+        end()
+
+
+class Line(Protocol):
+    """What this needs of the store room to talk with other gateways."""
+
+    def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
+    def tell_others(self, kind: str, payload: Any = None) -> None: ...
+
+
+class Servers(Protocol):
+    """What this needs of the upstream room."""
+
+    def list_changed_elsewhere(self, server: str, method: str) -> bool: ...
+    def look_again(self) -> None: ...
+
+
+class Neighbours:
+    """A client may be answered by any gateway of a database, so what one of them learns in between requests the others
+    have to know: that a server says its lists changed (UP-4), that a call goes on elsewhere (SURF-6)."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    def tell_list_changed(self, server: str, method: str) -> None:
+        self._line.tell_others(LIST_CHANGED, [server, method])
+
+    def tell_taken_up(self, ask_id: str) -> None:
+        self._line.tell_others(TAKEN_UP, ask_id)
+
+    def listen(
+        self, servers: Servers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
+    ) -> Callable[[], None]:
+        """From now on; gives what ends it. All is done on the loop of the caller."""
+        loop = asyncio.get_running_loop()
+
+        def act(kind: str, payload: Any) -> None:
+            match payload:
+                case [str(server), str(method)] if kind == LIST_CHANGED:
+                    if servers.list_changed_elsewhere(server, method):
+                        said_elsewhere(method)
+                case str(ask_id) if kind == TAKEN_UP:
+                    taken_up_elsewhere(ask_id)
+                case _ if kind == RESYNC:
+                    servers.look_again()
+                case _:
+                    log.warning("ignored an unknown notification of another gateway (another version?): %s", kind)
+
+        def hear(kind: str, payload: Any) -> None:
+            if kind in (LIST_CHANGED, TAKEN_UP, RESYNC):
+                loop.call_soon_threadsafe(act, kind, payload)
+
+        return self._line.on_event(hear)

@@ -1,0 +1,340 @@
+"""The composition root: every part is made here and handed to those that need it, in one task group.
+
+Read `serve_until_stopped` from top to bottom to see the whole gateway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from mcpproxy_py import __version__
+from mcpproxy_py.app import logs
+from mcpproxy_py.app.builtin_upstreams import Inside
+from mcpproxy_py.app.cluster import Neighbours, follow_freeze
+from mcpproxy_py.app.live_settings import Current
+from mcpproxy_py.app.watch import watch
+from mcpproxy_py.core.catalog.servers import connectors
+from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.admin import FROZEN, Admin
+from mcpproxy_py.gateway.approvals import Approvals
+from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.providers import Loader
+from mcpproxy_py.providers.catalog import semantic
+from mcpproxy_py.providers.catalog.load import load as load_catalog
+from mcpproxy_py.providers.catalog.provider import CatalogProvider
+from mcpproxy_py.providers.catalog.served import ServedCatalog
+from mcpproxy_py.serve.http import listen
+from mcpproxy_py.serve.http.asgi import answered_by
+from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.server import HttpServer
+from mcpproxy_py.serve.mcp.attach import Attachments
+from mcpproxy_py.serve.mcp.endpoints import Endpoints, Tidings
+from mcpproxy_py.serve.mcp.subscriptions import Hub
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking
+from mcpproxy_py.serve.mcp.surfaces.direct import Direct
+from mcpproxy_py.serve.mcp.surfaces.gate import Gate
+from mcpproxy_py.serve.mcp.surfaces.links import Links
+from mcpproxy_py.serve.mcp.surfaces.passthrough import Passthrough
+from mcpproxy_py.serve.rest.app import rest_app
+from mcpproxy_py.settings import (
+    ConfigFile,
+    Loaded,
+    Settings,
+    check_doors,
+    ensure_data_dir,
+    load_or_create_key,
+    load_or_create_seal,
+    rotate_key,
+    shown,
+)
+from mcpproxy_py.settings.mask_patterns import Patterns
+from mcpproxy_py.store.store import Options, Store, open_store
+from mcpproxy_py.tracing import tracing
+from mcpproxy_py.upstream.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+IDLE_CHECK: Final = 1.0
+HURRIED: Final = 0.1
+"""Of the time for an answer, what a client may be away for while another call waits for the place."""
+SWITCH_INTERVAL: Final = 0.0005
+"""Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
+
+
+def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status."""
+    logs.configure(loaded.settings.log.level, loaded.settings.log.format)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    status = EXIT_OK
+    try:
+        anyio.run(
+            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
+        )
+    except* GatewayError as problems:
+        status = _say(problems)
+    except* StoreUnavailable as problems:
+        status = _say(problems)
+    return status
+
+
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> None:
+    settings = loaded.settings
+    data_dir = settings.data_dir
+    started = time.time()
+    ensure_data_dir(data_dir)
+    check_doors(settings)
+    load_or_create_key(data_dir)
+    new_id = IdMaker(random.randbytes)
+
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+    async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
+        listener = listen.bind(*settings.address, or_any_port=detached)
+        url = listen.url_of(listener)
+        private = listen.bind_private(listen.rest_socket_path(data_dir))
+        hub = Hub(settings.limits.max_sessions)
+        tidings, neighbours = Tidings(hub), Neighbours(store)
+        upstreams = Supervisor(
+            log_dir=data_dir / "logs",
+            known=_Listings(store),
+            max_result_bytes=settings.limits.max_result_bytes,
+            on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
+            on_notification=tidings.server_said,
+            on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            on_list_changed=neighbours.tell_list_changed,
+            hurry=settings.limits.input_timeout * HURRIED,
+            traced=traces.on,
+        )
+        catalog = ServedCatalog(
+            lambda: CatalogProvider(
+                load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
+                lambda principal: connectors(upstreams.snapshot),
+                approvals,
+            )
+        )
+        inside = Inside(catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes))
+        current = Current(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
+        masker = _masker(settings)
+        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
+        admin = Admin(
+            upstreams,
+            store,
+            ConfigFile(loaded.path),
+            edit=current.edit,
+            rotate_key=lambda: rotate_key(data_dir),
+            admin_key=_admin_key(settings),
+            port=listener.getsockname()[1],
+            shown_config=lambda: shown(current.settings),
+            status=lambda: _status(current, gateway, store, url, started),
+            new_id=new_id,
+            masker=masker,
+        )
+        approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
+        links = Links()
+        asking = Asking(
+            gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
+        )
+        endpoints = Endpoints(
+            hub,
+            settings.limits.max_sessions,
+            upstreams,
+            {
+                "gate": lambda _: traces.surface(Gate(asking, links, current.face)),
+                "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),
+                "passthrough": lambda server: traces.surface(Passthrough(server, asking, upstreams)),
+            },
+            traces.edge,
+        )
+
+        current.on_surfaces = endpoints.use
+        current.on_reload = lambda _: tidings.gate_shows(current.face())
+        endpoints.use(settings.surfaces, current.enabled)
+        tidings.gate_shows(current.face())
+        attachments = Attachments(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
+        rest = answered_by(rest_app(gateway, store, admin, approvals))
+        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
+        server = HttpServer(guard.serve)
+
+        tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
+        await tasks.start(upstreams.run, {})
+        await current.apply()
+        await tasks.start(attachments.run)
+        tasks.start_soon(watch, loaded, current.reload_noticed)
+        tasks.start_soon(server.serve, [listener, private])
+        # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+        with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
+            _settle_memory()
+            _greet(settings, url)
+            await _until_told(told, gateway, attachments, guard, idle_exit)
+            await _drain(gateway, settings.shutdown_timeout)
+        endpoints.use((), ())
+        server.should_exit = True
+        tasks.cancel_scope.cancel()
+
+
+class _Listings:
+    """The store's memory of tool lists, as the upstream room asks for it."""
+
+    def __init__(self, store: Store) -> None:
+        self.load = store.listing
+        self.save = store.save_listing
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        payload_bytes=settings.activity.max_payload_bytes,
+        in_flight=settings.limits.max_in_flight,
+        refuse_unrecorded=settings.activity.on_failure == "refuse",
+        patience=settings.limits.input_timeout,
+    )
+
+
+def _masker(settings: Settings) -> Masker:
+    own = settings.activity.mask_patterns
+    return replace(MASKER, own=Patterns((each.name, each.pattern) for each in own)) if own else MASKER
+
+
+def _admin_key(settings: Settings) -> Callable[[], str]:
+    own_key = settings.api_key
+    return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
+
+
+def _guard_rules(settings: Settings) -> GuardRules:
+    return GuardRules(
+        admin_key=_admin_key(settings),
+        listen_host=settings.address[0],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
+        require_mcp_auth=settings.require_mcp_auth,
+        max_body_bytes=settings.limits.max_body_bytes,
+    )
+
+
+def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
+    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
+    return shared or (load_or_create_seal(settings.data_dir),)
+
+
+def _own_catalog(data_dir: Path) -> Path | None:
+    """The operator's own data, which lies over what is shipped."""
+    own = data_dir / "catalog"
+    return own if own.is_dir() else None
+
+
+@contextlib.asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Store]:
+    told = settings.activity
+    keys = tuple(key.get_secret_value() for key in settings.sealing_keys)
+    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb, keys)
+    store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
+    try:
+        yield store
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(store.close)
+
+
+def _settle_memory() -> None:
+    """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
+    tenth of a second each, were the tail of the calls they hit."""
+    gc.collect()
+    gc.freeze()
+
+
+def _greet(settings: Settings, url: str) -> None:
+    mode = "strict" if settings.intent_declaration.strict_server_validation else "permissive"
+    token = ' --header "Authorization: Bearer $MCPPROXY_MCP_TOKEN"' if settings.mcp_token else ""
+    print(
+        f"mcpproxy {__version__} is ready: {mode}, {len(settings.servers)} servers configured\n"
+        f"  MCP endpoint  {url}/mcp\n"
+        f"  for example   claude mcp add --transport http mcpproxy {url}/mcp{token}\n"
+        f"  data          {settings.data_dir}\n"
+        f"  admin key     mcpproxy key show",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+async def _until_told(
+    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: Attachments, guard: Guard, idle_exit: float | None
+) -> None:
+    """Until a signal, or until nobody has needed us for a while."""
+    async with anyio.create_task_group() as tasks:
+
+        async def idle(allowed: float) -> None:
+            quiet_since = time.monotonic()
+            while time.monotonic() - quiet_since < allowed:
+                await anyio.sleep(min(IDLE_CHECK, allowed))
+                busy = attached.attached or gateway.in_flight
+                quiet_since = time.monotonic() if busy else max(quiet_since, guard.last)
+            log.info("idle for %s seconds, ending", allowed)
+            tasks.cancel_scope.cancel()
+
+        if idle_exit is not None:
+            tasks.start_soon(idle, idle_exit)
+        async for number in told:
+            log.info("%s, draining", number.name)
+            tasks.cancel_scope.cancel()
+
+
+async def _drain(gateway: Gateway, timeout: float) -> None:
+    """No new calls; those in flight may finish, for a while."""
+    with anyio.move_on_after(timeout) as waiting:
+        await gateway.drain()
+    if waiting.cancelled_caught:
+        log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
+
+
+def _status(current: Current, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
+    settings, policy = current.settings, gateway.snapshot.policy
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "url": url,
+        "data_dir": str(settings.data_dir),
+        "surfaces": list(settings.surfaces),
+        "mode": policy.mode,
+        "unannotated": policy.unannotated,
+        "frozen": policy.frozen,
+        "draining": gateway.draining,
+        "uptime_seconds": round(time.time() - started, 1),
+        "config_error": current.error,
+        "in_flight": gateway.in_flight,
+        "unrecorded": gateway.recorder.unrecorded,
+        "asks": gateway.recorder.tally.by_variant(),
+        "store": dict(store.health()),
+    }
+
+
+def _say(problems: BaseExceptionGroup[Any]) -> int:
+    """Expected failures of a start, in words; a wrong configuration is wrong usage."""
+    status = EXIT_FAILED
+    for problem in problems.exceptions:
+        if isinstance(problem, BaseExceptionGroup):
+            status = max(status, _say(problem))
+        else:
+            print(f"mcpproxy: {problem}", file=sys.stderr)
+            status = EXIT_USAGE if getattr(problem, "code", None) is Code.CONFIG_INVALID else status
+    return status

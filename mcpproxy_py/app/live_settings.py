@@ -1,0 +1,147 @@
+"""The settings in force, and what a new version of them changes while the gateway runs (UP-8)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import anyio.to_thread
+
+from mcpproxy_py import __version__
+from mcpproxy_py.app.builtin_upstreams import Inside
+from mcpproxy_py.app.specs import server_specs
+from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.record import events
+from mcpproxy_py.core.values import Caller, Client, Policy
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.serve.mcp.surfaces.gate import Face
+from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
+from mcpproxy_py.store.store import Store
+from mcpproxy_py.upstream.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+class Current:
+    """The settings in force. A reload is a new value, applied as a whole or not at all."""
+
+    def __init__(
+        self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, inside: Inside, *, frozen: bool
+    ) -> None:
+        self._loaded = loaded
+        self._upstreams = upstreams
+        self._store = store
+        self._new_id = new_id
+        self._inside = inside
+        self._changing = anyio.Lock()
+        self.error: str | None = None
+        """What is wrong with the file as it is now, while the configuration before it stays in force."""
+        self.on_surfaces: Callable[[Iterable[str], Iterable[str]], None] = lambda surfaces, servers: None
+        """Told which surfaces are open from now on, and which servers may be passed through to."""
+        self.on_reload: Callable[[Settings], None] = lambda settings: None
+        """Told of settings that have come into force."""
+        upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
+
+    @property
+    def settings(self) -> Settings:
+        return self._loaded.settings
+
+    def face(self) -> Face:
+        settings = self.settings
+        return Face(
+            schema=settings.intent_declaration.schema_,
+            wishes=settings.capture_missing_capabilities,
+            wish_text=settings.request_capability_description,
+            private=settings.mcp_token is not None,
+        )
+
+    async def edit(self, change: Callable[[], object]) -> None:
+        """What somebody changes in the file through us. Nobody reads it in between: who watches it would take this for
+        an edit by hand, and who had read it before would bring back what was there."""
+        async with self._changing:
+            await anyio.to_thread.run_sync(change)
+            changed = await self._reload(noticed=False)
+        if changed:
+            await self.apply()
+
+    async def _reload(self, *, noticed: bool) -> bool:
+        """Read the file again, and put in force what it forbids; what it permits is for `apply`. Whether anything
+        changed.
+
+        What the change loosens is on record before it takes hold, and so is every change that was `noticed`
+        rather than asked for. Raises `GatewayError` for a file that is wrong, and changes nothing then.
+        """
+        fresh = await anyio.to_thread.run_sync(self._read_again)
+        self.error = None
+        if fresh.settings == self.settings:
+            return False
+        loosens, waits = loosened(self.settings, fresh.settings), needs_restart(self.settings, fresh.settings)
+        if noticed or loosens:
+            await self._record({"loosens": loosens, "after_restart": waits})
+        for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
+            log.warning("configuration: %s", sentence)
+        before, servers = self.settings.surfaces, self.enabled
+        self._loaded = replace(self._loaded, settings=fresh.settings)
+        after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
+        specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
+        self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))
+        self.on_surfaces([one for one in before if one in after], [one for one in servers if one in self.enabled])
+        return True
+
+    async def apply(self) -> None:
+        """Make the running upstreams those of the settings in force, and then open what these permit."""
+        settings = self.settings
+        inside = self._inside.specs(settings)
+        await self._upstreams.apply(server_specs(settings) | inside, self._inside.served(inside))
+        if self.settings is not settings:
+            return  # whoever changed them meanwhile goes on from here
+        self._upstreams.set_policy(policy_of(settings, frozen=self._upstreams.snapshot.policy.frozen))
+        self.on_surfaces(settings.surfaces, self.enabled)
+        self.on_reload(settings)
+
+    @property
+    def enabled(self) -> list[str]:
+        """The upstreams that are wanted, remote ones and those inside."""
+        specs = server_specs(self.settings) | self._inside.specs(self.settings)
+        return [name for name, spec in specs.items() if spec.enabled]
+
+    async def reload_noticed(self) -> None:
+        """The file was edited by hand. A bad edit is reported, and what was in force stays."""
+        try:
+            if not self._loaded.path.exists():
+                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
+            async with self._changing:
+                changed = await self._reload(noticed=True)
+            if changed:
+                await self.apply()
+        except (GatewayError, StoreUnavailable) as error:
+            self.error = str(error)
+            log.error("the configuration stays as it was: %s", error)
+
+    async def _record(self, details: dict[str, Any]) -> None:
+        now = time.time()
+        event_id, by = self._new_id(now), Caller("local", "internal", Client("mcpproxy", __version__))
+        asked = events.administrative(event_id, now, "change_config", None, by, details)
+        self._store.append(asked, events.finished(event_id, now, events.Outcome("success"), 0.0, 0))
+        await self._store.synced()
+
+    def _read_again(self) -> Loaded:
+        path = self._loaded.path
+        settled = {"listen": self.settings.listen}  # where we listen may have come from a flag, and stays
+        return load(config=path if path.exists() else None, data_dir=self.settings.data_dir, overrides=settled)
+
+
+def policy_of(settings: Settings, *, frozen: bool) -> Policy:
+    declared = settings.intent_declaration
+    return Policy(
+        strict=declared.strict_server_validation,
+        unannotated=declared.unannotated,
+        missing_intent=declared.missing,
+        frozen=frozen,
+        max_depth=settings.limits.max_argument_depth,
+        wishes=settings.capture_missing_capabilities,
+    )

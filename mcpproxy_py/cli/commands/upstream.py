@@ -1,0 +1,198 @@
+"""`mcpproxy upstream`: the servers behind the gateway. With none running, the configuration file is edited instead."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from mcpproxy_py.cli.commands.serverfile import described, edited, undo_line
+from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.inputs import json_object, key_values
+from mcpproxy_py.cli.output import Format, clean, note, say, table
+from mcpproxy_py.errors import Code, GatewayError
+
+app = group("The MCP servers behind the gateway.")
+
+MAX_LOG_LINES: Final = 5000
+POLL_SECONDS: Final = 1.0
+
+Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
+
+
+@command(app, "list")
+def list_upstreams(session: Session) -> None:
+    """Every upstream with its state."""
+    session.show(session.client.get("servers"), _print_servers)
+
+
+@command(app, "add")
+def add(
+    session: Session,
+    name: Name,
+    program: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts it.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Its address, for a server over HTTP.")] = None,
+    transport: Annotated[str | None, typer.Option("--transport", metavar="http|sse", help="Its transport.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="K=V", help="A variable for the command; repeatable. ${env:NAME} works."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="K=V", help="A header for the address; repeatable. ${env:NAME} works."),
+    ] = None,
+    lazy: Annotated[bool, typer.Option("--lazy", help="Start it on first use.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="How long a call may take.")
+    ] = None,
+    json_config: Annotated[
+        str | None,
+        typer.Option("--json", metavar="JSON", help="The whole entry as in mcpServers: an object, @file, or -."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
+) -> None:
+    """Add an upstream, to the running gateway and to its configuration file.
+
+    For example: mcpproxy upstream add time -- uvx mcp-server-time
+    """
+    given: dict[str, Any] = {
+        "command": program[0] if program else None,
+        "args": program[1:] if program else None,
+        "url": url,
+        "transport": transport,
+        "env": key_values(env, "--env"),
+        "headers": key_values(header, "--header"),
+        "lazy": lazy,
+        "timeout": timeout,
+    }
+    config = {key: value for key, value in given.items() if value}
+    if json_config is not None:
+        config = {**json_object(json_config, "--json"), **config}
+    elif bool(program) == bool(url):
+        raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
+    answer = _put(session, name, config, replace)
+    session.show(answer, lambda _: say(f"Added {name}."))
+
+
+def _put(session: Session, name: str, config: dict[str, Any], replace: bool) -> dict[str, Any]:
+    def ask(client: Any) -> dict[str, Any]:
+        return client.post("servers", body={"name": name, "config": config, **({"replace": True} if replace else {})})
+
+    return edited(session, name, ask, lambda file: file.put_server(name, config, replace=replace))
+
+
+@command(app, "remove")
+def remove(
+    session: Session,
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Remove an upstream, after a confirmation; without a terminal --yes is needed."""
+    config = described(session, name)
+    if not yes:
+        _ask_first(name, config)
+    answer = edited(session, name, lambda client: client.delete("servers", name), lambda file: file.drop_server(name))
+    session.show(answer, lambda _: say(f"Removed {name}."))
+    if config is not None:
+        note(f"To undo: {undo_line(name, config)}")
+
+
+def _ask_first(name: str, config: Mapping[str, Any] | None) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to confirm on; add --yes", param_hint="NAME")
+    what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
+    typer.confirm(clean(f"Remove the upstream {name} ({what})?"), abort=True, err=True)
+
+
+@command(app, "enable")
+def enable(session: Session, name: Name) -> None:
+    """Enable an upstream again."""
+    _switch(session, name, "enable")
+
+
+@command(app, "disable")
+def disable(session: Session, name: Name) -> None:
+    """Disable an upstream; it stays configured."""
+    _switch(session, name, "disable")
+
+
+def _switch(session: Session, name: str, verb: str) -> None:
+    answer = edited(
+        session,
+        name,
+        lambda client: client.post("servers", name, verb),
+        lambda file: file.set_enabled(name, verb == "enable"),
+    )
+    session.show(answer, lambda _: say(f"{verb.capitalize()}d {name}."))
+
+
+@command(app, "restart")
+def restart(session: Session, name: Name) -> None:
+    """Stop an upstream and start it again."""
+    session.show(session.client.post("servers", name, "restart"), lambda _: say(f"Restarted {name}."))
+
+
+@command(app, "logs")
+def logs(
+    session: Session,
+    name: Name,
+    lines: Annotated[
+        int, typer.Option("-n", "--lines", min=1, max=MAX_LOG_LINES, help="Number of lines, from the end.")
+    ] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines, until Ctrl-C.")] = False,
+) -> None:
+    """What an upstream wrote to its stderr."""
+    if not follow:
+        answer = session.client.get("servers", name, "logs", lines=lines)
+        session.show(answer, lambda shown: _print_lines(shown.get("lines", [])))
+        return
+    if session.format is Format.YAML:
+        raise GatewayError(Code.BAD_REQUEST, "--follow prints lines; use it with -o table or json")
+    emit = _print_lines if session.human else _print_json_lines
+    for fresh in _fresh_lines(lambda: session.client.get("servers", name, "logs", lines=MAX_LOG_LINES)["lines"], lines):
+        emit(fresh)
+
+
+def _fresh_lines(read: Callable[[], list[str]], first: int) -> Iterator[list[str]]:
+    """The last so many lines, then new ones, by comparing one tail of the log with the next: the log has no position to
+    ask for."""
+    seen = read()
+    yield seen[-first:]
+    while True:
+        time.sleep(POLL_SECONDS)
+        now = read()
+        yield now[_overlap(seen, now) :]
+        seen = now
+
+
+def _overlap(before: list[str], after: list[str]) -> int:
+    """How many lines at the start of `after` are the end of `before`."""
+    longest = min(len(before), len(after))
+    return next((size for size in range(longest, 0, -1) if before[-size:] == after[:size]), 0)
+
+
+def _print_lines(lines: list[str]) -> None:
+    if lines:
+        say("\n".join(lines))
+        sys.stdout.flush()
+
+
+def _print_json_lines(lines: list[str]) -> None:
+    import json
+
+    for line in lines:
+        print(json.dumps(line), flush=True)
+
+
+def _print_servers(answer: Mapping[str, Any]) -> None:
+    keys = ("name", "state", "transport", "tool_count", "error")
+    rows = [[server.get(key) for key in keys] for server in answer.get("servers", [])]
+    table(("name", "state", "transport", "tools", "error"), rows, empty="No upstreams.")
+    for server in answer.get("servers", []):
+        for tool, why in server.get("left_out", {}).items():
+            note(f"{server.get('name')}: the tool {tool} is left out: {why}")

@@ -1,0 +1,188 @@
+"""The decision: pure ladders from (ask, snapshot) to a route, a relay, a local answer, or a refusal.
+
+The rungs of a `call_tool_*` ask, in order; the first that fails decides, and its name goes on record:
+
+ 1. `shape`      the outer arguments are an object and hold no unknown key
+ 2. `name`       `name` is `server:tool`
+ 3. `arguments`  `args` / `args_json` are one JSON object that survives being sent on
+ 4. `intent`     an intent is declared and well formed
+ 5. `two_keys`   intent.operation_type equals the variant (phase one; never relaxed)
+ 6. `server`     the server exists and is enabled
+ 7. `connected`  its connection is up
+ 8. `tool`       the server has the tool
+ 9. `offered`    the operator's allow and deny lists let it be called
+10. `class`      the variant covers what the tool does (phase two; permissive mode warns instead)
+11. `freeze`     nothing above read runs while frozen
+12. `confirm`    whether a person has to say yes first; refuses nothing itself
+13. `schema`     the arguments fit the tool's input schema
+
+On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
+four of their own: `outer_name` finds the tool, `arguments` takes them as they are, `passive` takes off the
+optional `intent` of the direct surface, and `implied` lets the class say which variant this is. On
+passthrough the server judges its arguments itself, so `schema` is left to it. For a request that is no tool call
+`method` looks whether its method is one that only looks like another, and `offered` applies the lists to methods that
+nobody knows; what such a one does nobody can say, so it counts as a write.
+
+Not rungs: what a person says, whether the record can be written and whether the server has room. Those need I/O, so
+`gateway.call` meets them while acting and answers with the same kind of refusal.
+
+A new kind of check is a new rung, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy import localtools, rungs
+from mcpproxy_py.core.policy.rungs import Draft, No, Step
+from mcpproxy_py.core.values import (
+    UNDECLARING,
+    VARIANTS,
+    Ask,
+    Decision,
+    Local,
+    Operation,
+    Refusal,
+    Relay,
+    Route,
+    Snapshot,
+    Surface,
+)
+from mcpproxy_py.errors import FACTS, Code
+
+GONE: Final = (
+    "Tool 'call_tool' not found. Use call_tool_read, call_tool_write, or call_tool_destructive "
+    "with matching intent.operation_type. See retrieve_tools for annotations and recommendations."
+)
+
+GATE: Final[tuple[Step, ...]] = (
+    rungs.SHAPE, rungs.NAME, rungs.ARGUMENTS, rungs.INTENT, rungs.TWO_KEYS, rungs.SERVER, rungs.CONNECTED, rungs.TOOL,
+    rungs.OFFERED, rungs.CLASS, rungs.FREEZE, rungs.CONFIRM, rungs.SCHEMA,
+)  # fmt: skip
+UNDECLARED: Final[tuple[Step, ...]] = (
+    rungs.OUTER_NAME, rungs.PLAIN_ARGUMENTS, rungs.SERVER, rungs.CONNECTED, rungs.TOOL, rungs.OFFERED, rungs.PASSIVE,
+    rungs.IMPLIED, rungs.FREEZE, rungs.CONFIRM, rungs.SCHEMA,
+)  # fmt: skip
+PASSED_THROUGH: Final[tuple[Step, ...]] = tuple(
+    step for step in UNDECLARED if step not in (rungs.PASSIVE, rungs.SCHEMA)
+)
+"""On passthrough a server judges arguments in its own words, as it would without us."""
+RELAYED: Final[tuple[Step, ...]] = (
+    rungs.METHOD, rungs.RELAYED_ARGUMENTS, rungs.SERVER, rungs.CONNECTED, rungs.LISTED, rungs.FREEZE, rungs.CONFIRM,
+)  # fmt: skip
+
+WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
+"""Beside its upstream tools, whose names all hold a separator, the direct surface has this one of its own."""
+
+
+def decide(ask: Ask, snapshot: Snapshot) -> Decision:
+    """What becomes of this ask. Pure: same ask, same snapshot, same answer."""
+    if ask.method != "tools/call":
+        return _relay(ask, snapshot)
+    declares = ask.surface not in UNDECLARING
+    if (declares and ask.tool not in VARIANTS) or ask.tool == WISH_ON.get(ask.surface):
+        return _local(ask, snapshot)
+    draft, ladder = _begin(ask)
+    for rule, rung in ladder:
+        refused = rung(ask, snapshot, draft)
+        if refused is not None:
+            return _refusal(rule, refused, draft)
+    return Route(  # by position: names cost as much as a rung
+        draft.server.name, draft.tool, draft.args, draft.variant, draft.intent, draft.tool_class or "unknown",
+        draft.risk, "class_relaxed" if draft.relaxed else "allowed", draft.origin, draft.warning,
+        draft.confirm, draft.view,
+    )  # fmt: skip
+
+
+def _begin(ask: Ask) -> tuple[Draft, tuple[Step, ...]]:
+    if ask.surface == "passthrough":
+        return Draft("write"), PASSED_THROUGH
+    if ask.surface == "direct":
+        return Draft("write"), UNDECLARED
+    return Draft(VARIANTS[ask.tool]), GATE
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One rung of a dry run: `passed`, `would wait`, `failed` or `not reached`."""
+
+    number: int
+    rule: str
+    outcome: str
+    message: str = ""
+
+
+def explain(ask: Ask, snapshot: Snapshot) -> list[Tried]:
+    """The ladder run dry, with every rung shown (GATE-9)."""
+    draft, ladder = _begin(ask)
+    steps: list[Tried] = []
+    failed = False
+    for number, (rule, rung) in enumerate(ladder, 1):
+        if failed:
+            steps.append(Tried(number, rule, "not reached"))
+            continue
+        refused = rung(ask, snapshot, draft)
+        if refused is not None and refused.awaits is not None and hasattr(draft, "tool"):
+            steps.append(Tried(number, rule, "would wait", refused.message))
+            continue
+        failed = refused is not None
+        note = refused.message if refused else _note(rule, draft)
+        steps.append(Tried(number, rule, "failed" if failed else "passed", note))
+    return steps
+
+
+def _note(rule: str, draft: Draft) -> str:
+    """What is worth saying of a rung that let the call pass."""
+    if rule == "class":
+        return draft.warning or ""
+    return "a person is asked first" if rule == "confirm" and draft.confirm else ""
+
+
+def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapping[str, Any] | None = None) -> Refusal:
+    """A refusal met while acting on a decision: no room, no record, no answer."""
+    if isinstance(to, Relay):
+        return Refusal(code, message, rule, FACTS[code].hint, name=to.full_name, details=details or {})
+    return Refusal(
+        code=code, message=message, rule=rule, remedy=FACTS[code].hint, name=to.tool.full_name,
+        variant=to.variant, intent=to.intent, tool=to.tool, tool_class=to.tool_class, args=to.args,
+        origin=to.origin, details=details or {},
+    )  # fmt: skip
+
+
+def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
+    subject = ask.tool or ask.method
+    risk: Operation = "read" if ask.method in rungs.READING else "write"
+    server = ask.server or ""
+    draft = Draft(risk)
+    draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
+    for rule, rung in RELAYED:
+        refused = rung(ask, snapshot, draft)
+        if refused is not None:
+            return _refusal(rule, refused, draft, variant=None)
+    return Relay(server, ask.method, draft.params, subject, risk, confirm=draft.confirm)
+
+
+def _local(ask: Ask, snapshot: Snapshot) -> Decision:
+    exists = ask.tool in localtools.PARAMS and (snapshot.policy.wishes or ask.tool != "request_capability")
+    if not exists:
+        gone = ask.tool == "call_tool"
+        message = GONE if gone else f"Unknown tool: {json_values.quoted(ask.tool)}"
+        rule = "call_tool_is_gone" if gone else "outer_name"
+        return Refusal(Code.TOOL_NOT_FOUND, message, rule, FACTS[Code.TOOL_NOT_FOUND].hint)
+    checked = localtools.check(ask.tool, ask.params)
+    if isinstance(checked, str):
+        remedy = FACTS[Code.INVALID_ARGUMENTS].hint
+        return Refusal(Code.INVALID_ARGUMENTS, f"{ask.tool}: {checked}", "local_arguments", remedy)
+    return Local(ask.tool, checked)
+
+
+def _refusal(rule: str, no: No, draft: Draft, **other: Any) -> Refusal:
+    known = vars(draft) | other
+    return Refusal(
+        code=no.code, message=no.message, rule=rule, remedy=no.remedy or FACTS[no.code].hint, name=draft.name,
+        variant=known["variant"], intent=known.get("intent"), claimed=draft.claimed, tool=known.get("tool"),
+        tool_class=draft.tool_class, args=known.get("args"), awaits=no.awaits, details=no.details, origin=draft.origin,
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""The declaration that comes with a call: read from any spelling, believed in none (GATE-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.search.tokens import nearest
+from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Intent
+from mcpproxy_py.errors import Code
+
+MAX_REASON: Final = 1000
+FIELDS: Final = ("operation_type", "data_sensitivity", "reason")
+FLAT: Final[Mapping[str, str]] = {f"intent_{field}": field for field in FIELDS}
+_ALL: Final = frozenset(FIELDS)
+_WITHOUT_REASON: Final[Mapping[tuple[Any, Any], Intent]] = {
+    (operation, sensitivity): Intent(operation, sensitivity)
+    for operation in OPERATIONS
+    for sensitivity in (None, *SENSITIVITIES)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BadIntent:
+    """Why a declaration does not stand, and what was claimed, for the record."""
+
+    code: Code
+    message: str
+    claimed: Any = None
+
+
+def parse(params: Mapping[str, Any], variant: str) -> Intent | BadIntent:
+    """The declared intent of a call to `variant` (the outer tool name), from its nested and flat spellings."""
+    flat: dict[str, Any] = {}
+    if not FLAT.keys().isdisjoint(params):
+        flat = {field: params[name] for name, field in FLAT.items() if params.get(name) is not None}
+    raw = params.get("intent")
+    if not flat and isinstance(raw, dict):
+        return _checked(raw)  # pyright: ignore[reportUnknownArgumentType]
+    if raw is None:
+        return _checked(flat) if flat else BadIntent(Code.MISSING_INTENT, f"intent parameter is required for {variant}")
+    nested = _as_object(raw)
+    if isinstance(nested, BadIntent):
+        return nested
+    if not flat:
+        return _checked(nested)
+    for field, value in flat.items():
+        if nested.get(field) is not None and not json_values.same(nested[field], value):
+            message = f"intent.{field} and intent_{field} disagree; declare the intent once"
+            return BadIntent(Code.INTENT_CONFLICT, message, raw)
+    return _checked({**nested, **flat})
+
+
+def _as_object(raw: Any) -> Mapping[str, Any] | BadIntent:
+    """`intent` as an object, also where a host sent it as JSON text."""
+    value = raw
+    if isinstance(raw, str):
+        try:
+            value = json_values.decode(raw)
+        except ValueError:
+            message = f"intent must be an object, and the text '{json_values.quoted(raw)}' is not a JSON object"
+            return BadIntent(Code.INVALID_INTENT, message, raw)
+    if (nested := json_values.as_object(value)) is not None:
+        return nested
+    message = f"intent must be an object with operation_type, not {_article(json_values.kind(value))}"
+    return BadIntent(Code.INVALID_INTENT, message, raw)
+
+
+def _checked(claimed: Mapping[str, Any]) -> Intent | BadIntent:
+    """As nearly every declaration comes, it is found in a table; what is not gets a sentence."""
+    operation, sensitivity = claimed.get("operation_type"), claimed.get("data_sensitivity")
+    reason = claimed.get("reason")
+    if type(operation) is str and (sensitivity is None or type(sensitivity) is str) and claimed.keys() <= _ALL:
+        known = _WITHOUT_REASON.get((operation, sensitivity))
+        if known is not None and reason is None:
+            return known
+        if known is not None and type(reason) is str and len(reason) <= MAX_REASON and reason.isascii():
+            return Intent(known.operation_type, known.data_sensitivity, reason)
+    return _judged(claimed)
+
+
+def _judged(claimed: Mapping[str, Any]) -> Intent | BadIntent:
+    def bad(code: Code, message: str) -> BadIntent:
+        return BadIntent(code, message, dict(claimed))
+
+    for key in claimed:
+        if key not in FIELDS:
+            hint = "".join(f"; did you mean {near}?" for near in nearest(str(key), FIELDS, 1))
+            return bad(Code.INVALID_INTENT, f"intent has an unknown key '{json_values.quoted(key)}'{hint}")
+    operation, sensitivity, reason = map(claimed.get, FIELDS)
+    if operation is None or operation == "":
+        return bad(Code.MISSING_OPERATION_TYPE, "intent.operation_type is required")
+    if operation not in OPERATIONS:
+        shown = json_values.quoted(operation)
+        message = f"Invalid intent.operation_type '{shown}': must be read, write, or destructive"
+        return bad(Code.INVALID_OPERATION_TYPE, message)
+    if sensitivity is not None and sensitivity not in SENSITIVITIES:
+        shown = json_values.quoted(sensitivity)
+        message = f"Invalid intent.data_sensitivity '{shown}': must be public, internal, private, or unknown"
+        return bad(Code.INVALID_SENSITIVITY, message)
+    if reason is not None and not isinstance(reason, str):
+        return bad(Code.INVALID_INTENT, f"intent.reason must be a string, not {_article(json_values.kind(reason))}")
+    if reason is not None and len(reason) > MAX_REASON:
+        return bad(Code.REASON_TOO_LONG, f"intent.reason exceeds maximum length of {MAX_REASON} characters")
+    if reason is not None and (problem := json_values.flaw(reason)):
+        return bad(Code.INVALID_INTENT, f"intent.reason cannot be kept: {problem}")
+    return Intent(operation, sensitivity, reason)
+
+
+def _article(word: str) -> str:
+    return word if word == "null" else f"{'an' if word[0] in 'aeiou' else 'a'} {word}"

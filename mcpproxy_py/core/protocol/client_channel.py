@@ -1,0 +1,176 @@
+"""Whoever asked, as the rooms below see them while their request is under way upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
+from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.errors import RpcError
+
+CANNOT_BE_ASKED: Final = -32601
+"""JSON-RPC's "method not found": what a client says that never heard of the question."""
+NEEDS: Final[Mapping[str, str]] = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+"""What a client must have declared before it can be asked."""
+SERVED: Final[Mapping[str, frozenset[str]]] = {
+    "elicitation": frozenset(("form", "url")),
+    "sampling": frozenset(("context", "tools")),
+    "roots": frozenset(("listChanged",)),
+}
+"""What of a client's capabilities any surface can serve to the end (SURF-10), with what each may say closer."""
+LONGEST_CONTEXT: Final[Mapping[str, int]] = {"traceparent": 512, "tracestate": 512, "baggage": 8192}
+LONGEST_CAPABILITIES: Final = 16_384
+DEEPEST_CAPABILITIES: Final = 16
+
+
+def forwarded_meta(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What of a client's `_meta` goes along upstream (GATE-15): its trace context and its log level. The progress token
+    is of each connection its own, and everything else was neither decided on nor recorded."""
+    if not said:
+        return None
+    kept = {
+        key: value
+        for key, longest in LONGEST_CONTEXT.items()
+        if isinstance(value := said.get(key), str) and len(value) <= longest
+    }
+    level = said.get(LOG_LEVEL)
+    if isinstance(level, str) and level in LOG_LEVELS:
+        kept[LOG_LEVEL] = level
+    return kept or None
+
+
+def is_served(capabilities: Mapping[str, Any]) -> bool:
+    """Whether `served` would leave these as they are."""
+    return all(
+        name in SERVED
+        and (known := json_values.as_object(said)) is not None
+        and known.keys() <= SERVED[name]
+        and not any(map(_nested, known.values()))
+        for name, said in capabilities.items()
+    )
+
+
+def served(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """A client's capabilities as a server hears of them where the gateway stands between the two: without extensions,
+    and without any other JSON that somebody put in there."""
+    return {
+        name: {key: {} if _nested(value) else value for key, value in _object(said).items() if key in SERVED[name]}
+        for name, said in capabilities.items()
+        if name in SERVED
+    }
+
+
+def relayed_capabilities(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same where a server is passed through to: whole, but for what is no honest declaration any more."""
+    if json_values.flaw(capabilities, DEEPEST_CAPABILITIES) is not None:
+        return served(capabilities)
+    return capabilities if len(json_values.text_of(capabilities)) <= LONGEST_CAPABILITIES else served(capabilities)
+
+
+def _nested(value: object) -> bool:
+    return not isinstance(value, bool) and value != {}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return json_values.as_object(value) or {}
+
+
+class Talk(Protocol):
+    """The way back to whoever asked, beside the answer, while their request is under way upstream."""
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """The client's raw capabilities object, `{}` where nobody can be asked."""
+        ...
+
+    @property
+    def caller(self) -> Caller:
+        """Who was let in with this request. Its `client` is only what that client says of itself."""
+        ...
+
+    @property
+    def wants_progress(self) -> bool: ...
+
+    @property
+    def live(self) -> bool:
+        """Whether the client answers while its request goes on. Where not, whoever is able to had better end its turn
+        with `input_required`; but `ask` may work all the same, by holding the call."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Names the client for `sessions: per_client`; empty for nobody in particular."""
+        ...
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        """A notification that belongs to this request, its params as the upstream sent them. Called on the event loop:
+        must not block."""
+        ...
+
+    def pause(self, seconds: float) -> Awaitable[object] | None:
+        """The server ended its stream and wants to be asked again in so many seconds. A client that can do the same is
+        told so, and what comes back is over when it is here again; None where it just waits."""
+        ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The client's raw result of a question of the server's. Raises `RpcError`. Cancelling withdraws it."""
+        ...
+
+
+class Nobody:
+    """A caller that hears nothing and cannot be asked."""
+
+    capabilities: Mapping[str, Any] = {}
+    wants_progress = False
+    live = False
+    key = ""
+
+    def __init__(self, caller: Caller | None = None) -> None:
+        self.caller = caller or Caller("nobody", "internal", Client())
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        return
+
+    def pause(self, seconds: float) -> None:
+        return None
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        raise RpcError(CANNOT_BE_ASKED, f"the caller cannot be asked: {method[:80]} is not possible here")
+
+
+NOBODY: Final[Talk] = Nobody()
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a built-in upstream gets beside the arguments of a call.
+
+    It may ask at once with `talk.ask`, where `talk.live`, or answer `{"resultType": "input_required", ...}` and be
+    called again, then with what the client answered (`input_responses`) and its own `request_state` as it gave it.
+    """
+
+    talk: Talk = NOBODY
+    input_responses: Mapping[str, Any] | None = None
+    request_state: str | None = None
+
+    @property
+    def caller(self) -> Caller:
+        return self.talk.caller
+
+    @property
+    def principal(self) -> str:
+        """Who asks, as the gateway authenticated it."""
+        return self.talk.caller.principal
+
+
+def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:
+    """The capability that a client would need to be asked this, and did not declare."""
+    needed = NEEDS.get(method)
+    return needed if needed is not None and needed not in capabilities else None

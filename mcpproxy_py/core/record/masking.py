@@ -1,0 +1,231 @@
+"""Secrets are masked before anything is written (ACT-9): by the name they stand under and by their looks.
+
+Masking errs on the safe side where a name says that a secret follows, and on the readable side where only the
+looks speak: ids, hashes, timestamps and counts have to stay, or the record is of no use. What is clean, which is
+nearly everything, is found clean by one pass over its JSON text, and that text is what is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Final, Protocol, cast
+
+from mcpproxy_py.core.record.plain import (
+    DEEPEST,
+    TOO_DEEP,
+    JsonText,
+    encode,
+    json_safe,
+    json_text,
+    key_text,
+    pruned,
+    valid,
+)
+from mcpproxy_py.core.record.secret_names import PATHS, kind_of
+from mcpproxy_py.core.record.secret_patterns import (
+    ASSIGNED,
+    ASSIGNED_STARTS,
+    CARD_LIKE,
+    CARDS,
+    ISSUERS,
+    RULES,
+    SHAPED,
+    Rule,
+    assigned,
+)
+
+_CARD: Final = "***card***"
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
+_NAMING: Final = ("name", "key", "header")
+"""Under these stands the name of what `value` beside them holds: variables, headers, settings."""
+_PAIRED: Final = ("authorization", "cookie")
+
+
+class OwnPatterns(Protocol):
+    """What an operator wants masked besides."""
+
+    def possible(self, json_text: str) -> bool:
+        """Whether a string in this JSON could hold it."""
+        ...
+
+    def mask(self, text: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Masker:
+    """How values are masked. What is handed in makes it quick, and adds what an operator wants masked."""
+
+    suspicious: Callable[[str | bytes], bool] = lambda text: True
+    """Whether `secret_signs.SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often. What is
+    no valid Unicode it is never asked about."""
+    shaped: Callable[[str], bool] = lambda text: True
+    """The same for `secret_signs.SHAPES`."""
+    encode: Callable[[Any], bytes] = encode
+    """A value as compact JSON. Raises `ValueError` or `TypeError` where it cannot."""
+    own: OwnPatterns | None = None
+
+    def mask(self, value: Any) -> Any:
+        """`value` without its secrets, as plain JSON. Never changes its argument; returns it when it is clean."""
+        text = json_text(value, self.encode)
+        return self._masked(value, 0) if text is None or self._suspects(text) else value
+
+    def mask_text(self, text: str) -> str:
+        """The text without the secrets that its looks give away."""
+        if not text.isascii():
+            text = valid(text)
+        if self.suspicious(text):
+            if self.shaped(text):
+                text = _applied(SHAPED, text)
+            text = _without_cards(_without_assigned(_applied(RULES, text)))
+        return text if self.own is None else self.own.mask(text)
+
+    def payload(self, value: Any, limit: int) -> tuple[JsonText, int]:
+        """The same, as part of an event that is not text yet."""
+        text, size = self.payload_text(value, limit)
+        return JsonText(text), size
+
+    def payload_text(self, value: Any, limit: int) -> tuple[bytes, int]:
+        """What goes on record of a value, as JSON text, and the size of the whole. Over the limit a preview stands
+        in its place, and only the part it can show is masked, so a huge result costs no more than a big one."""
+        text = json_text(value, self.encode)
+        if text is None:
+            value = json_safe(value)
+            text = encode(value)
+        size = len(text)
+        if size > limit:
+            return encode(_preview(encode(self.mask(pruned(value, limit))), limit)), size
+        if self.suspicious(text) or (self.own is not None and self.own.possible(text.decode())):
+            text = encode(capped(self._masked(value, 0), 2 * limit)[0])
+        return text, size
+
+    def redacted(self, value: Any, limit: int) -> Any:
+        """The same as a value again, for what is small."""
+        return json.loads(self.payload(value, limit)[0])
+
+    def _suspects(self, encoded: bytes) -> bool:
+        return self.suspicious(encoded) or (self.own is not None and self.own.possible(encoded.decode()))
+
+    def _masked(self, value: Any, depth: int) -> Any:
+        if type(value) is str:
+            return self.mask_text(value)
+        if depth > DEEPEST:
+            return TOO_DEEP
+        if isinstance(value, Mapping):
+            return dict(self._items(cast("Mapping[Any, Any]", value), depth + 1))
+        if isinstance(value, (list, tuple)):
+            return self._list(cast("list[Any]", value), depth + 1)
+        if type(value) is int:
+            return _CARD if 10**13 <= value < 10**16 and _is_card(str(value)) else json_safe(value)
+        return value if value is None or isinstance(value, (bool, float)) else self._masked(json_safe(value), depth + 1)
+
+    def _items(self, items: Mapping[Any, Any], depth: int) -> Iterator[tuple[str, Any]]:
+        beside = _kind_of_value(items)
+        for key, value in items.items():
+            name = key_text(key)
+            kind = beside if beside is not None and name == "value" else _kind_under(name, value)
+            shown = self._masked(value, depth) if kind is None else self._blanked(value, f"***{kind}***", depth)
+            yield self.mask_text(name), shown
+
+    def _list(self, items: list[Any], depth: int) -> list[Any]:
+        if len(items) > 1 and type(items[0]) is str:
+            return list(self._in_turn(items, depth))
+        return [self._masked(item, depth) for item in items]
+
+    def _in_turn(self, items: list[Any], depth: int) -> Iterator[Any]:
+        """Items that begin with a text: a command line, where an option names what follows it, or one header."""
+        named = kind_of(items[0]) if len(items) == 2 else None
+        kind: str | None = None
+        for item in items:
+            known = kind is not None and type(item) is str and not item.startswith("-")
+            yield self._blanked(item, f"***{kind}***", depth) if known else self._masked(item, depth)
+            kind = named if named in _PAIRED else _kind_of_option(item)
+            named = None
+
+    def _blanked(self, value: Any, instead: str, depth: int) -> Any:
+        """Everything under a name of a secret goes; the shape, and whether there was anything, stays."""
+        if value is None or isinstance(value, bool) or value == "":
+            return value
+        if depth <= DEEPEST and isinstance(value, Mapping):
+            items = cast("Mapping[Any, Any]", value).items()
+            return {self.mask_text(key_text(key)): self._blanked(item, instead, depth + 1) for key, item in items}
+        if depth <= DEEPEST and isinstance(value, (list, tuple)):
+            return [self._blanked(item, instead, depth + 1) for item in cast("list[Any]", value)]
+        return instead
+
+
+def capped(value: Any, limit: int, encode: Callable[[Any], bytes] = encode) -> tuple[Any, int]:
+    """`value` and its size as JSON; over the limit a preview stands in its place. Whatever comes in,
+    what goes out is plain JSON that every encoder takes."""
+    text = json_text(value, encode)
+    if text is None:
+        value = json_safe(value)
+        text = encode(value)
+    return (value, len(text)) if len(text) <= limit else (_preview(text, limit), len(text))
+
+
+def _applied(rules: tuple[Rule, ...], text: str) -> str:
+    lowered = text.lower()
+    for rule in rules:
+        if any(needle in lowered for needle in rule.needles):
+            text = rule.pattern.sub(rule.replacement, text)
+    return text
+
+
+def _without_assigned(text: str) -> str:
+    """`password=…`, `"api_key": "…"`, also as JSON inside a string: tried only where a name can begin."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters become two, and no place is where it was
+        return ASSIGNED.sub(assigned, text)
+    parts: list[str] = []
+    done = 0
+    for begin in ASSIGNED_STARTS.finditer(lowered):
+        found = ASSIGNED.match(text, begin.start()) if begin.start() >= done else None
+        if found is not None:
+            parts += [text[done : begin.start()], assigned(found)]
+            done = found.end()
+    return "".join([*parts, text[done:]])
+
+
+def _kind_of_value(items: Mapping[Any, Any]) -> str | None:
+    if "value" not in items:
+        return None
+    names = (items.get(naming) for naming in _NAMING)
+    return next((kind_of(name) for name in names if isinstance(name, str)), None)
+
+
+def _kind_under(name: str, value: Any) -> str | None:
+    kind = kind_of(name)
+    return None if kind is not None and name.lower() in PATHS and str(value).startswith("/") else kind
+
+
+def _kind_of_option(item: Any) -> str | None:
+    return kind_of(item) if type(item) is str and _OPTION.fullmatch(item) else None
+
+
+def _without_cards(text: str) -> str:
+    return CARDS.sub(_without_card, text) if CARD_LIKE.search(text) else text
+
+
+def _without_card(found: re.Match[str]) -> str:
+    return _CARD if _is_card(re.sub(r"[ -]", "", found[0])) else found[0]
+
+
+def _is_card(digits: str) -> bool:
+    """A number some issuer could have given out, with a check digit that is right (Luhn)."""
+    if not ISSUERS.match(digits):
+        return False
+    doubled = (int(digit) * factor for digit, factor in zip(reversed(digits), cycle((1, 2)), strict=False))
+    return sum(number // 10 + number % 10 for number in doubled) % 10 == 0
+
+
+def _preview(text: bytes, limit: int) -> dict[str, Any]:
+    return {"truncated": True, "preview": text.decode()[: limit // 2]}
+
+
+PLAIN: Final = Masker()
+"""Nothing handed in: for a text now and then."""
+mask_text: Final = PLAIN.mask_text

@@ -1,0 +1,213 @@
+"""Which tools fit a query: BM25 over the segments of all servers (FIND-3).
+
+What a tool gets for a word is kept twice: exactly, and rounded up to whole steps in a lane of its own (`lanes`). The
+lanes of a query's words, added up, say for all tools at once how much each can have at most, so that only the few that
+can make the cut are scored. The result is the same as that of scoring every tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import islice, pairwise
+from math import ceil, fsum, log
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mcpproxy_py.core.search import packed_lanes
+from mcpproxy_py.core.search.segments import PEAK, Rule, Segment, count, counted, joined, segment
+from mcpproxy_py.core.search.synonyms import implied, senses, spelled_out, topics
+from mcpproxy_py.core.search.tokens import lookalikes, tokens
+from mcpproxy_py.core.values import Tool
+
+__all__ = ["Hit", "Index", "Ranking", "Rule", "Segment", "segment"]
+
+Scores = dict[int, float]  # by the tool's number in the index
+
+# What counts for a word that is meant, hinted at or misspelled, as a share of what it would count if it were there.
+SENSE_SHARE: Final = 0.8
+TOPIC_SHARE: Final = 0.3
+LOOKS_SHARE: Final = 0.5
+# A sense that more than one in so many tools have says little, and costs most.
+COMMON: Final = 4
+QUERY_CHARS: Final = 1_000
+QUERY_TERMS: Final = 48
+# How many words an index remembers the tools of: a bound for what strangers' queries can make it hold.
+PARTS: Final = 512
+# More parts than a query can have: its words, its pairs of words, and what its shape implies.
+MOST_PARTS: Final = 2 * QUERY_TERMS + 16
+# A bound has to clear the error of floats to be believed.
+SLACK: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """`score` is the share of the best score that any tool could have for the query."""
+
+    tool: Tool
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """`total` counts every tool that matched and was let through, `hits` are the best of them. `matched` is the mask
+    of all that matched, let through or not."""
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    matched: int = field(default=0, compare=False, repr=False)
+
+
+class Part(NamedTuple):
+    """A word of a query: what it is worth, what tools get for it, and, in steps, the most any gets and what each gets
+    at most."""
+
+    worth: float
+    impacts: Mapping[int, float]
+    most: int
+    bounds: int
+
+
+class Index:
+    """The segments of all servers as one collection. An update gives a new index.
+
+    What tools get for a word is joined over the segments when it is first asked for, and kept: a refresh makes the
+    next query somewhat slower, and no index is ever built for words that nobody uses.
+    """
+
+    __slots__ = ("_every", "_frequencies", "_parts", "_segments", "_steps", "_tools", "_vocabulary")
+
+    def __init__(self, segments: Mapping[str, Segment], *, frequencies: Mapping[str, int] | None = None) -> None:
+        """`frequencies` is for `with_segment`, which knows how many tools contain each term already."""
+        self._segments = MappingProxyType(dict(segments))
+        self._tools = [tool for part in self._segments.values() for tool in part.tools]
+        self._frequencies = counted(self._segments.values()) if frequencies is None else frequencies
+        self._parts: dict[tuple[str, ...], Part] = {}
+        self._vocabulary: list[str] = []
+        self._every = packed_lanes.every(len(self._tools))
+        # As many steps to a unit as there can be without any sum of bounds outgrowing its lane.
+        self._steps = (packed_lanes.TOP / MOST_PARTS - 1) // (PEAK * self._rarity(1))
+
+    @property
+    def segments(self) -> Mapping[str, Segment]:
+        return self._segments
+
+    def with_segment(self, server: str, segment: Segment | None) -> Index:
+        """This index with one server's tools replaced, or gone. The other segments are taken over as they are."""
+        others = {name: part for name, part in self._segments.items() if name != server}
+        frequencies = dict(self._frequencies)
+        if (old := self._segments.get(server)) is not None:
+            count(frequencies, old, -1)
+        if segment is not None:
+            others[server] = segment
+            count(frequencies, segment, 1)
+        return Index(others, frequencies=frequencies)
+
+    def mask(self, lets_through: Callable[[str], Rule | bool]) -> int:
+        """A filter for `rank`: for each server whether all of its tools are let through, none, or those of a rule."""
+        return packed_lanes.mask(b"".join([part.marks(lets_through(name)) for name, part in self._segments.items()]))
+
+    def rank(self, query: str, limit: int, among: int | None = None) -> Ranking:
+        """The best `limit` of the tools in the mask `among`, or of all, best first, ties by name.
+
+        Filtering comes before the cut, so a filter never leaves fewer hits than there are matches (FIND-2).
+        """
+        asked = self._asked(query)
+        bounds = sum(part.bounds for part in asked)
+        matched = packed_lanes.held(bounds, self._every)
+        running = matched if among is None else matched & among
+        total = running.bit_count()
+        if not total or limit < 1:
+            return Ranking((), total, matched)
+        scores = self._best(asked, bounds, running, limit)
+        return Ranking(self._hits(asked, scores, limit), total, matched)
+
+    def _hits(self, asked: list[Part], scores: Scores, limit: int) -> tuple[Hit, ...]:
+        best = PEAK * sum(part.worth for part in asked)
+        rows = [(score, self._tools[number]) for number, score in scores.items()]
+        rows.sort(key=lambda row: (-row[0], row[1].full_name))
+        return tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit])
+
+    def _asked(self, query: str) -> list[Part]:
+        """The parts of the query, those included that no tool has: they are part of what was asked, and a query
+        that is answered in half should not look answered in full."""
+        words = tuple(islice(dict.fromkeys(spelled_out(tokens(query, QUERY_CHARS))), QUERY_TERMS))
+        asked = [self._part((word,)) for word in words]
+        asked.extend(
+            self._part(pair) for pair in pairwise(words) if senses(*pair) or "".join(pair) in self._frequencies
+        )
+        if any(part.impacts for part in asked):  # a shape alone finds nothing
+            asked.extend(self._part((sense,)) for sense in implied(query[:QUERY_CHARS]))
+        return asked
+
+    def _part(self, words: tuple[str, ...]) -> Part:
+        found = self._parts.get(words)
+        if found is None:
+            if len(self._parts) >= PARTS:
+                self._parts.clear()
+            found = self._parts[words] = self._blended(words)
+        return found
+
+    def _blended(self, words: tuple[str, ...]) -> Part:
+        """For each tool the word itself or, at a discount, what means or looks like it: whichever gives most."""
+        impacts: dict[int, float] = {}
+        most = self._idf(words[0]) if len(words) == 1 else 0.0
+        for term, share in self._meanings(words):
+            worth = share * self._idf(term)
+            most = max(most, worth)
+            for number, impact in joined(term, self._segments.values()):
+                impacts[number] = max(impacts.get(number, 0.0), worth * impact)
+        bounds = {number: ceil(impact * self._steps) for number, impact in impacts.items()}
+        return Part(
+            most, impacts, max(bounds.values(), default=0), packed_lanes.packed(bounds.items(), len(self._tools))
+        )
+
+    def _meanings(self, words: tuple[str, ...]) -> list[tuple[str, float]]:
+        """The terms that some tool has and that say what these words say, and how much of it. What is only about
+        the same trade, or only looks the same, is for words that nothing better is known for."""
+        means = [("".join(words), 1.0), *((sense, SENSE_SHARE) for sense in senses(*words))]
+        vaguer = [(topic, TOPIC_SHARE) for topic in topics(*words)]
+        if found := self._known(means) or self._known(vaguer):
+            return found
+        guessed = len(words) == 1 and len(means) == 1 and not vaguer
+        return [(term, LOOKS_SHARE) for term in self._lookalikes(words[0])] if guessed else []
+
+    def _known(self, terms: list[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Those that some tool has; a sense that most tools share tells them apart as little as a word left out."""
+        found = [(term, share) for term, share in terms if term in self._frequencies]
+        most = len(self._tools) / COMMON
+        return [row for row in found if row[1] == 1.0 or self._frequencies[row[0]] <= most] or found
+
+    def _lookalikes(self, word: str) -> list[str]:
+        self._vocabulary = self._vocabulary or sorted(self._frequencies)
+        return lookalikes(word, self._frequencies, self._vocabulary)
+
+    def _idf(self, term: str) -> float:
+        return self._rarity(self._frequencies.get(term, 0))
+
+    def _rarity(self, frequency: int) -> float:
+        return log(1 + (max(len(self._tools) - frequency, 0) + 0.5) / (frequency + 0.5))
+
+    def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
+        """The scores of the best `limit` tools in the running, and of all that tie with the last of them.
+
+        First of those with the highest bounds. The last of these that makes the cut says how low a bound may be that
+        is still worth a look.
+        """
+        gets = [part.impacts.get for part in asked]
+        most = sum(part.most for part in asked)
+        levels = packed_lanes.levels(bounds, most, running, len(self._tools))
+        level = packed_lanes.reached_by(levels, limit)
+        scores = {number: _score(gets, number) for number in packed_lanes.at_least(levels, level)}
+        if level > 1:
+            least = nlargest(limit, scores.values())[-1]
+            level = packed_lanes.level_of(int((least - SLACK) * self._steps), most)
+            more = (number for number in packed_lanes.at_least(levels, level) if number not in scores)
+            scores |= {number: _score(gets, number) for number in more}
+        return scores
+
+
+def _score(gets: list[Callable[[int, float], float]], number: int) -> float:
+    """Exactly rounded, so that tools which get the same, in whatever order, tie."""
+    return fsum([get(number, 0.0) for get in gets])

@@ -1,0 +1,191 @@
+"""What a person does to the gateway itself: its servers, the freeze, the key. Every act is on record."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import anyio.to_thread
+
+from mcpproxy_py.core.protocol.admin_key_proof import proof
+from mcpproxy_py.core.record import events as record_events
+from mcpproxy_py.core.record.events import Outcome
+from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.core.values import Caller, Policy, Snapshot
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.upstream.calls.traffic import Measured
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+FROZEN = "frozen"
+"""The name of the durable switch."""
+
+
+class Servers(Protocol):
+    """What this needs of the upstream room."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    def set_policy(self, policy: Policy) -> None: ...
+    async def restart(self, server: str) -> None: ...
+    def describe(self) -> list[dict[str, Any]]: ...
+    def measured(self) -> list[Measured]: ...
+    def log_path(self, server: str) -> Path: ...
+
+
+class Ledger(Protocol):
+    """What this needs of the store room."""
+
+    def append(self, *events: Mapping[str, Any]) -> None: ...
+    async def synced(self) -> None: ...
+    async def set_switch(self, name: str, value: Any) -> None: ...
+
+
+class File(Protocol):
+    """The configuration file, edited in place with its comments kept."""
+
+    def put_server(self, name: str, config: dict[str, Any], *, replace: bool = False) -> None: ...
+    def drop_server(self, name: str) -> Any: ...
+    def set_enabled(self, name: str, enabled: bool) -> None: ...
+
+
+class Admin:
+    """The desk where people change things. Raises `GatewayError` for what cannot be done."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        ledger: Ledger,
+        file: File,
+        *,
+        edit: Callable[[Callable[[], object]], Awaitable[None]],
+        rotate_key: Callable[[], str],
+        admin_key: Callable[[], str],
+        port: int,
+        shown_config: Callable[[], dict[str, Any]],
+        status: Callable[[], dict[str, Any]],
+        new_id: Callable[[float], str],
+        masker: Masker = MASKER,
+    ) -> None:
+        self._servers = servers
+        self._ledger = ledger
+        self._file = file
+        self._edit = edit
+        self._rotate_key = rotate_key
+        self._admin_key = admin_key
+        self._port = port
+        self.shown_config = shown_config
+        self.status = status
+        self._new_id = new_id
+        self._masker = masker
+
+    async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
+        change = partial(self._file.put_server, name, config, replace=replace)
+        await self.on_record("add_server", name, by, config, lambda: self._edit(change))
+
+    async def remove_server(self, name: str, by: Caller) -> None:
+        change = partial(self._file.drop_server, name)
+        await self.on_record("remove_server", name, by, {}, lambda: self._edit(change))
+
+    async def set_enabled(self, name: str, enabled: bool, by: Caller) -> None:
+        change = partial(self._file.set_enabled, name, enabled)
+        action = "enable_server" if enabled else "disable_server"
+        await self.on_record(action, name, by, {}, lambda: self._edit(change))
+
+    async def restart_server(self, name: str, by: Caller) -> None:
+        self._must_exist(name)
+        await self.on_record("restart_server", name, by, {}, lambda: self._servers.restart(name))
+
+    async def set_frozen(self, frozen: bool, by: Caller) -> None:
+        """Freezing takes hold before anything else can fail; thawing only once it is on record and durable."""
+        if frozen:
+            self._apply_frozen(True)
+
+        async def act() -> None:
+            await self._ledger.set_switch(FROZEN, frozen)
+            self._apply_frozen(frozen)
+
+        await self.on_record("freeze" if frozen else "unfreeze", None, by, {}, act)
+
+    async def rotate_key(self, by: Caller) -> str:
+        async def act() -> str:
+            return await anyio.to_thread.run_sync(self._rotate_key)
+
+        return await self.on_record("rotate_key", None, by, {}, act)
+
+    def prove(self, nonce: str) -> dict[str, Any]:
+        """That the admin key is known here, to somebody who has not told it yet."""
+        own = secrets.token_hex(16)
+        proven = proof(self._admin_key(), nonce, own, self._port)
+        return {"nonce": own, "port": self._port, "proof": proven}
+
+    def frozen_elsewhere(self, frozen: bool) -> None:
+        """Another gateway did it, and has it on record."""
+        if frozen != self._servers.snapshot.policy.frozen:
+            log.warning("%s by another gateway", "frozen" if frozen else "unfrozen")
+            self._apply_frozen(frozen)
+
+    def describe_servers(self) -> list[dict[str, Any]]:
+        return self._servers.describe()
+
+    def measured(self) -> list[Measured]:
+        return self._servers.measured()
+
+    async def server_log(self, name: str, lines: int) -> list[str]:
+        self._must_exist(name)
+        return await anyio.to_thread.run_sync(_tail, self._servers.log_path(name), lines)
+
+    def _apply_frozen(self, frozen: bool) -> None:
+        policy = self._servers.snapshot.policy
+        self._servers.set_policy(dataclasses.replace(policy, frozen=frozen))
+
+    def _must_exist(self, name: str) -> None:
+        if name not in self._servers.snapshot.servers:
+            raise GatewayError(Code.NOT_FOUND, f"There is no server '{name}'")
+
+    async def on_record(
+        self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Asked on disk, then done, then closed with how it went."""
+        event_id, started = self._new_id(time.time()), time.time()
+        outcome = Outcome("error", error=record_events.failure(Code.INTERNAL, "it was not finished"))
+        try:
+            self._ledger.append(
+                record_events.administrative(event_id, started, action, subject, by, details, self._masker)
+            )
+            await self._ledger.synced()
+        except StoreUnavailable as error:
+            raise GatewayError(Code.STORE_UNAVAILABLE, f"{action} is refused: it cannot be recorded") from error
+        try:
+            done = await act()
+            outcome = Outcome("success")
+            return done
+        except GatewayError as error:
+            outcome = Outcome("error", error=record_events.failure(error.code, error.message))
+            raise
+        finally:
+            self._close(event_id, started, outcome)
+
+    def _close(self, event_id: str, started: float, outcome: Outcome) -> None:
+        now = time.time()
+        try:
+            self._ledger.append(record_events.finished(event_id, now, outcome, (now - started) * 1000, 0, self._masker))
+        except StoreUnavailable:
+            log.exception("the end of change %s could not be recorded", event_id)
+
+
+def _tail(path: Path, lines: int) -> list[str]:
+    """The end of a log that is at most a megabyte, by design."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return []
+    return text.splitlines()[-lines:]

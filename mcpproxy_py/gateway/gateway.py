@@ -1,0 +1,514 @@
+"""One call through the gateway: decide, confirm, write ahead, forward, record; and the one choke point (GATE-14).
+
+Every way in makes an `Ask` and comes through `Gateway.call`; there is no second path. A decision is a value, and this
+is the one place that acts on it. What leaves for a server leaves by `CallPermit`, at the moment in which it is sent.
+What comes of a call is closed by the `Recorder` on every path: done, refused, failed, cancelled, timed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeGuard
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core.policy import confirm, decide, tool_results
+from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
+from mcpproxy_py.core.protocol.client_channel import (
+    Nobody,
+    Talk,
+    forwarded_meta,
+    is_served,
+    relayed_capabilities,
+    served,
+)
+from mcpproxy_py.core.protocol.request_state import answers_problem, answers_to, asks_back, questions_of
+from mcpproxy_py.core.record import events
+from mcpproxy_py.core.record.events import Outcome
+from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.core.search.tool_search import retrieve_tools
+from mcpproxy_py.core.values import (
+    Ask,
+    Caller,
+    Client,
+    Decision,
+    Local,
+    Refusal,
+    Relay,
+    Route,
+    Snapshot,
+    Source,
+    Status,
+    Surface,
+)
+from mcpproxy_py.errors import Code, RpcError
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.call import EXPIRED, TIMED_OUT, Call
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.recorder import Record, Recorder
+from mcpproxy_py.gateway.tally import Tally
+from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
+
+log = logging.getLogger(__name__)
+
+MAX_ROUNDS: Final = 16
+"""How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
+
+
+class Upstreams(Protocol):
+    """What the gateway needs of the upstream room."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    async def ready(self, server: str) -> None: ...
+    def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    payload_bytes: int = 65_536
+    in_flight: int = 1000
+    refuse_unrecorded: bool = True
+    patience: float = 300
+    """Seconds that a person has to say yes to a call."""
+
+
+LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
+    "retrieve_tools": lambda snapshot, params: tool_results.structured(retrieve_tools(snapshot, params)),
+    "request_capability": lambda snapshot, params: tool_results.text(ACKNOWLEDGEMENT),
+}
+
+
+class CallPermit:
+    """Leave to send what was decided for one call, in one of its rounds. The upstream room calls it when all that has
+    to be waited for is there: a place, a session, a connection, the disk, a person."""
+
+    __slots__ = ("_call", "_gateway", "_message", "_to", "method", "talk")
+
+    def __init__(self, gateway: Gateway, call: Call, to: Route | Relay, talk: Talk, carried: Mapping[str, Any]) -> None:
+        if isinstance(to, Relay):
+            self.method, params = to.method, to.params
+        else:
+            self.method, params = "tools/call", {"name": to.tool.name, "arguments": to.args}
+        self._message = Permitted(self.method, {**params, **carried} if carried else params, call.ask.meta)
+        self._gateway = gateway
+        self._call = call
+        self._to = to
+        self.talk = talk
+
+    def __call__(self) -> Permitted:
+        """The choke point: all that leaves for a server on somebody's behalf, in any round, leaves by this, and is
+        written before anything else can happen. It was decided on the snapshot of this moment and accepted by the
+        record: above read it is on the disk, and nothing has failed since; a read goes on record in this turn."""
+        call, to, gateway = self._call, self._to, self._gateway
+        if call.closed:
+            raise NotPermitted(decide.refuse(to, Code.INTERNAL, "ended", f"The call of '{to.full_name}' has ended"))
+        if to.risk == "read":
+            if not call.handed_over:
+                call.handed_over = True
+                gateway.recorder.write_soon(call)
+        elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
+            raise NotPermitted(_unrecordable(to))
+        snapshot = gateway.upstreams.snapshot
+        if snapshot is not call.snapshot:
+            again = decide.decide(call.ask, snapshot)
+            if isinstance(again, Refusal):
+                raise NotPermitted(again)
+            if not _same(to, again):
+                raise NotPermitted(_changed(to, again))
+            call.snapshot = snapshot
+        return self._message
+
+    def answer(self, body: Mapping[str, Any]) -> PermittedAnswer:
+        """The same for what a client answers to a server in mid-call. That the server has gone is for the call to
+        tell, which knows what became of it."""
+        try:
+            self()
+        except NotPermitted as no:
+            if no.refusal.code is not Code.SERVER_UNAVAILABLE:
+                raise
+        return PermittedAnswer(body)
+
+    async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
+        await self._gateway.record_answers(self._call, self._to, [method], body)
+
+    @property
+    def tool(self) -> str | None:
+        """For whoever makes spans."""
+        return self._to.tool.name if isinstance(self._to, Route) else None
+
+    def within(self, trace: Mapping[str, str | None]) -> None:
+        """The message says that it belongs to this trace; a key that is `None` is taken off."""
+        meta = {**(self._message.meta or {}), **trace}
+        self._message = self._message._replace(meta={key: value for key, value in meta.items() if value is not None})
+
+
+class Gateway:
+    """The one path from an ask to its reply. Its only state of its own is what is in flight."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        journal: Record,
+        limits: Limits,
+        new_id: Callable[[float], str],
+        masker: Masker = MASKER,
+        tally: Tally | None = None,
+    ) -> None:
+        self.upstreams = upstreams
+        self._limits = limits
+        self._new_id = new_id
+        self.recorder = Recorder(
+            journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or Tally()
+        )
+        self._acknowledges = getattr(journal, "acknowledges", True)
+        self.refuses_unrecorded = limits.refuse_unrecorded
+        self.in_flight = 0
+        self._idle = asyncio.Event()
+        self._draining = False
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.upstreams.snapshot
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    async def drain(self) -> None:
+        """Take no new calls from now on, and return when the last one in flight has its answer."""
+        self._draining = True
+        while self.in_flight:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def new_ask(
+        self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
+        session_id: str | None = None, request_id: str | None = None, server: str | None = None,
+        method: str = "tools/call", meta: Mapping[str, Any] | None = None, plain: bool = False,
+    ) -> Ask:  # fmt: skip
+        """Of the client's `_meta` only what may go along upstream."""
+        at = time.time()
+        return Ask(
+            self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
+            method, forwarded_meta(meta), plain=plain,
+        )  # fmt: skip
+
+    async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
+        """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
+        cancellation: every failure is a reply, and on record."""
+        snapshot = self.upstreams.snapshot
+        call = Call(ask, decide.decide(ask, snapshot), snapshot)
+        try:
+            if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
+                await self._once_connected(call, call.decision.awaits)
+            decision = call.decision
+            if isinstance(decision, Refusal):
+                call.refuse(decision)
+            elif isinstance(decision, Local):
+                result = LOCAL[decision.tool](call.snapshot, decision.params)
+                call.answer(events.outcome_of(result, {}), result)
+            else:
+                await self._forward(call, decision, talk or _mute(ask))
+        except asyncio.CancelledError as why:
+            refusal = _no_longer_allowed(why)
+            if refusal is None:
+                call.outcome = _given_up(why)
+                raise
+            call.refuse(refusal)
+        except Exception:
+            log.exception("ask %s failed inside the gateway", ask.id)
+            broken = Refusal(Code.INTERNAL, "The gateway failed on this call; its log says why", "internal", "")
+            call.refuse(broken, "error")
+        finally:
+            call.closed = True
+            self.recorder.finish(call)
+        if self._acknowledges:
+            await self.recorder.acknowledged()
+        return call
+
+    def decides(self, ask: Ask) -> Decision:
+        """What would become of this ask now; nothing is done."""
+        return decide.decide(ask, self.snapshot)
+
+    async def turn_down(self, ask: Ask, refusal: Refusal) -> Call:
+        """Refuse an ask for a reason outside the decision, on record like any other."""
+        call = self._turn_down(ask, refusal)
+        if self._acknowledges:
+            await self.recorder.acknowledged()
+        return call
+
+    def _turn_down(self, ask: Ask, refusal: Refusal) -> Call:
+        call = Call(ask, refusal, self.snapshot).refuse(refusal)
+        call.closed = True
+        self.recorder.finish(call)
+        return call
+
+    def unattributed(self, server: str, method: str) -> None:
+        """A server asked something that belongs to no one call. It was refused; that is on record too (UP-5)."""
+        ask = self.new_ask(
+            method, {}, source="internal", surface="passthrough", principal="server", client=Client(server),
+            server=server, method=method,
+        )  # fmt: skip
+        message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
+        hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."
+        self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
+
+    def explain(self, ask: Ask) -> dict[str, Any]:
+        """The decision run dry: nothing is waited for, sent or recorded."""
+        decision = decide.decide(ask, self.snapshot)
+        return {
+            "decision": self.recorder.asked(ask, decision)["metadata"],
+            "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
+            "rungs": [
+                {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
+                for step in decide.explain(ask, self.snapshot)
+            ],
+        }
+
+    # From the decision to the server. What stands in the way raises `NotPermitted`, wherever it is met.
+
+    async def _forward(self, call: Call, to: Route | Relay, talk: Talk) -> None:
+        try:
+            if to.confirm:
+                await self._confirm(call, to, talk)
+            self._check_room(to)
+            if to.risk != "read":
+                await self._write_ahead(call, to)
+            if call.ask.again or call.ask.carried:
+                await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
+            self.in_flight += 1
+            try:
+                result = await self._converse(call, to, _narrowed(talk, call.ask.surface))
+            finally:
+                self.in_flight -= 1
+                if not self.in_flight:
+                    self._idle.set()
+        except NotPermitted as no:
+            call.refuse(no.refusal)
+        except UpstreamFailure as failure:
+            call.refuse(*_failed(to, failure))
+        else:
+            self._close(call, to, talk, result)
+
+    async def _converse(self, call: Call, to: Route | Relay, talk: Talk) -> dict[str, Any]:
+        """The server's last word: a result, or questions for a client that answers between calls only. A client that
+        can be asked in mid-call answers here."""
+        carried = call.ask.carried
+        for _ in range(MAX_ROUNDS):
+            permit = CallPermit(self, call, to, talk, carried)
+            try:
+                result = await self.upstreams.request(to.server, permit)
+            except (UpstreamFailure, NotPermitted) as failure:
+                if to.risk != "read" or not _never_left(failure):
+                    raise
+                await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
+                result = await self.upstreams.request(to.server, permit)
+            if not (talk.live and asks_back(result)):
+                return result
+            carried = await self._answered(call, to, result, talk)
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked back more than {MAX_ROUNDS} times")
+
+    async def _answered(
+        self, call: Call, to: Route | Relay, result: Mapping[str, Any], talk: Talk
+    ) -> Mapping[str, Any]:
+        """Put a modern server's questions to a client of the handshake era; what goes along in the next round."""
+        questions = questions_of(result)
+        methods = [method for method, _ in questions.values()]
+        try:
+            said = {key: await talk.ask(method, params) for key, (method, params) in questions.items()}
+        except RpcError as error:
+            message = f"the server asks for input that the client does not give: {error.message}"
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, message) from None
+        await self.record_answers(call, to, methods, said)
+        return answers_to(result, said)
+
+    def _close(self, call: Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> None:
+        if asks_back(result):
+            self._ask_back(call, to, talk, result)
+        elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
+            message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
+            call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
+        else:
+            outcome = events.outcome_of(result, {})
+            if isinstance(to, Route) and to.warning is not None:
+                log.warning("ask %s: %s", call.ask.id, to.warning)
+                result = tool_results.with_warning(result, to.warning)
+            call.answer(outcome, result)
+
+    def _ask_back(self, call: Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> None:
+        """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
+        if isinstance(talk, Nobody):
+            message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
+            call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
+            return
+        methods = [method for method, _ in questions_of(result).values()]
+        self.recorder.note_round(call.ask.id, "input_required", methods)
+        call.ask_back(result)
+
+    # What has to be there before the permit is asked for.
+
+    async def _once_connected(self, call: Call, server: str) -> None:
+        """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
+        await self.upstreams.ready(server)
+        call.snapshot = self.snapshot
+        call.decision = decide.decide(call.ask, call.snapshot)
+
+    def _check_room(self, to: Route | Relay) -> None:
+        if self._draining:
+            message = "The gateway is shutting down"
+            raise NotPermitted(decide.refuse(to, Code.SERVER_UNAVAILABLE, "draining", message))
+        if self.in_flight >= self._limits.in_flight:
+            message = f"The gateway has {self.in_flight} calls in flight"
+            raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
+
+    async def _confirm(self, call: Call, to: Route | Relay, talk: Talk) -> None:
+        """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
+        if call.ask.carried and not call.ask.again:
+            raise NotPermitted(_without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
+        try:
+            self.recorder.write_ahead(call)
+            objection = await self._objection(call, to, talk)
+            if objection is not None:
+                raise NotPermitted(_without_yes(to, objection))
+            self.recorder.confirmed(call.ask.id)
+        except StoreUnavailable:
+            raise NotPermitted(_unrecordable(to)) from None
+
+    async def _objection(self, call: Call, to: Route | Relay, talk: Talk) -> str | None:
+        """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
+        call waits here for it, and a later one asks again."""
+        patience = self._limits.patience
+        if not confirm.takes_forms(talk.capabilities):
+            return "nobody can be asked by this client, which takes no forms (elicitation)"
+        try:
+            # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
+            async with asyncio.timeout(patience if talk.live else None):
+                said = await talk.ask(confirm.METHOD, confirm.question(to))
+            self.recorder.answered(call, [confirm.METHOD], said, ahead=True)
+            return confirm.objection(said)
+        except RpcError as error:
+            return f"asking failed: {error.message}"
+        except TimeoutError:
+            return f"nobody answered within {patience:g} s"
+        except asyncio.CancelledError as why:
+            if EXPIRED not in why.args or (task := asyncio.current_task()) is None:
+                raise
+            task.uncancel()
+            return f"nobody answered within {patience:g} s"
+
+    async def _write_ahead(self, call: Call, to: Route | Relay) -> None:
+        """The ask on disk before the upstream hears of it, where its risk is above read (ACT-5)."""
+        try:
+            self.recorder.write_ahead(call)
+            await self._on_disk(call)
+        except StoreUnavailable:
+            if self._limits.refuse_unrecorded:
+                raise NotPermitted(_unrecordable(to)) from None
+
+    async def record_answers(self, call: Call, to: Route | Relay, methods: list[str], said: Any) -> None:
+        """What a client answered on record before its server hears of it, like the ask before: on disk above read.
+        Raises `NotPermitted`."""
+        if problem := answers_problem(said, self.snapshot.policy.max_depth):
+            message = f"The answers for '{to.full_name}' cannot be sent on: {problem}"
+            raise NotPermitted(decide.refuse(to, Code.INVALID_ARGUMENTS, "request_state", message))
+        above_read = to.risk != "read"
+        try:
+            if not call.on_record:  # a first round that brings answers
+                self.recorder.write_ahead(call)
+            self.recorder.answered(call, methods, said, ahead=above_read)
+            if above_read:
+                await self._on_disk(call)
+        except StoreUnavailable:
+            if self._limits.refuse_unrecorded:
+                raise NotPermitted(_unrecordable(to)) from None
+
+    async def _on_disk(self, call: Call) -> None:
+        await self.recorder.synced(call)
+        call.on_disk = self.recorder.unrecorded
+
+
+class _Narrowed:
+    """A client's way back, with other capabilities than it declared: those that can be served here."""
+
+    def __init__(self, talk: Talk, capabilities: Mapping[str, Any]) -> None:
+        self.capabilities = capabilities
+        self.caller, self.wants_progress, self.live, self.key = talk.caller, talk.wants_progress, talk.live, talk.key
+        self.note, self.pause, self.ask = talk.note, talk.pause, talk.ask
+
+
+def _narrowed(talk: Talk, surface: Surface) -> Talk:
+    declared = talk.capabilities
+    if is_served(declared):
+        return talk
+    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
+    return talk if kept is declared else _Narrowed(talk, kept)
+
+
+def _mute(ask: Ask) -> Talk:
+    return Nobody(Caller(ask.principal, ask.source, ask.client, ask.request_id))
+
+
+def _same(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
+    """Whether what was decided again is what was recorded, shown and confirmed."""
+    if isinstance(to, Route):
+        return (
+            isinstance(again, Route)
+            and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
+            and again.args == to.args
+            and (to.confirm or not again.confirm)
+        )
+    return (
+        isinstance(again, Relay)
+        and (again.server, again.method, again.risk) == (to.server, to.method, to.risk)
+        and again.params == to.params
+        and (to.confirm or not again.confirm)
+    )
+
+
+def _changed(to: Route | Relay, again: Decision) -> Refusal:
+    if isinstance(again, Route | Relay) and again.confirm:
+        return _without_yes(to, "what it does changed meanwhile, so ask again")
+    message = f"'{to.full_name}' is refused: what it does changed while it waited, so ask again"
+    return decide.refuse(to, Code.TOOL_UNAVAILABLE, "changed", message)
+
+
+def _without_yes(to: Route | Relay, why: str) -> Refusal:
+    message = f"Tool '{to.full_name}' needs a person's yes: {why}"
+    return decide.refuse(to, Code.NOT_CONFIRMED, "confirm", message)
+
+
+def _unrecordable(to: Route | Relay) -> Refusal:
+    message = f"'{to.full_name}' is refused: it cannot be recorded"
+    return decide.refuse(to, Code.STORE_UNAVAILABLE, "store", message)
+
+
+def _never_left(failure: UpstreamFailure | NotPermitted) -> bool:
+    """Because its connection had just gone."""
+    if isinstance(failure, NotPermitted):
+        return failure.refusal.awaits is not None
+    return not failure.sent and failure.code is Code.SERVER_UNAVAILABLE
+
+
+def _failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:
+    status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
+    details = {"upstream": failure.data} if failure.data else {}
+    return decide.refuse(to, failure.code, "upstream", failure.message, details), status
+
+
+def _given_up(why: asyncio.CancelledError) -> Outcome:
+    """A cancellation may say that it was time that ran out."""
+    if EXPIRED in why.args:
+        return TIMED_OUT
+    return Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
+
+
+def _no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
+    """The refusal that a call was cancelled with, between two of its rounds; the cancelling is over with that."""
+    refusal = why.args[0] if why.args and isinstance(why.args[0], Refusal) else None
+    if refusal is not None and (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return refusal

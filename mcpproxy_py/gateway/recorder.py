@@ -1,0 +1,163 @@
+"""The one place that records: an ask before it is acted on, its rounds, and its end, which it has on every path."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from mcpproxy_py.core.policy import confirm
+from mcpproxy_py.core.record import events as record_events
+from mcpproxy_py.core.record.events import Event
+from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.core.values import Ask, Decision, Policy
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.call import TIMED_OUT, Call
+from mcpproxy_py.gateway.tally import Tally
+
+log = logging.getLogger(__name__)
+
+MOST_OF_ANSWERS: Final = 16_384
+"""Bytes kept of what a client answers in one round."""
+OWED: Final = 500
+"""Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
+
+
+class Record(Protocol):
+    """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
+
+    def append(self, *events: Event) -> None: ...
+    async def synced(self) -> None: ...
+    async def acknowledged(self) -> None: ...
+
+
+class Recorder:
+    def __init__(
+        self, journal: Record, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: Tally
+    ) -> None:
+        self._journal = journal
+        self._masker = masker
+        self._payload_bytes = payload_bytes
+        self._policy = policy
+        self.tally = tally
+        self.acknowledged = journal.acknowledged
+        """To be awaited before an answer leaves: everything that was recorded so far may be answered for."""
+        self.unrecorded = 0
+        """Asks that could not be recorded when they should have been. Never silent: counted, logged, shown."""
+        self._later: list[Call] = []
+        """Those whose ask is not on record yet."""
+        self._owed: deque[Event] = deque(maxlen=OWED)
+        """Their events, which go on record as soon as that works again."""
+
+    def asked(self, ask: Ask, decision: Decision) -> dict[str, Any]:
+        """What would go on record of this ask, for those who only want to see it."""
+        return record_events.asked(ask, decision, self._policy(), self._payload_bytes, self._masker)
+
+    def write_soon(self, call: Call) -> None:
+        """The ask on record in the next turn of the event loop, while its server works on it already, or together with
+        its end, if that is sooner. The calls of one turn share one write."""
+        if call.on_record:
+            return
+        if not self._later:
+            asyncio.get_running_loop().call_soon(self._catch_up)
+        self._later.append(call)
+
+    def _catch_up(self) -> None:
+        """What cannot be written now goes on record with the end of its call, or is owed from then on."""
+        calls, self._later = self._later, []
+        with suppress(StoreUnavailable):
+            self.write_ahead(*calls)
+
+    def write_ahead(self, *calls: Call) -> None:
+        """The asks on record before anybody else hears of them. Raises `StoreUnavailable`, which is counted then."""
+        due = [call for call in calls if not call.on_record]
+        if not due:
+            return
+        try:
+            self._journal.append(*self._asked(due))
+        except StoreUnavailable as error:
+            for call in due:
+                self._count_unrecorded(call.ask.id, error)
+            raise
+        for call in due:
+            call.on_record = True
+
+    async def synced(self, call: Call) -> None:
+        """On disk too, where it may act on something. Raises and counts likewise."""
+        try:
+            await self._journal.synced()
+        except StoreUnavailable as error:
+            self._count_unrecorded(call.ask.id, error)
+            raise
+
+    def confirmed(self, ask_id: str) -> None:
+        """A person's yes, used up by being written. Raises `StoreUnavailable`."""
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirm.METHOD]))
+
+    def finish(self, call: Call) -> None:
+        """The one place that closes a record; one that waits for its next round stays open."""
+        events: list[Event] = [] if call.on_record else self._asked([call])
+        call.on_record = True
+        if call.outcome is not None:
+            duration = (time.perf_counter() - call.started) * 1000
+            events.append(
+                record_events.finished_text(
+                    call.ask.id, time.time(), call.outcome, duration, self._payload_bytes, self._masker
+                )
+            )
+            self.tally.count(call.ask, call.decision, call.rule or call.decision.rule, call.outcome.status)
+        self._append(call.ask.id, events)
+
+    def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
+        """The server asked back, or was answered: on record between the ask and its end."""
+        self._catch_up()
+        self._append(ask_id, [record_events.round_trip(ask_id, time.time(), kind, methods)])
+
+    def give_up(self, ask_id: str) -> None:
+        """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
+        self._append(
+            ask_id,
+            [record_events.finished_text(ask_id, time.time(), TIMED_OUT, None, self._payload_bytes, self._masker)],
+        )
+
+    def _asked(self, calls: Sequence[Call]) -> list[Event]:
+        policy, limit, masker = self._policy(), self._payload_bytes, self._masker
+        events: list[Event] = []
+        for call in calls:
+            events.append(record_events.asked_text(call.ask, call.decision, policy, limit, masker))
+        return events
+
+    def _append(self, ask_id: str, events: Sequence[Event]) -> None:
+        """On record now, or, where that fails, as soon as it works again."""
+        due = [*self._owed, *events]
+        try:
+            self._journal.append(*due)
+            self._owed.clear()
+        except StoreUnavailable as error:
+            self._owed = deque(due, OWED)
+            self._count_unrecorded(ask_id, error)
+
+    def _count_unrecorded(self, ask_id: str, error: StoreUnavailable) -> None:
+        self.unrecorded += 1
+        log.error("ask %s could not be recorded (%d so far): %s", ask_id, self.unrecorded, error)
+
+    # Of later rounds, and what clients answer in mid-call.
+
+    def answered(self, call: Call, methods: Sequence[str], said: Any, *, ahead: bool) -> None:
+        """What a client answered, masked and bounded, before its server hears of it. With `ahead` raises
+        `StoreUnavailable`, which is counted then; without, it is owed where it cannot be written."""
+        self._catch_up()
+        kept = self._masker.redacted(said, min(self._payload_bytes, MOST_OF_ANSWERS))
+        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, kept)
+        if not ahead:
+            self._append(call.ask.id, [event])
+            return
+        try:
+            self._journal.append(event)
+        except StoreUnavailable as error:
+            self._count_unrecorded(call.ask.id, error)
+            raise

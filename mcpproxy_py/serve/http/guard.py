@@ -1,0 +1,223 @@
+"""The one way in: what every HTTP request must pass before any surface hears of it (SEC-1, API-2).
+
+In this order, and the first that fails answers:
+
+1. headers that decide something come once     400
+2. the `Host` is ours                          421 (except for the two probes)
+3. the `Origin`, where there is one, is ours   403 (the same)
+4. the credential fits the zone                401
+5. the body is not too long                    413 (declared or streamed)
+
+Zones are a table of paths, and what is not in it needs the admin key. The admin key never opens an MCP
+surface and the agent token never opens anything else: made equal by mistake, they are an agent token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.errors import FACTS, Code, GatewayError
+from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
+from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
+from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
+
+log = logging.getLogger("mcpproxy.http")
+
+request_id: ContextVar[str | None] = ContextVar("mcpproxy_request_id", default=None)
+"""The request being served, for log lines written anywhere below (OPS-1)."""
+
+Zone = Literal["agent", "open", "metrics", "admin"]
+ZONES: Final[tuple[tuple[str, Zone], ...]] = (
+    ("/mcp", "agent"),
+    ("/tool", "agent"),
+    ("/healthz", "open"),
+    ("/readyz", "open"),
+    ("/api/v1/proof", "open"),
+    ("/metrics", "metrics"),
+    ("/.well-known", "open"),  # nothing is there; MCP clients that look for OAuth must hear 404, not 401
+)
+PROBES: Final = frozenset(("/healthz", "/readyz"))
+"""Load balancers call these by address, so no `Host` is foreign to them."""
+MOST_KNOWN_HOSTS: Final = 64
+"""Spellings of our own name that were checked before; `*` lets anybody make up more."""
+_CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """What the operator allows. A reload is a new value, handed to `Guard.use`."""
+
+    admin_key: Callable[[], str]
+    """Asked on each use, because a rotated key must stop working at once."""
+    listen_host: str = "127.0.0.1"
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    mcp_token: str | None = field(default=None, repr=False)
+    require_mcp_auth: bool = False
+    max_body_bytes: int = 4 << 20
+
+    @property
+    def agents_need_token(self) -> bool:
+        return self.mcp_token is not None or self.require_mcp_auth or not is_loopback(self.listen_host)
+
+
+class AccessControl:
+    """The rules, compiled once. `principal` is the whole decision."""
+
+    def __init__(self, rules: GuardRules) -> None:
+        self._hosts = host_list(rules.listen_host, rules.allowed_hosts)
+        self._known_hosts: set[str] = set()
+        self._origins = origin_list(self._hosts, rules.allowed_origins)
+        self._agents_need_token = rules.agents_need_token
+        self._rules = rules
+
+    def principal(self, head: RequestHead, request: HttpRequest) -> str:
+        """`admin`, `agent` or `local`, or `GatewayError` with the first thing that is wrong."""
+        if head.repeated is not None:
+            raise bad_request(f"The {head.repeated} header was sent twice", header=head.repeated)
+        if head.path not in PROBES:
+            if head.host not in self._known_hosts:
+                self._check_host(head.host)
+            if head.origin is not None:
+                self._check_origin(head.origin)
+        zone = head.zone
+        if zone is None:
+            zone = head.zone = zone_of(head.path)
+        if zone == "agent":
+            return self._agent(head) if self._agents_need_token else "local"
+        if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
+            return self._admin(head)
+        return "local"
+
+    def _check_host(self, host: str) -> None:
+        given = authority(host)
+        if given is None or not self._hosts.allows(given):
+            shown = quoted(host)
+            message = f"This gateway does not answer to the host '{shown}'"
+            raise GatewayError(Code.FOREIGN_HOST, message, details={"host": shown})
+        if len(self._known_hosts) < MOST_KNOWN_HOSTS:
+            self._known_hosts.add(host)
+
+    def _check_origin(self, origin: str) -> None:
+        if not self._origins.allows(origin):
+            shown = quoted(origin)
+            message = f"Pages from '{shown}' may not use this gateway"
+            raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
+
+    def _agent(self, head: RequestHead) -> str:
+        given = _bearer(head)
+        if same_secret(given, self._rules.mcp_token):
+            return "agent"
+        if same_secret(given, self._rules.admin_key()):
+            raise _unauthorized("The admin key does not open MCP surfaces; send the agent token")
+        raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+
+    def _admin(self, head: RequestHead) -> str:
+        given = head.api_key or _bearer(head)
+        if same_secret(given, self._rules.mcp_token):
+            raise _unauthorized("The agent token does not open this; send the admin key")
+        if not same_secret(given, self._rules.admin_key()):
+            raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
+        return "admin"
+
+
+def zone_of(path: str) -> Zone:
+    for prefix, zone in ZONES:
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return zone
+    return "admin"
+
+
+def same_secret(given: str | None, secret: str | None) -> bool:
+    """Constant in time, whatever the lengths; an empty secret opens nothing."""
+    if not given or not secret:
+        return False
+    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+
+
+def is_local(peer: Any, head: RequestHead) -> bool:
+    """Whether the peer is this machine itself. What a proxy forwarded comes from somewhere else."""
+    return peer is not None and not head.forwarded and is_loopback(peer[0])
+
+
+def _bearer(head: RequestHead) -> str | None:
+    scheme, _, token = (head.authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(message: str) -> GatewayError:
+    return GatewayError(Code.UNAUTHORIZED, message)
+
+
+class Guard:
+    """Stands before the endpoints of MCP, by path, and before REST, which answers or denies everything else.
+
+    Who may come in is told with the request (`principal`: `admin`, `agent`, `local`). Every exception that nobody
+    caught it answers with a 500 that gives nothing away.
+    """
+
+    def __init__(self, endpoints: Mapping[str, Handler], rest: Handler, rules: GuardRules) -> None:
+        """`endpoints` may change at any time."""
+        self._endpoints = endpoints
+        self._rest = rest
+        self.last = time.monotonic()
+        """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
+        self.use(rules)
+
+    def use(self, rules: GuardRules) -> None:
+        """Requests from now on obey these rules."""
+        self._access = AccessControl(rules)
+        self._max_body_bytes = rules.max_body_bytes
+
+    async def serve(self, request: HttpRequest) -> None:
+        head = request.head
+        request.id = named = head.request_id or random.randbytes(8).hex()
+        remembered = request_id.set(named)
+        try:
+            request.principal = self._access.principal(head, request)
+            request.limit = self._max_body_bytes
+            if not 0 <= head.length <= self._max_body_bytes:
+                raise _bad_length(request)
+            self.last = time.monotonic()
+            endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
+            await endpoint(request)
+            if request.over:
+                raise request.too_large()
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("%s %s", head.method, quoted(head.path))
+        except GatewayError as error:
+            log.warning("%s %s: %s (%s)", head.method, quoted(head.path), error.message, error.code.value)
+            await _refuse(request, error, _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ())
+        except Exception:
+            log.exception("%s %s failed", head.method, quoted(head.path))
+            if request.started:
+                raise  # an answer under way can only be cut off, which raising does
+            details = {"request_id": named}
+            error = GatewayError(Code.INTERNAL, "Something went wrong in the gateway", details=details)
+            await _refuse(request, error)
+        finally:
+            request_id.reset(remembered)
+
+
+def _bad_length(request: HttpRequest) -> GatewayError:
+    """A body that is too long is turned away before a byte of it is read."""
+    if request.head.length < 0:
+        return bad_request("The content-length header is not a number", header="content-length")
+    return request.too_large()
+
+
+async def _refuse(request: HttpRequest, error: GatewayError, headers: Iterable[tuple[str, str]] = ()) -> None:
+    """The guard is heard in any case, unless another answer is under way: that one stays cut off."""
+    if not request.started:
+        request.over = False
+        lines = [(name.encode(), value.encode()) for name, value in (*NO_STORE.items(), *headers)]
+        await request.respond(FACTS[error.code].http, json_bytes(error.as_json()), lines)

@@ -1,0 +1,299 @@
+"""The gateway's own unix socket, where `mcpproxy stdio` attaches (SURF-5), and MCP by lines on it.
+
+The far end says in one line what it wants, gets one line back, and from then on the socket carries plain
+newline-delimited MCP in either era; each request says which. Whoever may open the socket (mode 0600) is the user it
+belongs to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.abc
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+from pydantic_core import from_json, to_json
+
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.protocol import envelope
+from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR
+from mcpproxy_py.core.protocol.envelope import Rejected
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated, undressed
+from mcpproxy_py.serve.mcp.request import McpRequest, Peer, is_modern, peer_by_envelope, peer_by_handshake
+from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.subscriptions import heard
+
+log = logging.getLogger(__name__)
+
+HELLO_LIMIT: Final = 4096
+HELLO_TIMEOUT: Final = 10.0
+Wish = Mapping[str, Any]
+MAX_REQUESTS: Final = 1000
+"""Under way at once from one client."""
+MAX_UNREAD: Final = 4 << 20
+"""Bytes that wait for a client that does not read, beyond which what is no answer is dropped."""
+PRINCIPAL: Final = "local"
+"""Whoever may open the socket is the user whose gateway it is."""
+
+
+class Writer:
+    """What goes to the client, in order. Never blocks who writes: a client that does not read loses its progress
+    bar, not its answers."""
+
+    def __init__(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        self._send = send
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._news = asyncio.Event()
+
+    def note(self, message: bytes) -> None:
+        if self._size < MAX_UNREAD:
+            self.put(message)
+
+    def put(self, message: bytes) -> None:
+        self._waiting.append(message)
+        self._size += len(message)
+        self._news.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._news.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        self._news.clear()
+        batch, self._waiting, self._size = self._waiting, [], 0
+        if batch:
+            await self._send(b"\n".join([*batch, b""]))
+
+
+class Attached:
+    """One client on one surface. `take` each line; `end` when it has gone."""
+
+    def __init__(self, endpoint: McpEndpoint, writer: Writer, session_id: str) -> None:
+        self._endpoint = endpoint
+        self._writer = writer
+        self._session_id = session_id
+        self._session: Session | None = None
+        self._tasks: dict[int | str, asyncio.Task[None]] = {}
+        self._held: set[asyncio.Task[None]] = set()
+        """Calls that go on while their client answers a question."""
+
+    def take(self, line: bytes) -> None:
+        try:
+            message, kind, plain = jsonrpc.decode_request(line)
+            if kind == "request":
+                self._request(message, plain)
+            elif kind == "notification":
+                self._notification(message)
+            elif self._session is not None:
+                self._session.resolve(message)
+        except RpcError as error:
+            self._writer.put(jsonrpc.refusal(error))
+
+    async def end(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        left = [*self._tasks.values(), *self._held]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _request(self, message: Mapping[str, Any], plain: bool) -> None:
+        request_id = message["id"]
+        if request_id in self._tasks or len(self._tasks) >= MAX_REQUESTS:
+            why = "A request with this id is under way" if request_id in self._tasks else "Too many requests at once"
+            self._writer.put(jsonrpc.refusal(RpcError(INVALID_REQUEST, why), request_id))
+            return
+        task = self._tasks[request_id] = asyncio.get_running_loop().create_task(self._serve(message, plain))
+        task.add_done_callback(lambda done: self._forget(request_id, done))
+
+    def _forget(self, request_id: int | str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(request_id) is task:
+            del self._tasks[request_id]
+
+    def _notification(self, message: Mapping[str, Any]) -> None:
+        """Cancelling works the same way in both eras here: there is no connection to hang up."""
+        if message["method"] == "notifications/cancelled":
+            found = jsonrpc.params_of(message).get("requestId")
+            if isinstance(found, int | str) and (task := self._tasks.get(found)) is not None:
+                task.cancel()
+        elif self._session is not None:
+            self._endpoint.notice(self._session, message)
+
+    async def _serve(self, message: Mapping[str, Any], plain: bool) -> None:
+        """A cancelled request gets no answer: its client does not wait for one."""
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                params = jsonrpc.params_of(message)
+                if message["method"] == "initialize":
+                    outcome: Outcome = {"result": await self._initialize(params)}
+                else:
+                    request = self._made(message, params, plain)
+                    outcome = await self._outcome(request)
+                    if request.early:
+                        return
+            except RpcError as error:
+                outcome = {"error": error.as_json()}
+            self._writer.put(jsonrpc.answer(message["id"], outcome))
+
+    async def _outcome(self, request: McpRequest) -> Outcome:
+        endpoint, method = self._endpoint, request.method
+        surface = endpoint.surface
+        try:
+            if not request.peer.modern:
+                return {"result": undressed(await endpoint.handshake.get(method, surface.answer)(request))}
+            if method == LISTEN:
+                await heard(endpoint, request)
+                return {"result": {}}
+            return {"result": surface.dressed(method, await endpoint.modern.get(method, surface.answer)(request))}
+        except Exception as error:
+            return failed(request, error)
+
+    async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        version = negotiated(params)
+        result = await initialized(self._endpoint.surface, version)
+        if self._session is not None:
+            self._session.close()
+        session = self._session = Session(
+            self._endpoint.surface.topic,
+            peer_by_handshake(params, PRINCIPAL, version, self._session_id),
+            self._endpoint.kept,
+        )
+        session.tell = self._writer.note
+        self._endpoint.attend(session)
+        return result
+
+    def _made(self, message: Mapping[str, Any], params: dict[str, Any], plain: bool) -> McpRequest:
+        if not is_modern(params):
+            if self._session is None:
+                raise RpcError(INVALID_REQUEST, "Send initialize first, or speak a modern revision")
+            peer: Peer = self._session.peer
+        else:
+            said = envelope.classify(message)
+            if isinstance(said, Rejected):
+                raise RpcError(said.code, said.message, said.data)
+            peer = peer_by_envelope(said, PRINCIPAL, self._session_id)
+        back = None if peer.modern else self._session
+        request = LineRequest(self._endpoint, message["id"], message["method"], params, peer, back)
+        request.plain = plain
+        request.client = self
+        return request
+
+    def note(self, message: bytes) -> None:
+        self._writer.note(message)
+
+    def leave(self, request_id: int | str, body: bytes) -> None:
+        """Answer with the questions; the call goes on, and its id is free for the next round."""
+        if (task := self._tasks.pop(request_id, None)) is not None:
+            self._held.add(task)
+            task.add_done_callback(self._held.discard)
+        self._writer.put(body)
+
+
+class LineRequest(McpRequest):
+    """What is said beside its answer goes into the same lines; so does an early answer."""
+
+    client: Attached
+
+    def put(self, message: bytes) -> None:
+        self.client.note(message)
+
+    def pause(self, seconds: float) -> None:
+        return None
+
+    def answer_early(self, result: Mapping[str, Any]) -> None:
+        self.early = True
+        dressed = self._endpoint.surface.dressed(self.method, result)
+        self.client.leave(self.id, jsonrpc.answer(self.id, {"result": dressed}))
+
+
+class Attachments:
+    """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
+
+    def __init__(self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int) -> None:
+        self._path = path
+        self._find = find
+        self._line_limit = line_limit
+        self.attached = 0
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listen until cancelled. The socket is born private: nobody gets in between bind and chmod."""
+        self._path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            listener = await anyio.create_unix_listener(self._path, mode=0o600)
+        finally:
+            os.umask(before)
+        try:
+            async with listener:
+                task_status.started()
+                await listener.serve(self._serve)
+        finally:
+            self._path.unlink(missing_ok=True)
+
+    async def _serve(self, stream: SocketStream) -> None:
+        self.attached += 1
+        try:
+            async with stream:
+                await self._greet(stream)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
+            pass  # the client left
+        except Exception:
+            log.exception("an attached client's stream failed")
+        finally:
+            self.attached -= 1
+
+    async def _greet(self, stream: SocketStream) -> None:
+        lines = BufferedByteReceiveStream(stream)
+        try:
+            with anyio.fail_after(HELLO_TIMEOUT):
+                wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
+            endpoint = self._find(wish if isinstance(wish, dict) else {})
+        except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
+            await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
+            return
+        await stream.send(to_json({"ok": True}) + b"\n")
+        await self._converse(lines, stream, endpoint)
+
+    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint) -> None:
+        writer = Writer(stream.send)
+        client = Attached(endpoint, writer, secrets.token_hex(16))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.run)
+            tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
+            try:
+                await self._read(lines, client, writer)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await client.end()
+            tasks.cancel_scope.cancel()
+
+    async def _read(self, lines: BufferedByteReceiveStream, client: Attached, writer: Writer) -> None:
+        while True:
+            try:
+                line = await lines.receive_until(b"\n", self._line_limit)
+            except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
+                return
+            except anyio.DelimiterNotFound:
+                too_long = RpcError(PARSE_ERROR, f"A message is longer than {self._line_limit} bytes")
+                writer.put(jsonrpc.refusal(too_long))
+                await writer.flush()
+                return
+            if not line.isspace() and line:
+                client.take(line)
+
+
+async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:
+    """A surface that goes takes the streams on it with it, as it takes the sessions."""
+    await closed.wait()
+    scope.cancel()

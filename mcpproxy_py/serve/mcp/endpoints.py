@@ -1,0 +1,140 @@
+"""Which surface stands at which path, as the configuration says at this moment (SURF-4), and what its listeners are
+told of what upstreams do (UP-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.serve.http.request import Handler
+from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint
+from mcpproxy_py.serve.mcp.event_streams import Kept
+from mcpproxy_py.serve.mcp.http_modern import over_http
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, Hub
+from mcpproxy_py.serve.mcp.surfaces.gate import Face
+from mcpproxy_py.serve.mcp.surfaces.surface import Surface
+
+GATE: Final = "/mcp"
+DIRECT: Final = "/mcp/direct"
+PASSTHROUGH: Final = "/mcp/s/"
+ALWAYS: Final = frozenset({"catalog"})
+"""Servers whose passthrough surface is there whatever is configured: built in, and harmless."""
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
+"""Lists that the direct surface gathers from all servers. Its tools follow the snapshot instead."""
+
+
+class Endpoints:
+    """Surfaces come and go with the configuration. One that goes takes its sessions with it."""
+
+    def __init__(
+        self, hub: Hub, max_sessions: int, upstreams: ClientsOf,
+        made: Mapping[str, Callable[[str], Surface]], edge: Callable[[Handler], Handler] = lambda handler: handler,
+    ) -> None:  # fmt: skip
+        """`made` gives, by kind, what makes a surface; passthrough is made for a server's name. `edge` wraps what
+        answers over HTTP."""
+        self._hub = hub
+        self._kept = Kept()
+        self._max_sessions = max_sessions
+        self._upstreams = upstreams
+        self._made = made
+        self._edge = edge
+        self._open: dict[str, McpEndpoint] = {}
+        self.over_http: dict[str, Handler] = {}
+        """By path, as they are now."""
+
+    def use(self, surfaces: Iterable[str], servers: Iterable[str]) -> None:
+        """What is open from now on."""
+        kinds = set(surfaces)
+        wanted = {path: kind for path, kind in ((GATE, "gate"), (DIRECT, "direct")) if kind in kinds}
+        wanted |= {
+            PASSTHROUGH + server: "passthrough" for server in servers if "passthrough" in kinds or server in ALWAYS
+        }
+        for path in self._open.keys() - wanted.keys():
+            del self.over_http[path]
+            self._open.pop(path).close()
+        for path, kind in wanted.items():
+            if path not in self._open:
+                surface = self._made[kind](path.removeprefix(PASSTHROUGH))
+                endpoint = McpEndpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
+                self._open[path] = endpoint
+                self.over_http[path] = self._edge(over_http(endpoint))
+
+    def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
+        """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
+        server = wish.get("server")
+        path = (
+            PASSTHROUGH + str(server) if server is not None else {"direct": DIRECT}.get(wish.get("surface", ""), GATE)
+        )
+        found = self._open.get(path)
+        if found is None:
+            raise ValueError(_missing(path))
+        return found
+
+    @property
+    def sessions(self) -> int:
+        return sum(len(endpoint.sessions) for endpoint in self._open.values())
+
+
+def _missing(path: str) -> str:
+    if path.startswith(PASSTHROUGH):
+        return (
+            f"there is no server '{path.removeprefix(PASSTHROUGH)}' to pass through to: add \"passthrough\" to "
+            "`surfaces` in the configuration, and see `mcpproxy upstream list` for the names"
+        )
+    kind = "direct" if path == DIRECT else "gate"
+    return f'this gateway does not serve its {kind} surface: add "{kind}" to `surfaces` in the configuration'
+
+
+class Tidings:
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._last: Snapshot | None = None
+        self._face: Face | None = None
+
+    def server_said(self, server: str, method: str, params: Mapping[str, Any]) -> None:
+        """A notification that belongs to no call goes to who looks at that server, whatever it is."""
+        topic = f"server/{server}"
+        if method in LIST_CHANGED:
+            self._hub.tell_changed(topic, method)
+        else:
+            self._hub.tell(topic, method, params)
+        if method in ALSO_DIRECT:
+            self._hub.tell_changed("direct", method)
+
+    def said_elsewhere(self, method: str) -> None:
+        """A server said to another gateway that a list changed. Nothing may change here, but whoever lists everything
+        next may be answered there."""
+        self._hub.tell_changed("direct", method)
+
+    def snapshot_changed(self, snapshot: Snapshot) -> None:
+        before, self._last = self._last, snapshot
+        if before is None:
+            return
+        changed = [name for name in snapshot.servers.keys() | before.servers.keys() if _differs(before, snapshot, name)]
+        for name in changed:
+            self._hub.tell_changed(f"server/{name}", TOOLS_CHANGED)
+        if changed or snapshot.policy != before.policy:
+            self._hub.tell_changed("direct", TOOLS_CHANGED)
+
+    def gate_shows(self, face: Face) -> None:
+        """After any change of the configuration; most do not change what the gate looks like."""
+        before, self._face = self._face, face
+        if before is None or face == before:
+            return
+        self._hub.tell_changed("gate", TOOLS_CHANGED)
+        if face.wish_text != before.wish_text:  # the rest of what both show is in the policy
+            self._hub.tell_changed("direct", TOOLS_CHANGED)
+
+
+def _differs(before: Snapshot, after: Snapshot, name: str) -> bool:
+    """Whether a client that lists this server's tools again would see another list."""
+    old, new = before.servers.get(name), after.servers.get(name)
+    return _seen(old) != _seen(new)
+
+
+def _seen(server: Server | None) -> object:
+    if server is None or server.state == "disabled" or not server.tools:
+        return None
+    return id(server.tools), server.allow_tools, server.deny_tools

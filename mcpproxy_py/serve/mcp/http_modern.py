@@ -1,0 +1,103 @@
+"""The modern era over HTTP: one POST, one answer, no session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.protocol import _core_headers, constants, envelope
+from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST
+from mcpproxy_py.core.protocol.envelope import Rejected
+from mcpproxy_py.core.protocol.headers import disagreement
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.http.request import Handler, HttpRequest
+from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, failed
+from mcpproxy_py.serve.mcp.event_streams import PING_AFTER
+from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal, head_facts
+from mcpproxy_py.serve.mcp.http_handshake import HandshakeHttp
+from mcpproxy_py.serve.mcp.request import McpRequest, peer_by_envelope, read_message
+from mcpproxy_py.serve.mcp.subscriptions import listen
+
+
+class ModernHttp:
+    def __init__(self, endpoint: McpEndpoint) -> None:
+        self._endpoint = endpoint
+
+    async def serve(self, http: HttpRequest, facts: HeadFacts) -> None:
+        try:
+            if http.head.method != "POST":
+                raise HttpRefusal(405, None, allow="POST")
+            message, kind, plain = await read_message(http, facts)
+            if kind != "request":
+                await self._no_request(http, facts, kind)
+                return
+            request = self._request(http, facts, message)
+        except HttpRefusal as refusal:
+            await refusal.answer(http)
+            return
+        request.plain = plain
+        endpoint, method = self._endpoint, request.method
+        task = asyncio.current_task()
+        assert task is not None
+        http.on_left = task.cancel
+        endpoint.slow.put(request, PING_AFTER, request.slow)
+        if method == LISTEN:
+            await listen(endpoint, request)
+            return
+        status, surface = 200, endpoint.surface
+        try:
+            result = await endpoint.modern.get(method, surface.answer)(request)
+            outcome = {"result": surface.dressed(method, result)}
+        except asyncio.CancelledError:
+            request.abandon()
+            if not (http.gone or request.early):
+                raise
+            task.uncancel()  # the client left, or its answer to a question was too long in coming: it ends here
+            return
+        except Exception as error:
+            outcome = failed(request, error)
+            status = HTTP_STATUS.get(outcome["error"]["code"], 200)
+        await request.finish(jsonrpc.answer(request.id, outcome), status)
+
+    async def _no_request(self, http: HttpRequest, facts: HeadFacts, kind: jsonrpc.Kind) -> None:
+        """Notifications are taken and dropped: the modern era has none that a server acts on; a client cancels by
+        hanging up."""
+        if kind == "response":
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
+        if (rejected := envelope.unsupported(facts.seen.get(_core_headers.PROTOCOL_VERSION, ""))) is not None:
+            raise _rejected(rejected, None)
+        await http.respond(202)
+
+    def _request(self, http: HttpRequest, facts: HeadFacts, message: Mapping[str, Any]) -> McpRequest:
+        request_id, method = message["id"], message["method"]
+        if facts.twice is not None:
+            raise _rejected(Rejected(constants.HEADER_MISMATCH, f"The {facts.twice} header came twice"), request_id)
+        said = envelope.classify(message, facts.seen)
+        if isinstance(said, Rejected):
+            raise _rejected(said, request_id)
+        params: dict[str, Any] = message["params"]
+        name = params.get("name")
+        if method == "tools/call" and type(name) is str and (mirrored := self._endpoint.surface.mirrors(name)):
+            arguments = params.get("arguments", {})
+            wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]
+            if wrong is not None:
+                raise _rejected(wrong, request_id)
+        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
+
+
+def _rejected(rejected: Rejected, request_id: Any) -> HttpRefusal:
+    error = RpcError(rejected.code, rejected.message, rejected.data)
+    return HttpRefusal(HTTP_STATUS.get(rejected.code, 200), error, request_id)
+
+
+def over_http(endpoint: McpEndpoint) -> Handler:
+    """Streamable HTTP for one surface, both eras at one path: the modern one is told by its header."""
+    modern, handshake = ModernHttp(endpoint), HandshakeHttp(endpoint)
+
+    def serve(http: HttpRequest) -> Awaitable[None]:
+        facts: HeadFacts = http.head.mcp or head_facts(http.head)
+        return modern.serve(http, facts) if facts.modern else handshake.serve(http, facts)
+
+    return serve

@@ -1,0 +1,167 @@
+"""Who hears of what changes at a server, beside the answers to requests (UP-4).
+
+Subscribers are sessions of the handshake era and `subscriptions/listen` streams of the modern one. What a server says
+goes to the surfaces it concerns; which subscriber wants it, each knows itself.
+
+A `subscriptions/listen` stream acknowledges first what it will tell of, marks every message with the request's id, and
+ends when the client hangs up, falls too far behind, or the gateway ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.serve.mcp.surfaces.surface import Surface
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+MAX_URIS: Final = 1000
+COALESCE: Final = 0.05
+"""Seconds: ten servers that connect at once change the list of all tools once."""
+LIST_CHANGED: Final[Mapping[str, str]] = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+UPDATED: Final = "notifications/resources/updated"
+
+
+class Subscriber(Protocol):
+    topic: str
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """On the event loop; does not block and does not raise."""
+        ...
+
+
+class Hub:
+    def __init__(self, max_streams: int) -> None:
+        """`max_streams`: of the modern era, at all doors together. Sessions are bounded where they are kept."""
+        self._max_streams = max_streams
+        self._streams = 0
+        self._listeners: dict[str, dict[Subscriber, None]] = {}
+        self._due: set[tuple[str, str]] = set()
+
+    def add(self, listener: Subscriber) -> Callable[[], None]:
+        """Gives the way to leave again."""
+        there = self._listeners.setdefault(listener.topic, {})
+        there[listener] = None
+        return lambda: self._remove(listener)
+
+    @contextmanager
+    def listening(self, stream: Subscriber) -> Iterator[None]:
+        """For as long as a stream of the modern era lasts. Raises `RpcError` where there are too many."""
+        if self._streams >= self._max_streams:
+            raise RpcError(INTERNAL_ERROR, "Too many subscriptions are open")
+        self._streams += 1
+        leave = self.add(stream)
+        try:
+            yield
+        finally:
+            leave()
+            self._streams -= 1
+
+    def _remove(self, listener: Subscriber) -> None:
+        there = self._listeners.get(listener.topic, {})
+        there.pop(listener, None)
+        if not there:
+            self._listeners.pop(listener.topic, None)
+
+    def tell(self, topic: str, method: str, params: Mapping[str, Any]) -> None:
+        for listener in list(self._listeners.get(topic, ())):
+            listener.hear(method, params)
+
+    def tell_changed(self, topic: str, method: str) -> None:
+        """The same, once for everything that happens within a moment."""
+        if (topic, method) not in self._due and topic in self._listeners:
+            self._due.add((topic, method))
+            asyncio.get_running_loop().call_later(COALESCE, self._tell_due, topic, method)
+
+    def _tell_due(self, topic: str, method: str) -> None:
+        self._due.discard((topic, method))
+        self.tell(topic, method, {})
+
+
+class ListenStream:
+    """One stream of the modern era, as the hub sees it."""
+
+    def __init__(self, topic: str, request: McpRequest, wanted: Mapping[str, Any]) -> None:
+        self.topic = topic
+        self._request = request
+        self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
+        self.uris = tuple(wanted.get("resourceSubscriptions", ()))
+
+    def acknowledge(self) -> None:
+        honoured: dict[str, Any] = {LIST_CHANGED[method]: True for method in sorted(self._kinds)}
+        if self.uris:
+            honoured["resourceSubscriptions"] = list(self.uris)
+        self._say(ACKNOWLEDGED, {"notifications": honoured})
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        if method in self._kinds or (method == UPDATED and params.get("uri") in self.uris):
+            self._say(method, params)
+
+    def _say(self, method: str, params: Mapping[str, Any]) -> None:
+        meta = {**(json_values.as_object(params.get("_meta")) or {}), SUBSCRIPTION_ID: self._request.id}
+        self._request.put(jsonrpc.notification(method, {**params, "_meta": meta}))
+
+
+async def listen(endpoint: McpEndpoint, request: McpRequest) -> None:
+    """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
+    try:
+        await heard(endpoint, request)
+        await request.end()
+    except RpcError as error:
+        await request.finish(jsonrpc.refusal(error, request.id), 503 if error.code == INTERNAL_ERROR else 400)
+    except asyncio.CancelledError:
+        request.abandon()
+        if not request.client_left:
+            raise
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+
+
+async def heard(endpoint: McpEndpoint, request: McpRequest) -> None:
+    """Listen until cancelled, or until the surface is gone. Raises `RpcError` for a filter that makes no sense, a
+    resource that cannot be watched, or one listener too many."""
+    surface = endpoint.surface
+    listener = ListenStream(surface.topic, request, _wanted(request))
+    watched: list[str] = []
+    with endpoint.hub.listening(listener):
+        try:
+            for uri in listener.uris:
+                await surface.watch(request, uri)
+                watched.append(uri)
+            listener.acknowledge()
+            await endpoint.closed.wait()
+        finally:
+            for uri in watched:
+                await _unwatched(surface, request, uri)
+
+
+async def _unwatched(surface: Surface, request: McpRequest, uri: str) -> None:
+    try:
+        await asyncio.shield(surface.unwatch(request.peer, uri))
+    except RpcError:
+        return
+
+
+def _wanted(request: McpRequest) -> Mapping[str, Any]:
+    """The filter. Raises `RpcError`."""
+    asked = json_values.as_object(request.params.get("notifications"))
+    if asked is None:
+        raise RpcError(INVALID_PARAMS, "subscriptions/listen needs params.notifications, an object")
+    uris = asked.get("resourceSubscriptions", [])
+    if not isinstance(uris, list) or len(uris) > MAX_URIS or not all(isinstance(uri, str) for uri in uris):
+        raise RpcError(INVALID_PARAMS, f"resourceSubscriptions must be a list of at most {MAX_URIS} URIs")
+    return asked

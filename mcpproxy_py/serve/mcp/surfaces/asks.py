@@ -1,0 +1,206 @@
+"""From a client's request to the gateway's reply: the one way by which every MCP surface asks (`Gateway.call`).
+
+Here the rounds of a modern request become one ask again, whichever way it is continued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from mcpproxy_py.core.policy.decide import refuse
+from mcpproxy_py.core.protocol import request_state
+from mcpproxy_py.core.protocol.constants import INVALID_PARAMS, MODERN
+from mcpproxy_py.core.protocol.request_state import Sealed
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
+from mcpproxy_py.errors import FACTS, Code, RpcError
+from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.gateway.call import Call
+from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.serve.mcp.input_rounds import BadState, Bound, Held, Rounds, Spend, first_time
+from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
+
+
+class Asking:
+    """Shared by all surfaces of one gateway."""
+
+    def __init__(
+        self, gateway: Gateway, keys: tuple[bytes, ...], patience: float,
+        on_taken_up: Callable[[str], None] = lambda ask_id: None, spend: Spend = first_time,
+    ) -> None:  # fmt: skip
+        """`spend` says whether a state is used for the first time, wherever states of ours are taken."""
+        self.gateway = gateway
+        self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
+
+    async def call(
+        self, exchange: McpRequest, surface: Surface, tool: str, params: Any, server: str | None = None,
+        method: str | None = None,
+    ) -> Call | dict[str, Any]:  # fmt: skip
+        """The reply, or, for a modern client, the questions that have to be answered first. `method` where it is not
+        the exchange's own. Raises `RpcError`."""
+        peer = exchange.peer
+        ask = self.gateway.new_ask(
+            tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
+            session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
+            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain,
+        )  # fmt: skip
+        if ask.method in request_state.WHAT:
+            if not exchange.params.keys().isdisjoint(request_state.ROUND_KEYS):
+                return await self._later_round(ask, exchange)
+        elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
+            return await self._later_round(_without_rounds(ask), exchange)
+        return await self._run(ask, exchange)
+
+    async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
+        if exchange.peer.modern:
+            return await self._first(ask, exchange)
+        exchange.asks = _Turn(self, ask)
+        return await self.gateway.call(ask, exchange)
+
+    async def _later_round(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
+        """What a client says to questions is only taken with a state of ours that asked them, and each state once."""
+        token, said = exchange.params.get("requestState"), exchange.params.get("inputResponses")
+        try:
+            if token is None and (said is None or (ask.surface == "passthrough" and exchange.peer.modern)):
+                return await self._run(self._unasked(_without_rounds(ask), said, exchange), exchange)
+            if token is None or not exchange.peer.modern:
+                raise BadState("inputResponses are answers to questions: send them with the requestState that asked")
+            state = self.rounds.open(token, _bound(ask, exchange))
+            if state.held:
+                return await self._rejoined(ask, state, exchange)
+            again = ask._replace(id=state.ask_id, again=True, carried=_carried(said, state.inner))
+            if (unspent := await self._spend(token, state, again)) is not None:
+                return await self.gateway.turn_down(ask, unspent)
+        except BadState as bad:
+            raise await self._turned_down(ask, bad) from None
+        return await self._first(again, exchange)
+
+    def _unasked(self, ask: Ask, said: Any, exchange: McpRequest) -> Ask:
+        """A first round that brings answers already, to a modern server as it is. The protocol has it take what it can
+        use and ignore the rest (SURF-7), so they go along like arguments, bounded and on record; any other server, and
+        any other surface, has no use for them."""
+        server = self.gateway.snapshot.servers.get(ask.server or "")
+        if said is None or server is None or server.protocol_version not in MODERN:
+            return ask
+        return ask._replace(carried=_carried(said, None))
+
+    async def _spend(self, token: str, state: Sealed, ask: Ask) -> Refusal | None:
+        """Use this state up where all gateways of a database see it, before anything is sent. While they cannot, what
+        is above read is refused; a read goes on, since all that a second one could do is to read twice, and this
+        gateway itself still takes each state once. Raises `BadState`."""
+        try:
+            await self.rounds.take_up(token, state)
+        except StoreUnavailable:
+            decided = self.gateway.decides(ask)
+            if self.gateway.refuses_unrecorded and isinstance(decided, Route | Relay) and decided.risk != "read":
+                message = f"'{decided.full_name}' is refused: nobody can say whether this requestState was used before"
+                details = {"continues": state.ask_id}
+                return refuse(decided, Code.STORE_UNAVAILABLE, "request_state", message, details)
+            await self.rounds.take_up(token, state, shared=False)
+        return None
+
+    async def _first(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
+        """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
+        questions, and what the call comes to is for a later round."""
+        exchange.asks = turn = _Turn(self, ask)
+        reply = await self.gateway.call(ask, exchange)
+        turn.end(reply)
+        return self._told(reply, ask, exchange)
+
+    async def _rejoined(self, ask: Ask, state: Sealed, exchange: McpRequest) -> Call | dict[str, Any]:
+        """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
+        meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
+        held = self.rounds.held(state)
+        allowed = self.gateway.decides(ask._replace(id=state.ask_id))
+        if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
+            held.refuse(allowed)
+        else:
+            held.answer(state.held, exchange.params.get("inputResponses"))
+        coming: asyncio.Future[dict[str, Any] | Call] = asyncio.get_running_loop().create_future()
+        held.at_line(lambda what: None if coming.done() else coming.set_result(what))
+        try:
+            return self._told(await coming, ask, exchange)
+        except asyncio.CancelledError:
+            held.give_up("the client left")
+            raise
+
+    def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: McpRequest) -> dict[str, Any] | Call:
+        """A server's own questions, which end its turn, go out with our state around its own."""
+        if isinstance(what, Call) and what.status == "pending":
+            return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
+        return what
+
+    async def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
+        """On record like every refusal, beside the ask that it tried to continue."""
+        details = {"continues": bad.ask_id} if bad.ask_id else {}
+        name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
+        await self.gateway.turn_down(
+            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
+        )
+        return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
+
+
+class _Turn:
+    """One run of a call, which for a modern client becomes a held call at its server's first question."""
+
+    __slots__ = ("_ask", "_asking", "_held", "_task")
+
+    def __init__(self, asking: Asking, ask: Ask) -> None:
+        self._asking = asking
+        self._ask = ask
+        self._task = asyncio.current_task()
+        self._held: Held | None = None
+
+    def end(self, reply: Call) -> None:
+        if self._held is not None:
+            self._held.finish(reply)
+
+    def note(self, kind: str, method: str) -> None:
+        """That it was answered goes on record where the answer is, with what was said."""
+        if kind != "answered":
+            self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
+
+    async def later(self, exchange: McpRequest, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if self._held is None:
+            self._held = self._asking.rounds.hold(self._ask.id, _bound(self._ask, exchange), self._cancel)
+            if self._held is None:
+                raise RpcError(INVALID_PARAMS, "Too many calls wait for their clients' answers")
+            self._held.at_line(partial(_leave, exchange))
+        return await self._held.ask(method, params)
+
+    def _cancel(self, why: object) -> None:
+        if self._task is not None:
+            self._task.cancel(why)
+
+
+def _leave(exchange: McpRequest, what: dict[str, Any] | Call) -> None:
+    """The client goes with the questions. A reply that came before any went out is returned as usual."""
+    if not isinstance(what, Call):
+        exchange.answer_early(what)
+
+
+def _target(decision: Decision) -> str | None:
+    """What it would have gone to, so that its record is found there."""
+    if isinstance(decision, Route | Relay):
+        return decision.full_name
+    return decision.name if isinstance(decision, Refusal) else None
+
+
+def _bound(ask: Ask, exchange: McpRequest) -> Bound:
+    door = f"{ask.surface}/{ask.server or ''}"
+    return Bound(ask.principal, request_state.digest(door, ask.method, exchange.params))
+
+
+def _without_rounds(ask: Ask) -> Ask:
+    """Of a method that is relayed as it is: what was said to us is not for its server."""
+    if ask.method == "tools/call" or not any(key in ask.params for key in request_state.ROUND_KEYS):
+        return ask  # those are the arguments of a tool
+    return ask._replace(params={key: value for key, value in ask.params.items() if key not in request_state.ROUND_KEYS})
+
+
+def _carried(said: Any, inner: Any) -> dict[str, Any]:
+    """What the upstream gets to see of a later round: the answers, and its own state."""
+    answers = {} if said is None else {"inputResponses": said}
+    return answers if inner is None else {**answers, "requestState": inner}

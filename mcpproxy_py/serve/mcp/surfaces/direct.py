@@ -1,0 +1,177 @@
+"""Direct, `/mcp/direct`: every visible upstream tool under its own name, for hosts that do their own permissioning."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.naming import SEPARATOR, direct_name
+from mcpproxy_py.core.policy.rungs import named_directly
+from mcpproxy_py.core.policy.showing import shown_directly
+from mcpproxy_py.core.policy.surface_tools import definitions
+from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
+from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.core.values import Server, Snapshot, Tool
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.serve.mcp.surfaces import surface
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking
+from mcpproxy_py.serve.mcp.surfaces.linking import call_linking, read_linked
+from mcpproxy_py.serve.mcp.surfaces.links import Links
+from mcpproxy_py.serve.mcp.surfaces.replies import called_directly, relayed
+from mcpproxy_py.serve.mcp.surfaces.surface import (
+    IDENTITY,
+    LIST_TTL_MS,
+    Cache,
+    Handler,
+    Mirrored,
+    OwnSurface,
+    Welcome,
+    one_page,
+    text_param,
+)
+
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"listChanged": True},
+}  # fmt: skip
+INSTRUCTIONS: Final = (
+    "This gateway reaches many MCP servers; their tools are here as server__tool. "
+    "If no tool fits what the user needs, say so once with request_capability."
+)
+WISH: Final = "request_capability"
+LISTING_PATIENCE: Final = 10.0
+
+
+class Listings(Protocol):
+    """What it needs of the upstreams besides calls."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
+
+
+class Direct(OwnSurface):
+    topic = "direct"
+
+    def __init__(self, asking: Asking, links: Links, upstreams: Listings, wish_text: Callable[[], str | None]) -> None:
+        self._asking = asking
+        self._links = links
+        self._upstreams = upstreams
+        self._wish_text = wish_text
+        self._mirrored = Mirrored()
+        self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
+        self.handlers: Mapping[str, Handler] = {
+            "tools/call": self._call,
+            "tools/list": self._list_tools,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read,
+        }
+
+    async def welcome(self) -> Welcome:
+        return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+
+    def cache(self, method: str) -> Cache:
+        return Cache(LIST_TTL_MS) if method == "tools/list" else Cache()
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        snapshot = self._upstreams.snapshot
+        server, name = named_directly(tool, snapshot) or ("", "")
+        found = snapshot.servers.get(server)
+        return self._mirrored.of(found.tools.get(name) if found else None)
+
+    # Tools.
+
+    async def _call(self, request: McpRequest) -> Mapping[str, Any]:
+        return called_directly(await call_linking(self._asking, self._links, request, "direct"))
+
+    async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
+        return one_page(request, "tools", self._tools())
+
+    def _tools(self) -> list[dict[str, Any]]:
+        """Made once for each snapshot: a list of thousands is asked for by every client that connects."""
+        snapshot = self._upstreams.snapshot
+        if self._shown[0] is not snapshot:
+            self._shown = snapshot, [*self._wish(snapshot), *_shown(snapshot)]
+        return self._shown[1]
+
+    def _wish(self, snapshot: Snapshot) -> Iterable[dict[str, Any]]:
+        if snapshot.policy.wishes:
+            yield from (tool for tool in definitions(wish_text=self._wish_text()) if tool["name"] == WISH)
+
+    # Prompts and resources of everybody.
+
+    async def _list_prompts(self, request: McpRequest) -> Mapping[str, Any]:
+        rows = [
+            {**row, "name": direct_name(server, row["name"])}
+            for server, found in await self._everywhere("prompts", "prompts/list")
+            for row in found
+            if isinstance(row.get("name"), str)
+        ]
+        return one_page(request, "prompts", rows)
+
+    async def _get_prompt(self, request: McpRequest) -> Mapping[str, Any]:
+        outer = text_param(request, "name")
+        for server, found in await self._everywhere("prompts", "prompts/list", of=outer):
+            for row in found:
+                if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
+                    params = {**surface.own_params(request), "name": name}
+                    result = relayed(await self._asking.call(request, "direct", name, params, server))
+                    self._links.learn(request.peer.principal, server, result)
+                    return result
+        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
+
+    async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
+        rows: list[dict[str, Any]] = []
+        for server, found in await self._everywhere("resources", "resources/list"):
+            self._links.learn(request.peer.principal, server, {"resources": found})
+            rows += found
+        return one_page(request, "resources", rows)
+
+    async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
+        found = await self._everywhere("resources", "resources/templates/list")
+        return one_page(request, "resourceTemplates", [row for _, rows in found for row in rows])
+
+    async def _read(self, request: McpRequest) -> Mapping[str, Any]:
+        return await read_linked(self._asking, self._links, request, "direct")
+
+    async def _everywhere(
+        self, capability: str, method: str, of: str | None = None
+    ) -> list[tuple[str, list[dict[str, Any]]]]:
+        """This list of every server that is connected, side by side; one that fails or is slow is left out.
+        `of` is an outer name: servers that it cannot belong to are not asked."""
+        servers = [s.name for s in _connected(self._upstreams.snapshot) if of is None or of.startswith(_prefix(s.name))]
+        found = await asyncio.gather(*(self._listed(server, method) for server in servers))
+        return list(zip(servers, found, strict=True))
+
+    async def _listed(self, server: str, method: str) -> list[dict[str, Any]]:
+        try:
+            async with asyncio.timeout(LISTING_PATIENCE):
+                return await self._upstreams.listed(server, method)
+        except (UpstreamFailure, TimeoutError):
+            return []
+
+
+def _shown(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
+    """In the order of the configuration and of each server's own list. A name comes once, whatever a server does."""
+    taken: dict[str, Tool] = {}
+    for server in snapshot.servers.values():
+        if server.state == "disabled":
+            continue
+        for tool in server.tools.values():
+            if server.offers(tool.name):
+                taken.setdefault(tool.direct_name, tool)
+    return [shown_directly(tool, snapshot.policy) for tool in taken.values()]
+
+
+def _connected(snapshot: Snapshot) -> Iterable[Server]:
+    return (server for server in snapshot.servers.values() if server.state == "connected")
+
+
+def _prefix(server: str) -> str:
+    return f"{server}{SEPARATOR}"

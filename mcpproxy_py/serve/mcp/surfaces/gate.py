@@ -1,0 +1,75 @@
+"""The gate, `/mcp`: five tools before all others (SURF-1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking
+from mcpproxy_py.serve.mcp.surfaces.linking import call_linking, read_linked
+from mcpproxy_py.serve.mcp.surfaces.links import Links
+from mcpproxy_py.serve.mcp.surfaces.replies import gated
+from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, OwnSurface, Welcome, one_page
+
+CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What of the gate is configuration: how intent is advertised, and whether wishes are taken."""
+
+    schema: str = "nested"
+    wishes: bool = True
+    wish_text: str | None = None
+    private: bool = False
+    """Whether a token filters what a caller sees; then nobody may share a cached list."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return definitions(schema=self.schema, wishes=self.wishes, wish_text=self.wish_text)
+
+
+class Gate(OwnSurface):
+    topic = "gate"
+
+    def __init__(self, asking: Asking, links: Links, face: Callable[[], Face]) -> None:
+        self._asking = asking
+        self._links = links
+        self._face = face
+        self.handlers: Mapping[str, Handler] = {
+            "tools/call": self._call,
+            "tools/list": self._list_tools,
+            "resources/read": self._read,
+            "resources/list": self._list_nothing("resources"),
+            "resources/templates/list": self._list_nothing("resourceTemplates"),
+            "prompts/list": self._list_nothing("prompts"),
+        }
+
+    async def welcome(self) -> Welcome:
+        return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+
+    def cache(self, method: str) -> Cache:
+        if method == "resources/read":
+            return Cache()
+        return Cache(LIST_TTL_MS, "private" if self._face().private else "public")
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        return ()
+
+    async def _call(self, request: McpRequest) -> Mapping[str, Any]:
+        return gated(await call_linking(self._asking, self._links, request, "gate"))
+
+    async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
+        return one_page(request, "tools", self._face().tools())
+
+    async def _read(self, request: McpRequest) -> Mapping[str, Any]:
+        return await read_linked(self._asking, self._links, request, "gate")
+
+    def _list_nothing(self, key: str) -> Handler:
+        async def listed(request: McpRequest) -> Mapping[str, Any]:
+            return one_page(request, key, [])
+
+        return listed

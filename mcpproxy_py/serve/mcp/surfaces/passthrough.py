@@ -1,0 +1,198 @@
+"""Passthrough, `/mcp/s/<server>`: one upstream as it is, still decided and recorded (SURF-3).
+
+Within one era nothing changes. Across eras the bridge adds what the other wire requires: the modern envelope
+around results, `ttlMs: 0` where a handshake server cannot say more, and watching a resource in the way its
+server knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.call import Call
+from mcpproxy_py.serve.mcp.request import LEVELS, McpRequest, Peer
+from mcpproxy_py.serve.mcp.surfaces import surface
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking
+from mcpproxy_py.serve.mcp.surfaces.replies import passed_through, relayed, upstreams_own
+from mcpproxy_py.serve.mcp.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
+from mcpproxy_py.upstream.session.negotiate import Handshake
+
+LISTS: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
+"""Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
+SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
+RESOURCE_NOT_FOUND: Final = -32002
+"""Handshake era; the modern one says INVALID_PARAMS and names the URI."""
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+SETTLE: Final = 2
+
+
+class Upstreams(Protocol):
+    """What it needs of the upstreams besides calls."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    async def ready(self, server: str) -> None: ...
+    def handshake(self, server: str) -> Handshake | None: ...
+    async def unwatch(self, server: str, uri: str) -> None: ...
+
+
+class Passthrough:
+    handlers: Mapping[str, Handler] = {}
+    """None apart: every method takes the same way (`answer`)."""
+
+    def __init__(self, server: str, asking: Asking, upstreams: Upstreams) -> None:
+        self.server = server
+        self.topic = f"server/{server}"
+        self._asking = asking
+        self._upstreams = upstreams
+        self._mirrored = Mirrored()
+        self._handlers: Mapping[str, Handler] = {
+            "tools/call": self._call,
+            "tools/list": self._list_tools,
+            SUBSCRIBE: self._subscribe,
+            UNSUBSCRIBE: self._unsubscribe,
+            "logging/setLevel": self._set_level,
+        }
+
+    async def welcome(self) -> Welcome:
+        found = await self._connected()
+        return Welcome(found.server_info, found.capabilities, found.instructions)
+
+    async def answer(self, exchange: McpRequest) -> Mapping[str, Any]:
+        try:
+            if exchange.method in LISTS:
+                return await self._look(exchange)
+            return await self._handlers.get(exchange.method, self._relay)(exchange)
+        except RpcError as error:
+            raise self._in_words_of(exchange.peer, error) from None
+
+    def _in_words_of(self, peer: Peer, error: RpcError) -> RpcError:
+        """The same error as the client's era numbers it; the eras differ in one."""
+        found = self._upstreams.handshake(self.server)
+        if found is None or peer.modern == (found.stamp.era == "modern"):
+            return error
+        named = isinstance(error.data, dict) and "uri" in error.data
+        if peer.modern and error.code == RESOURCE_NOT_FOUND:
+            return RpcError(INVALID_PARAMS, error.message, error.data)
+        if not peer.modern and error.code == INVALID_PARAMS and named:
+            return RpcError(RESOURCE_NOT_FOUND, error.message, error.data)
+        return error
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._upstreams.handshake(self.server)
+        return surface.dressed(method, result, found.server_info if found else {}, lambda _: Cache())
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        server = self._upstreams.snapshot.servers.get(self.server)
+        return self._mirrored.of(server.tools.get(tool) if server else None)
+
+    # Tools.
+
+    async def _call(self, exchange: McpRequest) -> Mapping[str, Any]:
+        name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
+        reply = await self._asking.call(exchange, "passthrough", name, arguments, self.server)
+        if isinstance(reply, Call) and reply.refusal is not None and (own := upstreams_own(reply.refusal)) is not None:
+            raise own
+        return passed_through(reply)
+
+    async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
+        """From the last known listing, so that it does not vary with the connection (SURF-9)."""
+        if not self._known().tools:
+            await self._connected()
+        server = self._known()
+        rows = [dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)]
+        return {**server.listing_extras, **one_page(exchange, "tools", rows)}
+
+    # Everything else.
+
+    async def _relay(self, exchange: McpRequest) -> Mapping[str, Any]:
+        subject = exchange.params.get(SUBJECTS.get(exchange.method, ""))
+        about = subject if isinstance(subject, str) else exchange.method
+        reply = await self._asking.call(exchange, "passthrough", about, own_params(exchange), self.server)
+        return relayed(reply)
+
+    async def _look(self, exchange: McpRequest) -> Mapping[str, Any]:
+        """An ask like any other, of which nothing goes on but which page is wanted."""
+        cursor = exchange.params.get("cursor")
+        params = {} if cursor is None else {"cursor": text_param(exchange, "cursor")}
+        return relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
+
+    async def _set_level(self, exchange: McpRequest) -> Mapping[str, Any]:
+        """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
+        level = text_param(exchange, "level")
+        if level not in LEVELS:
+            raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        result = await self._relay(exchange)
+        exchange.back.log_level = level
+        return result
+
+    # Watching resources.
+
+    async def _subscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
+        uri = text_param(exchange, "uri")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        if uri in exchange.back.subscribed:
+            return {}
+        result = await self._ask_about(exchange, SUBSCRIBE, uri)
+        exchange.back.subscribed.add(uri)
+        return result
+
+    async def _unsubscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
+        uri = text_param(exchange, "uri")
+        if exchange.back is None:
+            raise surface.unknown_method(exchange)
+        if uri not in exchange.back.subscribed:
+            return {}
+        exchange.back.subscribed.discard(uri)
+        return await self._ask_about(exchange, UNSUBSCRIBE, uri)
+
+    async def watch(self, exchange: McpRequest, uri: str) -> None:
+        await self._ask_about(exchange, SUBSCRIBE, uri)
+
+    async def unwatch(self, peer: Peer, uri: str) -> None:
+        """Nobody asked for this: its client is gone. The server is told when the last one has left."""
+        try:
+            await self._upstreams.unwatch(self.server, uri)
+        except UpstreamFailure as failure:
+            raise _error_of(failure) from None
+
+    async def _ask_about(self, exchange: McpRequest, method: str, uri: str) -> Mapping[str, Any]:
+        """The server hears of the first one that looks at a resource; every one is on record."""
+        return relayed(await self._asking.call(exchange, "passthrough", uri, {"uri": uri}, self.server, method))
+
+    # Its server.
+
+    def _known(self) -> Server:
+        server = self._upstreams.snapshot.servers.get(self.server)
+        if server is None or server.state == "disabled":
+            raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is disabled")
+        return server
+
+    async def _connected(self) -> Handshake:
+        """Waits, once and bounded, for a connection that is under way (UP-2)."""
+        for attempt in range(SETTLE):
+            if (found := self._upstreams.handshake(self.server)) is not None:
+                return found
+            self._known()
+            if attempt == 0:
+                await self._upstreams.ready(self.server)
+        server = self._known()
+        why = f": {server.error}" if server.error else ""
+        raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is {server.state}{why}")
+
+
+def _error_of(failure: UpstreamFailure) -> RpcError:
+    code = failure.data.get("code")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return RpcError(code, failure.message, failure.data.get("data"))
+    return RpcError(INTERNAL_ERROR, failure.message)

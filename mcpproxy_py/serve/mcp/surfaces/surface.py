@@ -1,0 +1,165 @@
+"""What all MCP surfaces have in common: what they say of themselves, and how their answers are dressed.
+
+A surface takes requests as JSON objects and gives results as JSON objects; sessions, streams and eras are the
+business of `serve.mcp`. A result goes out as the object that came in (UP-6); only what the other era's wire
+requires is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from mcpproxy_py import __version__
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.constants import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
+from mcpproxy_py.core.protocol.headers import Mirror, mirrors
+from mcpproxy_py.core.protocol.request_state import ROUND_KEYS, WHAT
+from mcpproxy_py.core.values import Tool
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.request import McpRequest, Peer
+
+NAME: Final = "mcpproxy"
+IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
+OWN_META: Final[Mapping[str, Any]] = {SERVER_INFO: IDENTITY}
+LIST_TTL_MS: Final = 300_000
+UNKNOWN_TTL_MS: Final = 0
+CACHED: Final = frozenset({
+    "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+})  # fmt: skip
+"""Results for which the modern wire wants to know how long, and by whom, they may be kept."""
+
+Handler = Callable[[McpRequest], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a server says of itself at the start, in either era."""
+
+    server_info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+    instructions: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        said: dict[str, Any] = {"capabilities": dict(self.capabilities)}
+        return said if self.instructions is None else {**said, "instructions": self.instructions}
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """For how long, and for whom, a list may be kept."""
+
+    ttl_ms: int = UNKNOWN_TTL_MS
+    scope: str = "private"
+
+
+class Surface(Protocol):
+    topic: str
+    """What listeners of this surface are told of (`serve.mcp.listening`)."""
+    handlers: Mapping[str, Handler]
+    """By method, what is no part of the protocol's own bookkeeping. They give the result, and raise `RpcError`."""
+
+    async def welcome(self) -> Welcome:
+        """Raises `RpcError` where there is nobody to speak for."""
+        ...
+
+    def answer(self, request: McpRequest, /) -> Awaitable[Mapping[str, Any]]:
+        """The result of a request whose method has no handler. Raises `RpcError`, also before it is awaited."""
+        ...
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        """The result as the modern wire wants it."""
+        ...
+
+    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+        """Which arguments of a tool its calls repeat as headers."""
+        ...
+
+    async def watch(self, request: McpRequest, /, uri: str) -> None:
+        """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
+        ...
+
+    async def unwatch(self, peer: Peer, uri: str) -> None: ...
+
+
+class OwnSurface:
+    """Of the surfaces that are the gateway's own: a table of methods, and resources that are read but not watched."""
+
+    handlers: Mapping[str, Handler]
+
+    def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
+        raise unknown_method(request)
+
+    def cache(self, method: str) -> Cache:
+        """For a method whose result may be kept."""
+        return Cache()
+
+    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        if method in CACHED:
+            return dressed(method, result, IDENTITY, self.cache)
+        meta = result.get("_meta")
+        return {
+            "resultType": "complete",
+            **result,
+            "_meta": {**OWN_META, **meta} if isinstance(meta, dict) else OWN_META,
+        }
+
+    async def watch(self, request: McpRequest, uri: str) -> None:
+        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
+
+    async def unwatch(self, peer: Peer, uri: str) -> None:
+        """Nothing is watched."""
+
+
+class Mirrored:
+    """Which arguments of each tool its calls repeat as headers: found out once, since it takes a walk through its
+    schema, and again when the server lists another tool under that name."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Tool, tuple[Mirror, ...]]] = {}
+
+    def of(self, tool: Tool | None) -> tuple[Mirror, ...]:
+        if tool is None:
+            return ()
+        known = self._known.get(tool.full_name)
+        if known is None or known[0] is not tool:
+            known = self._known[tool.full_name] = tool, mirrors(tool.wire.get("inputSchema"))
+        return known[1]
+
+
+def dressed(
+    method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache_of: Callable[[str], Cache]
+) -> dict[str, Any]:
+    """Adds what is missing, and leaves alone what a modern upstream said itself. `cache_of` is asked for a method
+    whose result may be kept; calls, which are most of what comes here, are none of them."""
+    meta = json_values.as_object(result.get("_meta")) or {}
+    worn: dict[str, Any] = {"resultType": "complete", **result, "_meta": {SERVER_INFO: dict(identity), **meta}}
+    if method in CACHED and worn["resultType"] == "complete":
+        cache = cache_of(method)
+        worn.setdefault("ttlMs", cache.ttl_ms)
+        worn.setdefault("cacheScope", cache.scope)
+    return worn
+
+
+def one_page(request: McpRequest, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    if request.params.get("cursor") is not None:
+        raise RpcError(INVALID_PARAMS, "Unknown cursor: this list has one page")
+    return {key: rows}
+
+
+def own_params(request: McpRequest) -> dict[str, Any]:
+    """A request's parameters as they go on, without what belongs to this conversation."""
+    left = ("_meta", *ROUND_KEYS) if request.method in WHAT else ("_meta",)
+    return {key: value for key, value in request.params.items() if key not in left}
+
+
+def text_param(request: McpRequest, name: str) -> str:
+    value = request.params.get(name)
+    if not isinstance(value, str):
+        raise RpcError(INVALID_PARAMS, f"params.{name} must be a string, not {json_values.kind(value)}")
+    return value
+
+
+def unknown_method(request: McpRequest) -> RpcError:
+    return RpcError(METHOD_NOT_FOUND, f"Method not found: {json_values.quoted(request.method)}")

@@ -1,0 +1,126 @@
+"""The REST interface: one table of endpoints, and the router made from it (API-1)."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve.http.asgi import answer, error_answer
+from mcpproxy_py.serve.rest import parse, responses
+from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import Approvals, Gateway, Operator, Parts, Store
+from mcpproxy_py.serve.rest.openapi import document
+from mcpproxy_py.serve.rest.routes import (
+    activity,
+    calls,
+    requests,
+    routes_agents,
+    routes_events,
+    routes_gaps,
+    servers,
+    system,
+)
+
+CLIENT_HEADER: Final = "x-mcpproxy-client"
+_PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
+
+
+async def openapi(x: Exchange) -> Mapping[str, Any]:
+    return document(ENDPOINTS)
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *system.ENDPOINTS,
+    Endpoint("GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer),
+    *calls.ENDPOINTS,
+    *servers.ENDPOINTS,
+    *activity.ENDPOINTS,
+    *routes_events.ENDPOINTS,
+    *requests.ENDPOINTS,
+    *routes_gaps.ENDPOINTS,
+    *routes_agents.ENDPOINTS,
+)
+"""In this order the router tries them: fixed paths stand before those with a name in them."""
+
+
+def rest_app(gateway: Gateway, store: Store, operator: Operator, approvals: Approvals) -> ASGIApp:
+    """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
+    parts = Parts(gateway, store, operator, approvals, started_at=time.monotonic())
+    return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
+
+
+def _routes(parts: Parts) -> list[BaseRoute]:
+    by_path: defaultdict[str, dict[str, Endpoint]] = defaultdict(dict)
+    for endpoint in ENDPOINTS:
+        by_path[endpoint.path][endpoint.method] = endpoint
+    return [Route(path, _Path(methods, parts)) for path, methods in by_path.items()]
+
+
+class _Path:
+    """One path: its methods, and the same way through each of them."""
+
+    def __init__(self, methods: Mapping[str, Endpoint], parts: Parts) -> None:
+        self._methods = {**methods, **({"HEAD": methods["GET"]} if "GET" in methods else {})}
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._respond(Request(scope, receive, send))
+        except ClientDisconnect:
+            return  # nobody is left to answer
+        except GatewayError as error:
+            allow = {"allow": ", ".join(self._methods)} if error.code is Code.METHOD_NOT_ALLOWED else None
+            response = error_answer(error, allow)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        endpoint = self._methods.get(request.method)
+        if endpoint is None:
+            allowed = ", ".join(self._methods)
+            raise GatewayError(Code.METHOD_NOT_ALLOWED, f"This takes {allowed}, not {quoted(request.method)}")
+        caller = _caller(request)
+        if endpoint.guarded == "admin" and caller.principal != "admin":
+            raise GatewayError(Code.UNAUTHORIZED, "This needs the admin key")  # the guard's work; twice holds better
+        given = await endpoint.handler(
+            Exchange(
+                self._parts,
+                caller,
+                request.path_params,
+                parse.query(endpoint.query, request.scope["query_string"]),
+                await parse.body(endpoint.body, request),
+                request,
+            )
+        )
+        return given if isinstance(given, Response) else answer(given, endpoint.status)
+
+
+def _caller(request: Request) -> Caller:
+    state: Mapping[str, Any] = request.scope.get("state", {})
+    client = _client(request)
+    source = "cli" if client.name == "cli" else "api"
+    return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
+
+
+def _client(request: Request) -> Client:
+    """Who it says it is: our own header, else the first product of the user agent."""
+    claimed = request.headers.get(CLIENT_HEADER)
+    found = _PRODUCT.match(claimed if claimed is not None else request.headers.get("user-agent", ""))
+    if not found or (claimed is None and found[1] == "cli"):
+        return Client()
+    return Client(found[1], found[2] or "")
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    error = GatewayError(Code.NOT_FOUND, f"There is nothing at {quoted(scope['path'])}")
+    await error_answer(error)(scope, receive, send)

@@ -1,0 +1,215 @@
+"""What may be asked over REST. One model gives the check, the schema and the reference."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
+
+from mcpproxy_py.core.catalog.approval_rules import MAX_NOTES
+from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.protocol.admin_key_proof import NONCE
+from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Operation, Status
+
+ActivityType = Literal[
+    "tool_call", "tool_search", "resource_read", "prompt_get", "completion", "request", "config_change", "approval"
+]
+
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _rfc3339(value: object) -> object:
+    """Only a time that means one instant; pydantic alone would take a bare number or a date too."""
+    if isinstance(value, str) and not _RFC3339.fullmatch(value):
+        mended = " (a + in a URL is written %2B)" if _RFC3339.fullmatch(value.replace(" ", "+")) else ""
+        raise ValueError(f"must be a time with a zone, like 2026-01-31T09:00:00Z{mended}")
+    return value
+
+
+Time = Annotated[datetime, BeforeValidator(_rfc3339)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class Query(BaseModel):
+    """Parameters in a URL: text that must mean something, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Body(BaseModel):
+    """A JSON object: types as they are written, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+class NoQuery(Query):
+    pass
+
+
+class ProofQuery(Query):
+    nonce: Annotated[str, StringConstraints(pattern=NONCE)] = Field(
+        description="32 to 64 hexadecimal digits, used once"
+    )
+
+
+class ActivityFilter(Query):
+    intent_type: Operation | None = Field(None, description="The declared operation type")
+    type: ActivityType | None = Field(None, description="The kind of ask")
+    status: Status | None = Field(None, description="How it ended")
+    server: Text | None = Field(None, description="The upstream server")
+    tool: Text | None = Field(None, description="The tool's own name")
+    session_id: Text | None = Field(None, description="The MCP session")
+    request_id: Text | None = Field(None, description="The request, as X-Request-Id named it")
+    client: Text | None = Field(None, description="The client's claimed name")
+    principal: Text | None = Field(None, description="The identity that the gateway determined")
+    start_time: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone)")
+    end_time: Time | None = Field(None, description="Before this time (RFC 3339, with a zone)")
+    q: Text | None = Field(
+        None,
+        description="Words, all of them in tool, server, arguments, reason or error; `begin*` matches a prefix",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ActivityFilter:
+        if self.start_time and self.end_time and self.end_time < self.start_time:
+            raise ValueError("end_time is before start_time")
+        return self
+
+
+class ActivityPage(ActivityFilter):
+    limit: int = Field(50, ge=1, le=500, description="Rows per page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class ActivityExport(ActivityFilter):
+    format: Literal["jsonl", "csv"] = Field("jsonl", description="JSON Lines or CSV")
+
+
+class Verification(Query):
+    anchor: Text | None = Field(None, description="An anchor that was kept: is the record as it was then, and longer?")
+
+
+class EventStream(Query):
+    after: Text | None = Field(None, description="Continue after the event with this id, as `Last-Event-ID` does")
+
+
+class ToolPage(Query):
+    server: Text | None = Field(None, description="Only this server's tools")
+    limit: int = Field(100, ge=1, le=500, description="Tools per page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class ToolSearch(Query):
+    query: Text = Field(description="What is needed, in plain words")
+    limit: int | None = Field(None, ge=1, le=50, description="Maximum number of results (5)")
+    detail: Literal["full", "compact"] | None = Field(None, description="Whole schemas or one-line signatures (full)")
+    server: Text | None = Field(None, description="Only this server's tools")
+    read_only_only: bool | None = Field(None, description="Only read-only tools")
+    exclude_destructive: bool | None = Field(None, description="No destructive tools")
+
+
+class LogTail(Query):
+    lines: int = Field(100, ge=1, le=5000, description="Number of lines, from the end")
+
+
+_ANY_OBJECT: Final = WithJsonSchema({"type": "object", "additionalProperties": True})
+_INTENT: Final = WithJsonSchema(
+    {
+        "type": "object",
+        "properties": {
+            "operation_type": {"enum": list(OPERATIONS)},
+            "data_sensitivity": {"enum": list(SENSITIVITIES)},
+            "reason": {"type": "string", "maxLength": 1000},
+        },
+        "required": ["operation_type"],
+    }
+)
+_STRING: Final = WithJsonSchema({"type": "string"})
+
+
+class ToolCall(Body):
+    """What is wrong inside these keys is the gate's to refuse, so that the refusal is on record: no types here."""
+
+    name: Annotated[Any, _STRING] = Field(None, description="The tool, as server:tool")
+    args: Annotated[Any, _ANY_OBJECT] = Field(None, description="Its arguments")
+    args_json: Annotated[Any, _STRING] = Field(None, description="Its arguments as JSON text, instead of `args`")
+    intent: Annotated[Any, _INTENT] = Field(None, description="The declared intent")
+    intent_operation_type: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+    intent_data_sensitivity: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+    intent_reason: Annotated[Any, _STRING] = Field(None, description="The intent, flat")
+
+    def params(self) -> dict[str, Any]:
+        """What was sent, and only that: a key left out is not a key with null."""
+        return self.model_dump(exclude_unset=True, exclude={"variant"})
+
+
+class Call(ToolCall):
+    variant: Operation = Field(description="The variant to call; its intent must be declared")
+
+
+class Explain(ToolCall):
+    """What is left out is filled in as by an agent that means it. What is wrong is explained, so nothing is refused
+    for its type, and the document does not say so either."""
+
+    name: Any = Field(None, description="The tool, as server:tool")
+    args: Any = Field(None, description="Its arguments, an object")
+    args_json: Any = Field(None, description="Its arguments as JSON text, instead of `args`")
+    intent: Any = Field(None, description="The intent to try, an object")
+    intent_operation_type: Any = Field(None, description="The intent, flat")
+    intent_data_sensitivity: Any = Field(None, description="The intent, flat")
+    intent_reason: Any = Field(None, description="The intent, flat")
+    variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
+
+
+class NewServer(Body):
+    name: Text = Field(description="Its name: a-z, 0-9, _ and -")
+    config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
+    replace: bool = Field(False, description="Whether a server of that name may be replaced")
+
+
+class ApprovalPage(Query):
+    status: ApprovalStatus | None = Field(None, description="Only those in this state")
+    limit: int = Field(100, ge=1, le=500, description="Requests per page")
+    cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+
+
+class Decision(Body):
+    notes: Annotated[str, StringConstraints(max_length=MAX_NOTES)] | None = Field(
+        None, description="Why, for the record"
+    )
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
+        None, description="Name of the person who decides; the record has the credential too"
+    )
+    terminal: bool = Field(False, description="Whether there is a terminal")
+
+
+class GapQuery(Query):
+    since: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone); 30 days back")
+    limit: int = Field(50, ge=1, le=500, description="Maximum number of gaps")
+
+
+class VisibleTools(Query):
+    server: Text | None = Field(None, description="Only this server's tools")
+
+
+class CatalogSearch(Query):
+    query: Text | None = Field(None, description="What the server is for, or its name")
+    limit: int | None = Field(None, ge=1, le=200, description="Maximum number of servers (20)")
+
+
+_INTEGER: Final = WithJsonSchema({"type": "integer"})
+_NAMES: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
+
+
+class CapabilityRequest(Body):
+    """As with a call: what is wrong inside is the tool's to refuse, on record."""
+
+    agent_id: Annotated[Any, _STRING] = Field(None, description="The agent's name, as a label")
+    mcp_name: Annotated[Any, _STRING] = Field(None, description="The server that is missing")
+    rationale: Annotated[Any, _STRING] = Field(None, description="What it is needed for")
+    catalog_slug: Annotated[Any, _STRING] = Field(None, description="Its slug in the catalog")
+    requested_tools: Annotated[Any, _NAMES] = Field(None, description="Tools of it that are needed")
+    context: Annotated[Any, _ANY_OBJECT] = Field(None, description="Further information for the decision")
+    expires_at_ms: Annotated[Any, _INTEGER] = Field(None, description="When the request expires, in Unix milliseconds")

@@ -1,0 +1,288 @@
+"""What is answered over REST: for the OpenAPI document and for the tests that hold every answer to it.
+
+Nothing is checked against these models on the way out: what a tool or a record holds goes out whole.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.values import ServerState, Source, Status, ToolClass
+from mcpproxy_py.errors import Code
+
+
+class Answer(BaseModel):
+    """An answer may gain keys later; clients skip what they do not know.
+
+    Built when first used, as are the questions: building all of them would be a twentieth of the start.
+    """
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+
+class ErrorShape(Answer):
+    code: Code
+    message: str = Field(description="For people")
+    hint: str = Field(description="What to do about it")
+    details: dict[str, Any]
+
+
+class Problem(Answer):
+    error: ErrorShape
+
+
+class Health(Answer):
+    status: Literal["ok", "ready"]
+
+
+class Proof(Answer):
+    """Over the lines: what it is for, the asker's nonce, `nonce`, `port`."""
+
+    nonce: str = Field(description="The gateway's own")
+    port: int = Field(description="The port that it listens on")
+    proof: str = Field(description="HMAC-SHA256 with the admin key, in hexadecimal")
+
+
+class StatusAnswer(Answer):
+    """What runs here: version, address, switches, counts."""
+
+    version: str
+    frozen: bool
+
+
+class ConfigAnswer(Answer):
+    """The configuration in force; secrets are masked."""
+
+
+class OpenApiAnswer(Answer):
+    openapi: str
+    paths: dict[str, Any]
+
+
+class ServerAnswer(Answer):
+    name: str
+    state: ServerState | None = None
+
+
+class Servers(Answer):
+    servers: list[ServerAnswer]
+
+
+class OneServer(Answer):
+    server: ServerAnswer
+
+
+class Removed(Answer):
+    removed: str
+
+
+class LogLines(Answer):
+    server: str
+    lines: list[str]
+
+
+class ToolAnswer(Answer):
+    name: str = Field(description="server:tool")
+    server: str
+    description: str
+    annotations: dict[str, Any] = Field(description="As the server gave them")
+    tool_class: ToolClass = Field(alias="class", description="The highest class it can have")
+    class_origin: str = Field(description="Where the class comes from")
+    call_with: str = Field(description="The variant to call it with")
+    inputSchema: dict[str, Any]
+    callable: bool
+    unavailable_reason: str | None
+
+
+class Tools(Answer):
+    tools: list[ToolAnswer]
+    next_cursor: str | None
+
+
+class FoundTools(Answer):
+    id: str = Field(description="The activity record of this search")
+    tools: list[dict[str, Any]]
+    usage_instructions: str
+    total: int
+    unavailable: dict[str, int]
+
+
+class CallAnswer(Answer):
+    id: str = Field(description="The activity record of this call")
+    status: Status
+    result: dict[str, Any] = Field(description="The MCP tool result, whole; `isError` in it is the tool's own failure")
+    warning: str | None
+
+
+class Explanation(Answer):
+    """Every rung of the decision, run dry; nothing is sent and nothing recorded."""
+
+    variant: str
+    rungs: list[dict[str, Any]]
+
+
+class Frozen(Answer):
+    frozen: bool
+
+
+class ClientAnswer(Answer):
+    name: str
+    version: str
+
+
+class ActivityAnswer(Answer):
+    id: str
+    type: str
+    source: Source
+    server: str | None
+    tool: str
+    arguments: Any = Field(description="Masked and capped")
+    response: Any = Field(description="Masked and capped")
+    arguments_size: int = Field(description="Bytes before capping")
+    response_size: int | None
+    status: Status
+    error: dict[str, Any] | None
+    duration_ms: float | None
+    timestamp: datetime
+    session_id: str | None
+    request_id: str | None
+    client: ClientAnswer
+    principal: str
+    metadata: dict[str, Any]
+
+
+class Activities(Answer):
+    activities: list[ActivityAnswer]
+    next_cursor: str | None
+
+
+class Summary(Answer):
+    """Of the records that match; each group lists its most frequent values."""
+
+    total: int
+    by_status: dict[str, int]
+    by_type: dict[str, int]
+    by_intent_type: dict[str, int]
+    by_server: dict[str, int]
+    by_tool: dict[str, int]
+    by_day: dict[str, int] = Field(description="The latest days, UTC")
+    duration_ms: dict[str, float | None] = Field(description="`p50` and `p95`, to some percent")
+    duration_ms_by_server: dict[str, dict[str, float | None]]
+    duration_ms_by_tool: dict[str, dict[str, float | None]]
+
+
+class Finding(Answer):
+    kind: Literal["changed", "missing", "swapped", "added", "cut", "damaged"]
+    message: str
+
+
+class Verified(Answer):
+    """What reading every event and every record found."""
+
+    result: Literal["intact", "broken", "not_verifiable"] = Field(
+        description="`not_verifiable` where nothing is wrong as far as could be seen, and not all could be checked"
+    )
+    intact: bool
+    events: int
+    rows: int
+    wrong: int = Field(description="Number of findings; `findings` has the first hundred")
+    chains: list[dict[str, Any]] = Field(description="Each gateway's chain; one sealed with another key is not checked")
+    findings: list[Finding]
+    unverified: list[str] = Field(description="What could not be checked, in words")
+
+
+class AnchorAnswer(Answer):
+    """The head of this gateway's chain, to be kept elsewhere."""
+
+    anchor: str = Field(description="All of it in one line, as `activity verify --anchor` takes it")
+    chain: str
+    seq: int = Field(description="So many events the chain has")
+    mac: str = Field(description="The hash of the last one")
+    at: str
+
+
+class NewKey(Answer):
+    key: str = Field(description="The new admin key; the old one is not valid any more")
+
+
+class ApprovalAnswer(Answer):
+    approval_id: str
+    request_type: Literal["capability_request"]
+    requested_by: dict[str, str]
+    target_resource: dict[str, str]
+    rationale: str
+    context: dict[str, Any]
+    status: ApprovalStatus
+    expires_at_ms: int
+    reviewed_by: str | None = Field(description="The credential, and the name given with it")
+    reviewed_at_ms: int | None
+    review_notes: str | None
+    principal: str = Field(description="The identity of the caller, as the gateway determined it")
+    created_at_ms: int
+    reviewed_from: Literal["cli", "api", "ui"] | None
+    reviewed_on_terminal: bool | None
+    sealed: bool = Field(description="Whether it is as a gateway wrote it; if not, it counts as pending at most")
+    connect_command: str | None = Field(description="What would connect it; an approval alone changes nothing")
+
+
+class Approvals(Answer):
+    approvals: list[ApprovalAnswer]
+    next_cursor: str | None
+
+
+class GapExample(Answer):
+    text: str
+    kind: str
+    id: str = Field(description="The activity record")
+
+
+class GapAnswer(Answer):
+    capability: str = Field(description="What was missing, in the words used most; or the tool, as server:tool")
+    count: int
+    kinds: dict[str, int] = Field(description="How often it was seen, and how")
+    examples: list[GapExample]
+    first_seen: datetime
+    last_seen: datetime
+
+
+class GapReport(Answer):
+    """Explicit requests first, then by weight."""
+
+    gaps: list[GapAnswer]
+    total: int
+    since: datetime
+    approximate: list[str] = Field(description="Kinds that are guesses")
+    cut: list[str] = Field(description="Kinds of which only the newest records were read")
+
+
+class VisibleTool(Answer):
+    name: str = Field(description="server:tool")
+    server: str
+    description: str
+    inputSchema: dict[str, Any]
+    annotations: dict[str, Any] = Field(description="As the server gave them")
+    call_with: str = Field(description="The variant to call it with")
+
+
+class VisibleTools(Answer):
+    tools: list[VisibleTool]
+
+
+class ToolIds(Answer):
+    ids: list[str] = Field(description="server:tool")
+
+
+class CatalogAnswer(Answer):
+    servers: list[dict[str, Any]]
+    overlay: dict[str, Any]
+
+
+class Requested(Answer):
+    ok: Literal[True]
+    approval: dict[str, Any] | None
+    requested_by: dict[str, str]
+    classification: dict[str, Any]

@@ -1,0 +1,94 @@
+"""Asks over REST: call, search and explain. Each is an ask like any other, decided and recorded by the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+import anyio
+from starlette.requests import ClientDisconnect, Request
+
+from mcpproxy_py.core.policy.tool_class import call_with
+from mcpproxy_py.core.policy.tool_results import refusal_json
+from mcpproxy_py.core.values import VARIANT_OF, Refusal, Snapshot
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve.rest import requests, responses
+from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import Reply
+from mcpproxy_py.serve.rest.routes.tools import find_tool
+
+T = TypeVar("T")
+
+REFUSALS: Final = (
+    Code.MISSING_INTENT, Code.MISSING_OPERATION_TYPE, Code.INVALID_OPERATION_TYPE, Code.INVALID_INTENT,
+    Code.INTENT_CONFLICT, Code.INTENT_MISMATCH, Code.SERVER_MISMATCH, Code.INVALID_SENSITIVITY, Code.REASON_TOO_LONG,
+    Code.INVALID_NAME, Code.ARGS_CONFLICT, Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND, Code.TOOL_UNAVAILABLE,
+    Code.SERVER_UNAVAILABLE, Code.OVERLOADED, Code.TIMEOUT, Code.STORE_UNAVAILABLE, Code.NOT_CONFIRMED, Code.FROZEN,
+    Code.UPSTREAM_ERROR,
+)  # fmt: skip
+
+
+async def call_tool(x: Exchange) -> Mapping[str, Any]:
+    ask = x.ask(VARIANT_OF[x.body.variant], x.body.params())
+    reply = await while_connected(x.request, x.parts.gateway.call(ask))
+    if reply.refusal is not None:
+        refuse(reply.refusal, reply.id)
+    return {"id": reply.id, "status": reply.status, "result": reply.result, "warning": reply.warning}
+
+
+async def search_tools(x: Exchange) -> Mapping[str, Any]:
+    reply: Reply = await x.parts.gateway.call(x.ask("retrieve_tools", x.query.model_dump(exclude_none=True)))
+    if reply.refusal is not None:
+        refuse(reply.refusal, reply.id)
+    return {"id": reply.id, **reply.result["structuredContent"]}
+
+
+async def explain(x: Exchange) -> Mapping[str, Any]:
+    """What a caller left out is filled in as an agent that means it would, so that every rung gets its turn."""
+    params = x.body.params()
+    operation = x.body.variant
+    variant = VARIANT_OF[operation] if operation else _advised(x.parts.gateway.snapshot, params.get("name"))
+    if not any(key.startswith("intent") for key in params):
+        params["intent"] = {"operation_type": variant.removeprefix("call_tool_")}
+    return {"variant": variant, **x.parts.gateway.explain(x.ask(variant, params))}
+
+
+def _advised(snapshot: Snapshot, name: object) -> str:
+    tool = find_tool(snapshot, name) if isinstance(name, str) else None
+    return call_with(tool, snapshot.policy) if tool else VARIANT_OF["read"]
+
+
+def refuse(refusal: Refusal, activity_id: str) -> NoReturn:
+    """The refusal in the shape of every REST error; `id` leads to its record."""
+    details = refusal_json(refusal)
+    del details["code"], details["message"]
+    raise GatewayError(refusal.code, refusal.message, details={**details, "id": activity_id})
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """A caller that hangs up cancels what it asked for, upstream too, instead of leaving it to run on unseen."""
+    result: list[T] = []
+    async with anyio.create_task_group() as group:
+
+        async def work_on() -> None:
+            result.append(await work)
+            group.cancel_scope.cancel()
+
+        group.start_soon(work_on)
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        group.cancel_scope.cancel()
+    if not result:
+        raise ClientDisconnect
+    return result[0]
+
+
+ENDPOINTS: Final = (
+    Endpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
+             body=requests.Call, refusals=REFUSALS),
+    Endpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
+             search_tools, responses.FoundTools, query=requests.ToolSearch,
+             refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
+    Endpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
+             responses.Explanation, body=requests.Explain),
+)  # fmt: skip

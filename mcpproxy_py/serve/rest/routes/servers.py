@@ -1,0 +1,115 @@
+"""Servers and their tools: look, add, remove, switch, restart, and read what they complain about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.search.tokens import nearest
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.serve.http.asgi import bad_request
+from mcpproxy_py.serve.rest import requests, responses
+from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.cursor import cursor_of, place_of
+from mcpproxy_py.serve.rest.routes.tools import find_tool, page_of_tools, shown_tool
+
+
+async def list_servers(x: Exchange) -> Mapping[str, Any]:
+    return {"servers": x.parts.operator.describe_servers()}
+
+
+async def add_server(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.add_server(x.body.name, x.body.config, x.caller, replace=x.body.replace)
+    return _one(x, x.body.name)
+
+
+async def remove_server(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.remove_server(x.path["name"], x.caller)
+    return {"removed": x.path["name"]}
+
+
+async def enable_server(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.set_enabled(x.path["name"], True, x.caller)
+    return _one(x, x.path["name"])
+
+
+async def disable_server(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.set_enabled(x.path["name"], False, x.caller)
+    return _one(x, x.path["name"])
+
+
+async def restart_server(x: Exchange) -> Mapping[str, Any]:
+    await x.parts.operator.restart_server(x.path["name"], x.caller)
+    return _one(x, x.path["name"])
+
+
+async def server_log(x: Exchange) -> Mapping[str, Any]:
+    """Servers print their own keys at times; what goes out is masked like a record."""
+    lines = await x.parts.operator.server_log(x.path["name"], x.query.lines)
+    return {"server": x.path["name"], "lines": MASKER.mask(lines)}
+
+
+async def list_tools(x: Exchange) -> Mapping[str, Any]:
+    snapshot = x.parts.gateway.snapshot
+    if x.query.server is not None:
+        _must_know(x.query.server, snapshot.servers, "server")
+    tools, last = page_of_tools(snapshot, x.query.server, _place(x.query.cursor), x.query.limit)
+    return {"tools": tools, "next_cursor": cursor_of(last) if last is not None else None}
+
+
+async def show_tool(x: Exchange) -> Mapping[str, Any]:
+    snapshot = x.parts.gateway.snapshot
+    tool = find_tool(snapshot, x.path["name"])
+    if tool is None:
+        names = (found.full_name for server in snapshot.servers.values() for found in server.tools.values())
+        raise _not_known(x.path["name"], names, "tool")
+    return shown_tool(snapshot, tool)
+
+
+def _place(cursor: str | None) -> str | None:
+    try:
+        return place_of(cursor) if cursor is not None else None
+    except ValueError:
+        raise bad_request("cursor was not issued by this gateway", parameter="cursor") from None
+
+
+def _one(x: Exchange, name: str) -> dict[str, Any]:
+    rows = x.parts.operator.describe_servers()
+    return {"server": next((row for row in rows if row["name"] == name), {"name": name})}
+
+
+def _must_know(name: str, known: Iterable[str], what: str) -> None:
+    names = list(known)
+    if name not in names:
+        raise _not_known(name, names, what)
+
+
+def _not_known(name: str, known: Iterable[str], what: str) -> GatewayError:
+    near = nearest(name, known)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return GatewayError(Code.NOT_FOUND, f"There is no {what} '{quoted(name)}'{hint}", details={"nearest": near})
+
+
+_CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.CONFIG_INVALID, Code.STORE_UNAVAILABLE)
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers, responses.Servers),
+    Endpoint("POST", "/api/v1/servers", "Servers", "Add a server to the configuration and connect it", add_server,
+             responses.OneServer, body=requests.NewServer, status=201, refusals=_CHANGES),
+    Endpoint("DELETE", "/api/v1/servers/{name}", "Servers", "Remove a server from the configuration", remove_server,
+             responses.Removed, refusals=_CHANGES),
+    Endpoint("POST", "/api/v1/servers/{name}/enable", "Servers", "Enable a server", enable_server,
+             responses.OneServer, refusals=_CHANGES),
+    Endpoint("POST", "/api/v1/servers/{name}/disable", "Servers", "Disable a server", disable_server,
+             responses.OneServer, refusals=_CHANGES),
+    Endpoint("POST", "/api/v1/servers/{name}/restart", "Servers", "Disconnect a server and connect it again",
+             restart_server, responses.OneServer, refusals=_CHANGES),
+    Endpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
+             responses.LogLines, query=requests.LogTail, refusals=(Code.NOT_FOUND,)),
+    Endpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
+             query=requests.ToolPage, refusals=(Code.NOT_FOUND,)),
+    Endpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool, responses.ToolAnswer,
+             refusals=(Code.NOT_FOUND,)),
+)  # fmt: skip

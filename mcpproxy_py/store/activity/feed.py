@@ -1,0 +1,144 @@
+"""What happens, as it happens: events in the order of their chains, resumable from any of them (ACT-3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from mcpproxy_py.store.activity.pages import shown
+from mcpproxy_py.store.activity.reader import as_json
+from mcpproxy_py.store.approvals import requests
+from mcpproxy_py.store.cluster.event_bus import RECORDED, RESYNC, Bell
+from mcpproxy_py.store.codec import decode
+from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.reader_threads import Threads
+from mcpproxy_py.store.database.scalars import name
+from mcpproxy_py.store.database.tables import activity, approvals, events, gateways
+from mcpproxy_py.store.journal.entries import Entry, entry_of
+from mcpproxy_py.store.seals import Seals
+
+AT_ONCE: Final = 100
+QUIET: Final = 15.0
+"""Seconds after which even nothing is told, so that everybody in between keeps the connection."""
+READERS: Final = 2
+"""Threads for all streams together; whoever lists and searches has others."""
+
+
+class Position(NamedTuple):
+    """How far each chain was told. As text it is what a client gives back to go on from there."""
+
+    seqs: Mapping[int, int]
+
+    def __str__(self) -> str:
+        return ",".join(f"{chain}:{seq}" for chain, seq in sorted(self.seqs.items()))
+
+    @classmethod
+    def read(cls, text: str) -> Position:
+        """Raises `ValueError` for anything that was not given out."""
+        try:
+            pairs = [part.split(":") for part in text.split(",")] if text else []
+            seqs = {int(chain): int(seq) for chain, seq in pairs}
+        except ValueError:
+            seqs = None
+        if seqs is None or str(cls(seqs)) != text or any(not 0 <= n < 1 << 62 for pair in seqs.items() for n in pair):
+            raise ValueError("this is not an event id that this gateway issued")
+        return cls(seqs)
+
+
+class Told(NamedTuple):
+    """One event: what a client gives back to go on after it, its kind, and the record, or request for a capability,
+    as it is now."""
+
+    position: Position
+    kind: str
+    record: dict[str, Any] | None
+
+
+APPROVAL: Final = "approval"
+
+
+class Stream:
+    def __init__(self, database: Database, seals: Seals) -> None:
+        self._database = database
+        self._seals = seals
+        self._in_thread = Threads(READERS, database.label).run
+
+    async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
+        """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
+        from the database when it comes for more."""
+        news, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def heard(kind: str, payload: Any) -> None:
+            if kind in (RECORDED, RESYNC) and not loop.is_closed():
+                loop.call_soon_threadsafe(news.set)
+
+        end = bell.on_event(heard)
+        try:
+            position = await self.now() if after is None else after
+            yield Told(position, "hello", None)
+            while True:
+                news.clear()
+                while batch := await self._in_thread(partial(self._after, position)):
+                    for told in batch:
+                        yield told
+                    position = batch[-1].position
+                try:
+                    async with asyncio.timeout(QUIET):
+                        await news.wait()
+                except TimeoutError:
+                    yield None
+        finally:
+            end()
+
+    async def now(self) -> Position:
+        """Where somebody begins who wants nothing from before."""
+        return await self._in_thread(self._now)
+
+    def _now(self) -> Position:
+        with self._database.reading() as connection:
+            chains = connection.execute(select(gateways.c.number)).scalars().all()
+            last = (select(func.max(events.c.seq)).where(events.c.chain == chain) for chain in chains)
+            return Position({chain: connection.execute(query).scalar() or 0
+                             for chain, query in zip(chains, last, strict=True)})  # fmt: skip
+
+    def _after(self, position: Position) -> list[Told]:
+        found: list[Told] = []
+        with self._database.reading() as connection:
+            for chain in connection.execute(select(gateways.c.number).order_by(gateways.c.number)).scalars().all():
+                later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
+                query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
+                told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
+                subjects = _Subjects(connection, told, self._seals)
+                for entry in told:
+                    position = Position({**position.seqs, chain: entry.seq})
+                    found.append(Told(position, *subjects.of(entry)))
+        return found
+
+
+class _Subjects:
+    """What some events are about, as it is now."""
+
+    def __init__(self, connection: Connection, told: Sequence[Entry], seals: Seals) -> None:
+        ids = {entry.key for entry in told if entry.key is not None}
+        wishes = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
+        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
+        known = requests(connection, seals, approvals.c.id.in_(wishes)) if wishes else []
+        self._wishes = {request.id: request.in_full() for request in known}
+
+    def of(self, entry: Entry) -> tuple[str, dict[str, Any] | None]:
+        if entry.key is not None:
+            return entry.kind, self._records.get(entry.key)
+        wish = self._wishes.get(name(entry.event.get("id")) or "") if entry.kind == APPROVAL else None
+        return ("other", None) if wish is None else (APPROVAL, wish)
+
+
+def _event(head: str) -> Mapping[str, Any]:
+    try:
+        event = decode(head)
+    except (ValueError, RecursionError):
+        event = None
+    return event if isinstance(event, dict) else {}

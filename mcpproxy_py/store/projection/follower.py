@@ -1,0 +1,188 @@
+"""What follows the journal: a thread that takes a step when there is news, at a pace that leaves others room.
+
+The gateway's own process has one of two: `writer.Writer`, whose step is a batch for the database, or
+`remote.Remote`, whose step is to tell a process apart that there is news.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import Condition, Event, Thread
+from typing import Protocol
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from mcpproxy_py.store.database.engine import plain
+from mcpproxy_py.store.journal.segment_files import Place
+
+log = logging.getLogger(__name__)
+
+LINGER = 0.5
+"""Seconds that pass between an append and its batch, so that a busy gateway writes few and large ones."""
+SLOWEST_RETRY = 5.0
+TIDY_EVERY = 10.0
+FALLS_BEHIND = "the database falls behind the journal: %s. Nothing is lost; it is tried again."
+
+
+class Source(Protocol):
+    """The journal, or what stands in for it where there is only its folder."""
+
+    folder: Path
+    trouble: str | None
+    on_change: Callable[[], None]
+
+    @property
+    def end(self) -> Place: ...
+    def probe(self) -> None: ...
+    def sync_now_and_then(self) -> None: ...
+
+
+class Lag:
+    """How old the oldest event is that the database does not have. Exact to the pace at which it is noted."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, Place]] = deque(maxlen=10_000)
+
+    def note(self, end: Place, place: Place) -> None:
+        while self._marks and self._marks[0][1] <= place:
+            self._marks.popleft()
+        if end > place and (not self._marks or self._marks[-1][1] < end):
+            if len(self._marks) == self._marks.maxlen:  # a day of outage: then it need not be exact to the second
+                self._marks = deque(list(self._marks)[::2], self._marks.maxlen)
+            self._marks.append((time.monotonic(), end))
+
+    def seconds(self, place: Place) -> float:
+        waiting = (at for at, end in list(self._marks) if end > place)
+        first = next(waiting, None)
+        return 0.0 if first is None else time.monotonic() - first
+
+
+class Follower:
+    """`start` it once; `wait_for` a place in the journal; `stop` it before the database closes."""
+
+    def __init__(self, journal: Source, place: Place) -> None:
+        self.place = place
+        """Everything before it is in the database."""
+        self.failures = 0
+        self.unreadable = 0
+        self.deleted = 0
+        """Rows that retention took away."""
+        self.last_error: str | None = None
+        self.on_step: Callable[[], None] = lambda: None
+        """Called by the thread after every step, whether it went well or not."""
+        self.on_move: Callable[[], None] = lambda: None
+        """Called whenever the database has got further, by whichever thread found out."""
+        self.lag = Lag()
+        self._journal = journal
+        self._moved = Condition()
+        self._news = Event()
+        self._hurry = Event()
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="mcpproxy-store", daemon=True)
+
+    def start(self) -> None:
+        self._journal.on_change = self.notice
+        self._thread.start()
+
+    def notice(self) -> None:
+        """Called at every append, so it does next to nothing while the thread knows already."""
+        if not self._news.is_set():
+            self._news.set()
+
+    def hurry(self) -> None:
+        """The same, for somebody who waits."""
+        self._hurry.set()
+        self.notice()
+
+    def wait_for(self, place: Place, timeout: float) -> bool:
+        """Blocks until the database has everything before `place`; `False` when that took too long."""
+        self.hurry()
+        with self._moved:
+            return self._moved.wait_for(lambda: self.place >= place, timeout)
+
+    def stop(self, timeout: float) -> bool:
+        """Writes what is left, if that can be done in time, and ends the thread. Nothing is lost if not."""
+        done = self.wait_for(self._journal.end, timeout)
+        self.halt(timeout)
+        return done
+
+    def halt(self, timeout: float | None = None) -> None:
+        """Ends the thread after the step it is at."""
+        self._stopping.set()
+        self.hurry()
+        self._thread.join(timeout)
+
+    # -- for those that inherit
+
+    def _step(self) -> bool:
+        """Does what there is to do, and says whether there was anything."""
+        raise NotImplementedError
+
+    def _behind(self) -> bool:
+        """Whether so much is waiting that there is nothing to gain by letting it grow."""
+        return False
+
+    def _tidy(self) -> bool:
+        """Called when nothing else is to be done; does some of what can wait, and says whether there is more."""
+        return False
+
+    def _at(self, place: Place) -> None:
+        with self._moved:
+            self.place = place
+            self._moved.notify_all()
+        self.on_move()
+
+    # -- the thread
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.is_set():
+            try:
+                moved = self._step()
+                if moved:
+                    self.on_step()
+                if not self._tidy() and not moved:
+                    self._await_news()
+                self.lag.note(self._journal.end, self.place)
+                if not self._behind():
+                    self._linger()
+                pause = 0.0
+            except Exception as error:
+                pause = min(SLOWEST_RETRY, pause * 2 or 0.05)
+                self._failed(error)
+                self.lag.note(self._journal.end, self.place)
+                self.on_step()
+                self._news.clear()
+                self._stopping.wait(pause)
+                self._look_after_journal()
+
+    def _await_news(self) -> None:
+        """Until something was appended. Meanwhile a journal in trouble is looked after."""
+        while not self._news.wait(1.0 if self._journal.trouble else TIDY_EVERY):
+            self._look_after_journal()
+            if self._tidy():
+                return
+
+    def _linger(self) -> None:
+        """Let the next batch grow, unless somebody waits for it: this thread takes the interpreter from the loop."""
+        self._journal.sync_now_and_then()
+        self._hurry.wait(LINGER)
+        self._hurry.clear()
+        self._news.clear()
+
+    def _look_after_journal(self) -> None:
+        if self._journal.trouble:
+            self._journal.probe()
+        else:
+            self._journal.sync_now_and_then()
+
+    def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        reason = plain(error) if isinstance(error, SQLAlchemyError) else f"{type(error).__name__}: {error}"
+        if self.last_error is None:
+            log.error(FALLS_BEHIND, reason)
+        self.last_error = reason

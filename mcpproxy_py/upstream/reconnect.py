@@ -1,0 +1,111 @@
+"""Connect, stay while it lasts, and start over, for ever (UP-2)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+import anyio
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.core.values import ServerState
+from mcpproxy_py.upstream.backoff import Backoff
+from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.session.greet import Greeter, attempt
+from mcpproxy_py.upstream.session.rpc import RpcConnection
+from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports.dialer import Dialer
+
+logger = logging.getLogger(__name__)
+
+
+class Stage(Protocol):
+    """Where a life takes place, and who makes something of it."""
+
+    error: str | None
+    restarts: int
+
+    def show(self, state: ServerState, error: str | None = None) -> None: ...
+
+    async def prepare(self, session: Session) -> None:
+        """All that has to be known before the server counts as connected."""
+        ...
+
+    def enter(self, session: Session) -> None: ...
+
+    async def attend(self, session: Session) -> None:
+        """What goes on beside the calls. Cancelled when the session ends."""
+        ...
+
+    def leave(self) -> None: ...
+
+
+class Life:
+    """The main session of one server, with one configuration."""
+
+    def __init__(self, spec: UpstreamSpec, stage: Stage, dialer: Dialer, greeter: Greeter, log: CappedLog) -> None:
+        self._spec = spec
+        self._stage = stage
+        self._dialer = dialer
+        self._greeter = greeter
+        self._log = log
+        self._told = ""
+
+    async def run(self) -> None:
+        backoff = Backoff()
+        while True:
+            self._stage.show("connecting", self._stage.error)
+            reason, lived = await self._connection()
+            self._stage.restarts += 1
+            self._tell(reason)
+            if pause := backoff.pause(reason, lived):
+                self._stage.show("failed", reason)
+                await anyio.sleep(pause)
+
+    def _tell(self, reason: str) -> None:
+        logger.log(logging.WARNING if reason != self._told else logging.DEBUG, "%s: %s", self._spec.name, reason)
+        self._stage.error = self._told = reason
+
+    async def _connection(self) -> tuple[str, float | None]:
+        """From connecting to the end: why it ended, and for how long it was a connection."""
+        begun, connected = anyio.current_time(), False
+        try:
+            async with self._dialer.open(self._spec, self._log) as connection:
+                session = await self._connect(connection)
+                connected = True
+                self._stage.enter(session)
+                await self._stay(session)
+                reason = connection.why
+        except Exception as error:
+            reason = self._reason(error)
+        finally:
+            self._stage.leave()
+        return reason, anyio.current_time() - begun if connected else None
+
+    async def _connect(self, connection: RpcConnection) -> Session:
+        with attempt(connection, self._spec, self._log):
+            session = await self._greeter.greet(connection, self._spec)
+            await self._stage.prepare(session)
+            return session
+
+    async def _stay(self, session: Session) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._stage.attend, session)
+            await session.closed.wait()
+            tasks.cancel_scope.cancel()
+
+    def _reason(self, error: Exception) -> str:
+        inner = _innermost(error)
+        if isinstance(inner, UpstreamFailure):
+            return inner.message
+        logger.error("%s: the connection failed", self._spec.name, exc_info=error)
+        return f"the connection failed ({type(inner).__name__})"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Task groups wrap what went wrong; a failure of ours says most, so it is preferred."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    found = [_innermost(each) for each in error.exceptions]
+    return next((each for each in found if isinstance(each, UpstreamFailure)), found[0])

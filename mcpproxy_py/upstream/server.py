@@ -1,0 +1,301 @@
+"""One server: its state, its tools, and everything that is asked of it. All of it on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from mcpproxy_py._upstream_failure import UpstreamFailure, bad_answer
+from mcpproxy_py.core.search.index import Segment
+from mcpproxy_py.core.values import Server, ServerState
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.calls.legacy_sessions import Elder
+from mcpproxy_py.upstream.calls.scheduler import Calls
+from mcpproxy_py.upstream.calls.session_pool import Pool
+from mcpproxy_py.upstream.calls.traffic import Measured
+from mcpproxy_py.upstream.lists.ears import Ears
+from mcpproxy_py.upstream.lists.notifications import News
+from mcpproxy_py.upstream.lists.shelf import KnownListings
+from mcpproxy_py.upstream.lists.tool_list import Toolset
+from mcpproxy_py.upstream.permit import Permit
+from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.reconnect import Life
+from mcpproxy_py.upstream.session.greet import Greeter, attempt, set_level
+from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.snapshot import Board
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports.dialer import Dialer
+
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
+BESIDE: Final = frozenset((SUBSCRIBE, UNSUBSCRIBE, "logging/setLevel"))
+"""Not calls like all others: the server hears of the first that looks at a resource, and of the last that goes; and a
+log level is for all its sessions."""
+
+
+class Worker:
+    """Everything that changes about one server is born and changed in here."""
+
+    def __init__(
+        self, spec: UpstreamSpec, *, board: Board, dialer: Dialer, log_path: Path, known: KnownListings | None,
+        clock: Callable[[], float], ears: Ears, hurry: float,
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self._lists = spec
+        """Whose lists and `confirm` are in force."""
+        self._withdrawn = False
+        self.session: Session | None = None
+        self.state: ServerState = "connecting"
+        self.error: str | None = None
+        self.restarts = 0
+        self.since = clock()
+        self.done = anyio.Event()
+        numbers = count(2)
+        self.pool = Pool(self._open_another, numbers)
+        self.elder = Elder(spec.name, self._open_elder, numbers)
+        self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
+        self.news = News(spec.name, ears)
+        self._board = board
+        self._dialer = dialer
+        self._greeter = Greeter(self.news.hear, self.calls.asked_outside, self.news.unattributed)
+        self._elder_greeter = Greeter(self.news.hear, self.elder.asked_outside, self.news.unattributed)
+        self._log = CappedLog(log_path)
+        self._clock = clock
+        self.toolset = Toolset(
+            lambda: self.spec, known, self.news, lambda part: self.show(self.state, self.error, part)
+        )
+        self._life = anyio.CancelScope()
+        self._stopped = False
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()
+        self.show(self._first_state())
+
+    # What the supervisor asks of it.
+
+    async def run(self) -> None:
+        """Until `stop`. Each turn is one life, ended early when the server has to be started anew."""
+        try:
+            if not await self.toolset.load_known():
+                self._wake.set()  # a lazy server starts this once, or nobody could ever find its tools
+            while not self._stopped:
+                with anyio.CancelScope() as self._life:
+                    await self._live(self.spec)
+        finally:
+            self.done.set()
+
+    async def ready(self) -> None:
+        self._wake.set()
+        try:
+            async with asyncio.timeout(self.spec.connect_timeout):
+                await self._settled.wait()
+        except TimeoutError:
+            return
+
+    def restart(self) -> None:
+        self._wake.set()
+        self.restarts += 1
+        self._start_over()
+
+    async def change(self, spec: UpstreamSpec) -> None:
+        """Take on a new configuration; the connection is kept where it is the same one."""
+        keeps, self.spec = self.spec.same_connection(spec), spec
+        self.calls.configure(spec)
+        if not spec.lazy:
+            self._wake.set()
+        await self.toolset.derive()
+        self._lists, self._withdrawn = spec, False
+        if keeps:
+            self.show(self.state, self.error)
+        else:
+            if spec.lazy:
+                self._wake.clear()
+            self._start_over()
+
+    def tighten(self, spec: UpstreamSpec | None) -> None:
+        """What a configuration to come forbids is in force from now on, until `change` takes it on; `None` where it has
+        no such server any more."""
+        if spec is None or not spec.enabled:
+            self._withdrawn = True
+        else:
+            self._lists = self._lists.stricter(spec)
+        self.show(self.state, self.error)
+
+    @property
+    def tightened(self) -> bool:
+        """Whether more is forbidden than its configuration says."""
+        return self._withdrawn or self._lists != self.spec
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._life.cancel()
+
+    async def request(self, permit: Permit) -> dict[str, Any]:
+        """One of those `BESIDE` the calls. Raises `UpstreamFailure` and `NotPermitted`."""
+        if permit.method == "logging/setLevel":
+            return await self._set_level(permit)
+        uri = str(permit().params.get("uri"))
+        main, timeout, begins = self.main_session(), self.spec.timeout, permit.method == SUBSCRIBE
+        if self.elder.watches(main, permit.talk, self.calls.sessions, uri):
+            return await (self.elder.watch if begins else self.elder.unwatch)(permit, uri, timeout)
+        return await (self.news.subscribe if begins else self.news.unsubscribe)(main, permit, uri, timeout)
+
+    async def _set_level(self, permit: Permit) -> dict[str, Any]:
+        """A client's own session has a level of its own; of all others the last that was said holds, also for those to
+        come. Modern sessions hear it with each call."""
+        main, kind = self.main_session(), self.calls.sessions
+        if kind == "per_client":
+            its_own = not main.modern or self.elder.fits(main, permit.talk, kind)
+            return await self.calls.request(permit) if its_own else {}
+        answer = {} if main.modern else await main.request(permit, timeout=self.spec.timeout)
+        self._greeter.log_level = self._elder_greeter.log_level = permit().params
+        for session in (*self.pool.sessions(), *self.elder.pool.sessions()):
+            await set_level(session, permit)
+        return answer
+
+    async def listed(self, method: str) -> list[dict[str, Any]]:
+        return await self.news.listed(self.main_session(), method)
+
+    def forget(self, key: str) -> None:
+        """This client is gone, and with it the sessions that were its own."""
+        self.pool.forget(key)
+        self.elder.pool.forget(key)
+
+    def sessions_of(self, key: str) -> list[Session]:
+        """Those that are this client's alone, for good or while its call is under way."""
+        own = [*self.pool.of(key), *self.elder.pool.of(key)]
+        alone = [*self.pool.sessions(), *([self.session] if self.session else [])] if self.calls.alone else []
+        older = self.elder.pool.sessions() if self.elder.alone(self.calls.sessions) else []
+        return own + [each for each in (*alone, *older) if each not in own and each.connection.serves(key)]
+
+    def main_session(self) -> Session:
+        """The session everybody shares, if they share one. Raises `UpstreamFailure`."""
+        session = self.session
+        if session is None or session.closed.is_set():
+            why = self.error or f"it is {self.state}"
+            raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{self.spec.name} is not connected: {why}", sent=False)
+        return session
+
+    def counts(self) -> dict[str, int]:
+        return self.session.connection.counts() if self.session else {}
+
+    def measured(self) -> Measured:
+        calls, sessions = self.calls, len(self.pool) + len(self.elder.pool) + (self.session is not None)
+        return Measured(
+            self.spec.name, self.state, calls.lane.in_flight, calls.lane.waiting, sessions, self.restarts,
+            self.counts(), calls.traffic,
+        )  # fmt: skip
+
+    # One life.
+
+    def _first_state(self) -> ServerState:
+        if not self.spec.enabled:
+            return "disabled"
+        return "sleeping" if self.spec.lazy and not self._wake.is_set() else "connecting"
+
+    def _start_over(self) -> None:
+        self.session = None
+        self.show(self._first_state())
+        self._life.cancel()
+
+    async def _live(self, spec: UpstreamSpec) -> None:
+        self.show(self._first_state())
+        if not spec.enabled:
+            await anyio.sleep_forever()
+        if spec.lazy:
+            await self._wake.wait()
+        self.elder.start_over()
+        async with self.pool.living(), self.elder.pool.living():
+            await Life(spec, self, self._dialer, self._greeter, self._log).run()
+
+    async def prepare(self, session: Session) -> None:
+        session.connection.on_gap = self.news.gap
+        await self.toolset.read(session)
+
+    def enter(self, session: Session) -> None:
+        session.connection.on_closed = partial(self._lost, session)
+        self.session = session
+        self.show("connected")
+        if session.closed.is_set():
+            self._lost(session)
+
+    def _lost(self, session: Session) -> None:
+        """Told at once: what is left of a dead server can take seconds to end, and it is no server meanwhile."""
+        if self.session is session:
+            self.session = None
+            self.show("connecting", session.connection.why)
+
+    def leave(self) -> None:
+        self.session = None
+
+    async def attend(self, session: Session) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.toolset.follow, session)
+            tasks.start_soon(self.news.follow, session)
+            tasks.start_soon(self.elder.follow)
+
+    @asynccontextmanager
+    async def _open_another(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
+        modern = self.main_session().modern
+        async with self._beside(self._greeter, number, permit, for_it_alone, modern) as session:
+            yield session
+
+    @asynccontextmanager
+    async def _open_elder(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
+        try:
+            async with self._beside(self._elder_greeter, number, permit, for_it_alone, False) as session:
+                if session.modern:
+                    raise bad_answer("it speaks no revision of the handshake era")
+                yield session
+        except UpstreamFailure as failure:
+            self.elder.none = self.elder.none or failure.code is Code.UPSTREAM_ERROR
+            raise
+
+    @asynccontextmanager
+    async def _beside(
+        self, greeter: Greeter, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
+    ) -> AsyncIterator[Session]:
+        """A session beside the main one. Its client can be asked from the first moment on."""
+        spec, log = self.spec, self._log.beside()
+        async with self._dialer.open(spec, log, number) as connection:
+            connection.one_client = for_it_alone
+            talk = permit.talk if permit is not None else None
+            if permit is not None and talk is not None:
+                connection.host(permit)
+            capabilities = talk.capabilities if talk is not None and for_it_alone else None
+            with attempt(connection, spec, log):
+                session = await greeter.greet_again(connection, spec, modern, capabilities)
+            yield session
+
+    def show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:
+        """The one place that changes the state, and tells everybody."""
+        if state != self.state:
+            self.since = self._clock()
+        self.state, self.error = state, error
+        if state in ("connecting", "sleeping"):
+            self._settled.clear()
+        else:
+            self._settled.set()
+        if not self._stopped:
+            self._board.show(self._server(), part)
+
+    def _server(self) -> Server:
+        spec, session = self.spec, self.session
+        return Server(
+            name=spec.name,
+            state="disabled" if self._withdrawn else self.state,
+            tools=self.toolset.tools,
+            error=self.error,
+            allow_tools=self._lists.allow_tools,
+            deny_tools=self._lists.deny_tools,
+            confirm=self._lists.confirm,
+            transport=spec.transport,
+            protocol_version=session.handshake.protocol_version if session else None,
+            listing_extras=self.toolset.extras,
+        )

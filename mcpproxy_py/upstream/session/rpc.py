@@ -1,0 +1,537 @@
+"""One JSON-RPC connection with a server: requests sent, waited for and given up, and what comes in, sorted.
+
+Nothing is written here but what a permit gave at that moment (`send_now`). Coming in, a peer may answer twice, late,
+with an id nobody used or with junk; none of that may cost anything but the one call it belongs to. Results stay the raw
+objects the peer sent (UP-6, UP-10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
+
+from mcpproxy_py import messages
+from mcpproxy_py._upstream_failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer, lost
+from mcpproxy_py.core.deadlines import Deadlines
+from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.values import NOTHING
+from mcpproxy_py.errors import Code
+from mcpproxy_py.lines import KEPT, id_at_the_edges
+from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, Permitted
+from mcpproxy_py.upstream.session.server_requests import TOO_LATE, WHOSE, Answer, Questions
+from mcpproxy_py.upstream.session.throttle import PROGRESS, Flow
+
+logger = logging.getLogger(__name__)
+
+CHANGES: Final = frozenset({
+    "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed",
+    "notifications/resources/updated",
+})  # fmt: skip
+"""They concern everybody, on whatever stream they come."""
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+UNATTRIBUTED_TOLD: Final = 100
+"""Per connection; a server that goes on like that is counted, but must not fill the record."""
+UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
+"""The protocol forbids cancelling these."""
+
+Hear = Callable[[str, Mapping[str, Any]], None]
+Headers = Mapping[str, str]
+Stamp = Callable[[Permitted, Talk | None], tuple[Mapping[str, Any], Headers]]
+"""The parameters of a message as the server's era wants them, and its HTTP headers."""
+Write = Callable[[bytes, Headers], None]
+"""How a connection of some kind writes one message, at once. Raises `UpstreamFailure` where it cannot, and then nothing
+was written."""
+
+
+def unstamped(message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Headers]:
+    """As it is: before a connection knows what era its server is of."""
+    return message.params, NOTHING
+
+
+# What is sent.
+
+
+class Outgoing(Protocol):
+    """A message on its way out, which may still wait for room. `compose` makes it at the moment of sending."""
+
+    sent: bool
+
+    def compose(self) -> tuple[bytes, Headers]:
+        """Raises `NotPermitted`, and `UpstreamFailure` for what cannot be written."""
+        ...
+
+    def fail(self, failure: Exception) -> object: ...
+
+
+class PendingRequest:
+    """One request of ours that has no answer yet. `hear` gets the notifications that belong to it. Its time stands
+    still while its client is being asked something, since a person may take minutes."""
+
+    __slots__ = (
+        "_deadlines", "_flow", "_hear", "_loop", "_stamp", "_timeout", "asked_at", "future", "headers", "id", "method",
+        "permit", "questions", "sent", "talk",
+    )  # fmt: skip
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, deadlines: Deadlines, request_id: int, permit: Permit, stamp: Stamp,
+        timeout: float | None, hear: Hear | None,
+    ) -> None:  # fmt: skip
+        self.id = request_id
+        self.permit = permit
+        self.method = permit.method
+        self.talk = permit.talk
+        self.future: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.sent = False
+        self.headers: Headers = NOTHING
+        self.questions = 0
+        self.asked_at = 0.0
+        self._loop = loop
+        self._deadlines = deadlines
+        self._stamp = stamp
+        self._timeout = timeout
+        self._hear = hear
+        self._flow: Flow | None = None
+        if timeout is not None:
+            deadlines.put(self, timeout, self._expire)
+
+    def compose(self) -> tuple[bytes, Headers]:
+        if self.future.done():
+            raise lost("nobody waits for it any more", sent=False)
+        message = self.permit()
+        params, self.headers = self._stamp(message, self.talk)
+        wants_progress = self.talk is not None and self.talk.wants_progress
+        return messages.encode(messages.request(self.id, message.method, params, wants_progress)), self.headers
+
+    @property
+    def over(self) -> bool:
+        return self.future.done()
+
+    def hold(self) -> None:
+        """A question is out."""
+        self.asked_at = self.asked_at if self.questions else self._loop.time()
+        self.questions += 1
+        self._deadlines.take(self)
+
+    def go_on(self) -> None:
+        """It has its answer, and the time starts anew."""
+        self.questions -= 1
+        if not self.questions and not self.future.done() and self._timeout is not None:
+            self._deadlines.put(self, self._timeout, self._expire)
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None:
+        hear = self._hear or (self.talk.note if self.talk is not None else None)
+        if hear is None or self.future.done():
+            return
+        if self._flow is None:
+            self._flow = Flow(self._loop, hear)
+        self._flow.put(method, params)
+
+    def succeed(self, result: dict[str, Any]) -> None:
+        if self._flow is not None:
+            self._flow.flush()
+        self.future.set_result(result)
+
+    def fail(self, failure: Exception) -> bool:
+        if self.future.done():
+            return False
+        if self._flow is not None:
+            self._flow.flush()
+        self.future.set_exception(failure)
+        return True
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        self._deadlines.take(self)
+        if self._flow is not None:
+            self._flow.close()
+
+    def discard(self) -> None:
+        """Nobody will ask how it ended."""
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()
+
+    def _expire(self) -> None:
+        outcome = MAY_HAVE_ACTED if self.sent else "nothing had been sent"
+        message = f"no answer to {self.method} within {self._timeout:.3g} s; {outcome}"
+        self.fail(UpstreamFailure(Code.TIMEOUT, message, sent=self.sent))
+
+
+class Notice:
+    """A notification, which nobody answers."""
+
+    __slots__ = ("_permit", "_stamp", "headers", "sent")
+
+    def __init__(self, permit: Permit, stamp: Stamp) -> None:
+        self._permit = permit
+        self._stamp = stamp
+        self.headers: Headers = NOTHING
+        self.sent = False
+
+    def compose(self) -> tuple[bytes, Headers]:
+        message = self._permit()
+        params, self.headers = self._stamp(message, self._permit.talk)
+        return messages.encode(messages.notification(message.method, params or None)), self.headers
+
+    def fail(self, failure: Exception) -> None:
+        logger.debug("a notification was not sent: %s", failure)
+
+
+def send_now(outgoing: Outgoing, write: Write) -> bool:
+    """The one place where anything leaves for a server: permitted, stamped, encoded and written in one turn of the
+    event loop, without an `await` in between. What may not leave fails where it was waited for. Whether it left."""
+    try:
+        payload, headers = outgoing.compose()
+        outgoing.sent = True
+        write(payload, headers)
+    except (NotPermitted, UpstreamFailure) as why:
+        outgoing.sent = False
+        outgoing.fail(why)
+        return False
+    return True
+
+
+# The connection.
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a peer sent that was of no use; shown by `Supervisor.describe`."""
+
+    garbage: int = 0
+    unmatched: int = 0
+    oversize: int = 0
+    unattributed: int = 0
+
+
+class RpcConnection:
+    """One live conversation with a server, of whatever kind. The `on_...` are for the holder to set. All are called on
+    the event loop and must not block."""
+
+    wants_headers = False
+    """Whether there is HTTP underneath, so that working them out is not for nothing."""
+    traced = False
+    """Whether a request's headers repeat the trace context in its `_meta`."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+        self.why = ""
+        self.on_closed: Callable[[], None] = lambda: None
+        self.on_notification: Hear = lambda method, params: None
+        self.on_outside: Callable[[], None] = lambda: None
+        """The server asked something outside the stream of any call."""
+        self.on_gap: Callable[[], None] = lambda: None
+        """What the server says unasked is heard from now on. What it said before, it said to nobody."""
+        self.on_unattributed: Callable[[str], None] = lambda method: None
+        """The server asked something that belongs to no one call, and was refused."""
+        self.one_client = False
+        """Whether every call here is of one and the same client, so that any of them leads to it."""
+
+    async def request(
+        self, permit: Permit, *, timeout: float | None, stamp: Stamp = unstamped, hear: Hear | None = None
+    ) -> dict[str, Any]:
+        """The peer's raw result. Raises `UpstreamFailure`, and `NotPermitted` where nothing was sent because it may not
+        be any more. A cancelled caller cancels the peer too. `hear` gets the notifications that belong to it, where
+        that is not its client."""
+        raise NotImplementedError
+
+    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
+        raise NotImplementedError
+
+    def host(self, permit: Permit) -> None:
+        """Until `unhost`, what the server asks is for this client, also while no call of it is under way yet."""
+
+    def unhost(self) -> None: ...
+
+    def away(self) -> Iterable[PendingRequest]:
+        """The calls whose clients went away with a question, and may or may not come back."""
+        return ()
+
+    def serves(self, key: str) -> bool:
+        """Whether calls are under way here, and all of them are this client's."""
+        return False
+
+    @property
+    def calls(self) -> int:
+        """Requests of clients under way."""
+        return 0
+
+    def counts(self) -> dict[str, int]:
+        """What the peer sent that was of no use."""
+        return {}
+
+
+class RpcPeer(RpcConnection):
+    """A connection over a real wire; its kinds say how bytes leave (`_send`) and how a request is given up. `stream` is
+    the request on whose own stream a message came; None where there are no such streams."""
+
+    def __init__(self, max_result_bytes: int) -> None:
+        super().__init__()
+        self._limit = max_result_bytes
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[int, PendingRequest] = {}
+        self._deadlines = Deadlines(self._loop.time, self._loop.call_at)
+        self._questions = Questions(self._say)
+        self._counters = Counters()
+        self._last_id = 0
+        self._guest = 0
+
+    # Requests of ours.
+
+    def _send(self, outgoing: Outgoing) -> None:
+        """Have `send_now` write this as soon as there is room, by the kind of connection."""
+        raise NotImplementedError
+
+    def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
+        """Tell the peer that nobody waits any more. Must not wait for anything itself."""
+        raise NotImplementedError
+
+    async def request(
+        self, permit: Permit, *, timeout: float | None, stamp: Stamp = unstamped, hear: Hear | None = None
+    ) -> dict[str, Any]:
+        if self.closed.is_set():
+            raise lost(self.why, sent=False)
+        request_id = self._last_id = self._last_id + 1
+        pending = PendingRequest(self._loop, self._deadlines, request_id, permit, stamp, timeout, hear)
+        self._pending[request_id] = pending
+        try:
+            self._send(pending)
+            return await pending.future
+        except asyncio.CancelledError:
+            self._retract(pending, "the caller cancelled", pending.method not in UNCANCELLABLE)
+            raise
+        except NotPermitted as no:
+            self._retract(pending, "the call is not allowed any more", pending.sent)
+            raise no from None
+        except UpstreamFailure as failure:
+            if failure.code is Code.TIMEOUT:
+                self._retract(pending, failure.message, pending.method not in UNCANCELLABLE)
+            raise
+        finally:
+            self._pending.pop(request_id, None)
+            pending.end()
+            if pending.questions:
+                self._questions.end(pending)
+
+    def host(self, permit: Permit) -> None:
+        guest = self._guest = self._last_id = self._last_id + 1
+        pending = PendingRequest(self._loop, self._deadlines, guest, permit, unstamped, None, None)
+        pending.method = ""
+        self._pending[guest] = pending
+
+    def unhost(self) -> None:
+        pending = self._pending.pop(self._guest, None)
+        if pending is not None:
+            pending.end()
+            if pending.questions:
+                self._questions.end(pending)
+            pending.discard()
+
+    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
+        if not self.closed.is_set():
+            self._send(Notice(permit, stamp))
+
+    def _say(self, answer: Answer) -> None:
+        if not self.closed.is_set():
+            self._send(answer)
+
+    def shut(self, why: str) -> None:
+        """The conversation is over: everybody who waits is told so, with whether it had been sent. `on_closed` comes
+        first, so that whoever hears of it here finds it published."""
+        if self.closed.is_set():
+            return
+        self.why = why
+        self.closed.set()
+        self.on_closed()
+        for pending in self._pending.values():
+            pending.fail(lost(why, pending.sent))
+
+    # What comes in. Nearly all of it is the answer to a request, which takes the short way.
+
+    def receive_text(self, data: bytes | str, stream: int | None = None) -> None:
+        """One message as it came off the wire; what is no JSON costs at most the call it answers."""
+        try:
+            message = messages.decode(data)
+        except ValueError as error:
+            raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
+            self._unreadable(raw[:KEPT], raw[-KEPT:], messages.complaint(error))
+            return
+        if type(message) is dict and "method" not in message:
+            pending = self._pending.get(request_id) if type(request_id := message.get("id")) is int else None
+            if pending is not None and type(result := message.get("result")) is dict and not pending.future.done():
+                pending.succeed(result)
+                return
+        self.receive(message, stream)
+
+    def receive(self, message: Any, stream: int | None = None) -> None:
+        several = message if isinstance(message, list) else [message]  # revision 2025-03-26 allowed batches
+        for each in several:
+            try:
+                self._receive_one(each, stream)
+            except Exception:
+                logger.exception("a message could not be handled")
+
+    def _receive_one(self, message: Any, stream: int | None) -> None:
+        if not isinstance(message, dict):
+            self._count_garbage(str(type(message)))
+        elif not isinstance(method := message.get("method"), str):
+            self._settle(message)
+        elif "id" in message:
+            self._receive_request(message["id"], method, _params(message), stream)
+        else:
+            self._receive_notification(method, _params(message), stream)
+
+    def _settle(self, message: dict[str, Any]) -> None:
+        pending = self._pending.get(messages.own_id(message.get("id")))
+        if pending is None or pending.over:
+            self._counters.unmatched += 1
+        elif isinstance(result := message.get("result"), dict):
+            pending.succeed(result)
+        else:
+            pending.fail(messages.failure_of(message.get("error")))
+
+    def _receive_request(self, request_id: Any, method: str, params: dict[str, Any], stream: int | None) -> None:
+        if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+            self._count_garbage(f"a request with the id {str(request_id)[:40]!r}")
+        elif method == "ping":
+            self._say(Answer(request_id, lambda: _PONG))
+        elif stream is not None and self._is_settled(stream):
+            self._refuse(request_id, method, TOO_LATE)
+        elif (pending := self._whose(stream)) is None or pending.talk is None:
+            self._refuse(request_id, method, WHOSE)
+        else:
+            self._questions.put(request_id, method, params, pending, pending.talk)
+
+    def _is_settled(self, request_id: int) -> bool:
+        pending = self._pending.get(request_id)
+        return pending is None or pending.over
+
+    def _whose(self, stream: int | None) -> PendingRequest | None:
+        """The call a question belongs to: the one on whose own stream it came, or else the only one there is (UP-5)."""
+        own = self._pending.get(stream) if stream is not None else None
+        if own is not None and own.talk is not None:
+            return own
+        self.on_outside()
+        return self._only_call()
+
+    def _only_call(self) -> PendingRequest | None:
+        """The latest request of the one client that has any under way."""
+        under_way = [each for each in self._pending.values() if each.talk is not None and not each.over]
+        alone = self.one_client or len({id(each.talk) for each in under_way}) == 1
+        return under_way[-1] if under_way and alone else None
+
+    def _refuse(self, request_id: str | int, method: str, why: str) -> None:
+        self._counters.unattributed += 1
+        if self._counters.unattributed <= UNATTRIBUTED_TOLD:
+            self.on_unattributed(method)
+        self._questions.refuse(request_id, why)
+
+    def _receive_notification(self, method: str, params: dict[str, Any], stream: int | None) -> None:
+        if method == PROGRESS:
+            self._note(messages.own_id(params.get("progressToken")), method, params)
+        elif method == "notifications/cancelled":
+            self._cancelled(params.get("requestId"))
+        elif method == ACKNOWLEDGED:
+            self._note(stream or messages.own_id(_meta(params).get(SUBSCRIPTION_ID)), method, params)
+        elif method in CHANGES:
+            self._changed(method, params)
+        else:
+            self._tell(method, params, stream)
+
+    def _changed(self, method: str, params: dict[str, Any]) -> None:
+        meta = _meta(params)
+        if SUBSCRIPTION_ID not in meta:
+            self.on_notification(method, params)
+        elif not self._is_settled(messages.own_id(meta[SUBSCRIPTION_ID])):  # else it is late
+            kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID}
+            self.on_notification(method, {**params, "_meta": kept} if kept else _without_meta(params))
+
+    def _note(self, request_id: int, method: str, params: dict[str, Any]) -> None:
+        """To the request it belongs to; what comes late for it is dropped."""
+        if (pending := self._pending.get(request_id)) is not None:
+            pending.note(method, params)
+
+    def _tell(self, method: str, params: dict[str, Any], stream: int | None) -> None:
+        """Log messages and all that this room does not know: the call's, where it came on a call's stream or only one
+        is under way; everybody's otherwise."""
+        owner = self._pending.get(stream) if stream is not None else self._only_call()
+        if owner is not None and owner.talk is not None:
+            owner.note(method, params)
+        elif (stream is None or owner is not None) and not self.one_client:
+            self.on_notification(method, params)
+
+    def _cancelled(self, request_id: Any) -> None:
+        """A question of the server's that it takes back, or, in the modern era, a subscription that it ends."""
+        if not self._questions.withdraw(request_id):
+            pending = self._pending.get(messages.own_id(request_id))
+            if pending is not None and pending.method == "subscriptions/listen":
+                pending.fail(lost("the server ended the subscription", sent=True))
+
+    def _unreadable(self, head: bytes, tail: bytes, complaint: str) -> None:
+        """Fail the call this was the answer to, where that can be told; count it otherwise."""
+        request_id = id_at_the_edges(head, tail)
+        if request_id is None or not self._fail(request_id, bad_answer(complaint)):
+            self._count_garbage(repr(head[:80]))
+
+    def _oversize(self, head: bytes, tail: bytes) -> None:
+        request_id = id_at_the_edges(head, tail)
+        if request_id is None and tail and len(self._pending) == 1:
+            request_id = next(iter(self._pending))
+        if not tail:
+            self._counters.oversize += 1
+        if request_id is not None:
+            self._fail(request_id, bad_answer(f"it answered with more than {self._limit} bytes"))
+
+    def _count_garbage(self, shown: str) -> None:
+        self._counters.garbage += 1
+        # Powers of two: the first is always told, a flood of them is not.
+        if self._counters.garbage & (self._counters.garbage - 1) == 0:
+            logger.warning("ignored %d unreadable messages, the last: %s", self._counters.garbage, shown)
+
+    def _fail(self, request_id: int, failure: UpstreamFailure) -> bool:
+        pending = self._pending.get(request_id)
+        return pending is not None and pending.fail(failure)
+
+    def away(self) -> Iterable[PendingRequest]:
+        return [each for each in self._pending.values() if each.questions and not each.over and _leaves(each)]
+
+    @property
+    def calls(self) -> int:
+        return sum(pending.talk is not None for pending in self._pending.values())
+
+    def serves(self, key: str) -> bool:
+        served = {each.talk.key for each in self._pending.values() if each.talk is not None}
+        return served == {key}
+
+    def counts(self) -> dict[str, int]:
+        return asdict(self._counters)
+
+
+def _leaves(pending: PendingRequest) -> bool:
+    """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
+    return bool(pending.method) and pending.talk is not None and not pending.talk.live
+
+
+def _params(message: Mapping[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _without_meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in params.items() if key != "_meta"}
+
+
+_PONG: Final = OwnPermit("ping").answer({"result": {}})
+
+
+def cancellation(request_id: int, reason: str, stamp: Stamp = unstamped) -> Notice:
+    """That nobody waits for this request any more: our own id, and our own words."""
+    return Notice(OwnPermit("notifications/cancelled", {"requestId": request_id, "reason": reason}), stamp)

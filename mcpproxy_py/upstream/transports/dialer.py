@@ -1,0 +1,58 @@
+"""Opening a connection of whatever kind a server is configured with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.errors import Code
+from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.processes.reaper_client import Keeper
+from mcpproxy_py.upstream.session.rpc import RpcConnection
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports.in_process import LocalUpstream, open_local
+from mcpproxy_py.upstream.transports.stdio import open_stdio
+
+if TYPE_CHECKING:
+    from mcpproxy_py.upstream.transports.http_clients import AuthFor
+    from mcpproxy_py.upstream.transports.overhttp import OverHttp
+
+
+class Dialer:
+    def __init__(
+        self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int,
+        auth_for: AuthFor | None = None, traced: bool = False,
+    ) -> None:  # fmt: skip
+        self.keeper = keeper
+        self._local = local
+        self._max_result_bytes = max_result_bytes
+        self._auth_for = auth_for
+        self._traced = traced
+
+    def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[RpcConnection]:
+        """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
+        here or on entering, when there is nothing to connect to."""
+        match spec.transport:
+            case "stdio":
+                mark = spec.name if number == 1 else f"{spec.name}~{number}"
+                limit = self._max_result_bytes
+                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=limit, mark=mark)
+            case "http" | "sse":
+                return self._over_http.open(spec)
+            case "local":
+                return open_local(spec.name, self._built_in(spec.name))
+
+    @cached_property
+    def _over_http(self) -> OverHttp:
+        # Imported here: httpx2 is a twentieth of the start, and a gateway may have no server that needs it.
+        from mcpproxy_py.upstream.transports.overhttp import OverHttp
+
+        return OverHttp(self._auth_for, self._traced, self._max_result_bytes)
+
+    def _built_in(self, name: str) -> LocalUpstream:
+        if name not in self._local:
+            raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"there is no built-in server {name!r}", sent=False)
+        return self._local[name]

@@ -1,0 +1,137 @@
+"""Upstreams that live inside the gateway. They get no shortcut: the supervisor sees a connection like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from mcpproxy_py import __version__
+from mcpproxy_py._upstream_failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
+from mcpproxy_py.core.protocol.client_channel import NOBODY, CallContext, Talk
+from mcpproxy_py.core.protocol.constants import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
+from mcpproxy_py.core.values import Caller
+from mcpproxy_py.errors import Code, GatewayError, RpcError
+from mcpproxy_py.upstream.permit import NotPermitted, Permit
+from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.session.server_requests import INPUT_TIMEOUT, no_answer
+
+logger = logging.getLogger(__name__)
+
+
+class LocalUpstream(Protocol):
+    """What a built-in upstream has to offer. Both give raw wire objects, as a server of the modern era would; an
+    `RpcError` is passed on as the error it is."""
+
+    async def list_tools(self) -> list[dict[str, Any]]: ...
+
+    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]: ...
+
+
+class LocalConnection(RpcConnection):
+    def __init__(self, name: str, upstream: LocalUpstream) -> None:
+        super().__init__()
+        self._name = name
+        self._upstream = upstream
+
+    async def request(
+        self, permit: Permit, *, timeout: float | None, stamp: Stamp = unstamped, hear: Hear | None = None
+    ) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                talk = _Patient(permit, limit, timeout)
+                try:
+                    return await self._answer(permit, talk)
+                finally:
+                    if talk.forbidden is not None:  # whatever its function made of that
+                        raise talk.forbidden
+        except TimeoutError:
+            message = f"no answer to {permit.method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
+            raise UpstreamFailure(Code.TIMEOUT, message) from None
+        except RpcError as error:
+            said = {"code": error.code, "data": error.data}
+            raise bad_answer(error.message, {key: value for key, value in said.items() if value is not None}) from None
+        except (UpstreamFailure, NotPermitted):
+            raise
+        except GatewayError as error:  # an expected failure, in the words of whoever lives in here
+            raise UpstreamFailure(error.code, error.message, sent=False) from None
+        except Exception as error:
+            logger.exception("the built-in server %s failed", self._name)
+            raise bad_answer(f"it failed inside ({type(error).__name__})") from None
+
+    async def _answer(self, permit: Permit, talk: Talk) -> dict[str, Any]:
+        """In the turn in which this was permitted, the server's own code begins to run."""
+        method, params, _ = permit()
+        if method == "tools/call":
+            context = CallContext(talk, params.get("inputResponses"), params.get("requestState"))
+            return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
+        if method == "tools/list":
+            return {"tools": await self._upstream.list_tools()}
+        if method == "server/discover":
+            return self._describe()
+        raise bad_answer(f"the built-in server {self._name} has no {method[:80]}", {"code": METHOD_NOT_FOUND})
+
+    def _describe(self) -> dict[str, Any]:
+        info = {"name": self._name, "version": __version__}
+        return {
+            "supportedVersions": [LATEST_MODERN],
+            "capabilities": {"tools": {}},
+            "_meta": {SERVER_INFO: info},
+        }
+
+    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
+        """Nothing in here waits to be notified."""
+
+
+class _Patient:
+    """A client's talk, with the call's time standing still while the client is asked, and its answers permitted."""
+
+    def __init__(self, permit: Permit, limit: asyncio.Timeout, timeout: float | None) -> None:
+        self._permit = permit
+        self._talk = talk = permit.talk or NOBODY
+        self.forbidden: NotPermitted | None = None
+        self._limit = limit
+        self._timeout = timeout
+        self._questions = 0
+        self.capabilities = talk.capabilities
+        self.wants_progress = talk.wants_progress
+        self.live = talk.live
+        self.key = talk.key
+        self.note = talk.note
+        self.pause = talk.pause
+
+    @property
+    def caller(self) -> Caller:
+        return self._talk.caller
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._questions += 1
+        self._limit.reschedule(None)
+        try:
+            async with asyncio.timeout(INPUT_TIMEOUT):
+                said = await self._talk.ask(method, params)
+            await self._permit.record_answer(method, {"result": said})
+            self._permit.answer({"result": said})
+            return said
+        except RpcError as error:
+            await self._permit.record_answer(method, {"error": error.as_json()})
+            raise
+        except TimeoutError:
+            raise no_answer() from None
+        except NotPermitted as no:
+            self.forbidden = no
+            raise
+        finally:
+            self._questions -= 1
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._questions and self._timeout is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._timeout)
+
+
+@asynccontextmanager
+async def open_local(name: str, upstream: LocalUpstream) -> AsyncIterator[LocalConnection]:
+    yield LocalConnection(name, upstream)

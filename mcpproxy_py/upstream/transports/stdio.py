@@ -1,0 +1,253 @@
+"""Newline JSON over the pipes of a child process: one reader, one writer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import anyio
+
+from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.errors import Code
+from mcpproxy_py.lines import LineSplitter
+from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.processes.process import child_environment, ending, resolve
+from mcpproxy_py.upstream.processes.reaper_client import Keeper
+from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
+from mcpproxy_py.upstream.spec import UpstreamSpec
+
+logger = logging.getLogger(__name__)
+
+STDIN_GRACE: Final = 2.0
+"""How long a server may take to end by itself once its stdin is closed, before it is told to."""
+LAST_WORDS: Final = 0.25
+"""Output and exit are reported in any order; what is still in the pipes may be an answer, or the reason."""
+MAX_UNREAD_ANSWERS: Final = 256
+"""A server that asks us things and never reads must not fill our memory with the answers."""
+
+
+LINES_A_TURN: Final = 200
+"""Enough for any honest server; a turn of that many junk lines takes well under a millisecond."""
+
+
+class StdioConnection(RpcPeer):
+    def __init__(self, max_result_bytes: int, log: CappedLog) -> None:
+        super().__init__(max_result_bytes)
+        self.exited = asyncio.Event()
+        self._log = log
+        self.lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
+        self.postponed: deque[bytes] = deque()
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout: asyncio.ReadTransport | None = None
+        self._status: int | None = None
+        self._open_ends = {"stdout", "stderr", "process"}
+        self._paused = False
+        self._urgent: deque[Outgoing] = deque()
+        self._others: deque[Outgoing] = deque()
+        self._requests: dict[int, PendingRequest] = {}
+
+    # Writing. What the pipe does not take waits here, requests by id, so that one that is given up never leaves; and
+    # all of it unwritten, so that what may not leave any more by then does not.
+
+    def _send(self, outgoing: Outgoing) -> None:
+        if self._stdin is not None and not self._paused:
+            # What is written in one turn of the loop, uvloop hands over in one system call.
+            send_now(outgoing, self._write)
+        elif isinstance(outgoing, PendingRequest):
+            self._requests[outgoing.id] = outgoing
+        elif len(self._others) < MAX_UNREAD_ANSWERS:
+            self._others.append(outgoing)
+
+    def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
+        if self._requests.pop(pending.id, None) is not None or not cancellable or self.closed.is_set():
+            return
+        self._urgent.append(cancellation(pending.id, reason))
+        self._flush()  # at once: the caller may be gone by the next turn of the loop
+
+    def _flush(self) -> None:
+        while (outgoing := self._next()) is not None:
+            send_now(outgoing, self._write)
+
+    def _next(self) -> Outgoing | None:
+        """What is to be written now; nothing while the pipe is full, which it may be again after each."""
+        if self._paused or self._stdin is None or self.closed.is_set():
+            return None
+        if waiting := self._urgent or self._others:
+            return waiting.popleft()
+        return self._requests.pop(next(iter(self._requests))) if self._requests else None
+
+    def _write(self, message: bytes, headers: Headers) -> None:
+        assert self._stdin is not None
+        try:
+            self._stdin.write(message + b"\n")
+        except (OSError, RuntimeError):  # it closed its stdin a moment ago; that it ends is noticed elsewhere
+            return
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._flush()
+
+    # Reading, and the end.
+
+    def attach(self, transport: asyncio.SubprocessTransport) -> None:
+        self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        self._stdout = cast("asyncio.ReadTransport", transport.get_pipe_transport(1))
+        self._flush()
+
+    def read(self, fd: int, data: bytes) -> None:
+        """What its pipe does not feed to `lines` at once."""
+        if fd != 1:
+            self._log.write(data)
+        else:
+            self._postpone(data)
+
+    def _postpone(self, data: bytes) -> None:
+        """A flood of lines is worked off in turns, so that it delays nobody else's calls; the pipe waits meanwhile."""
+        self.postponed.append(data)
+        if len(self.postponed) == 1:
+            self._hold_stdout(True)
+            self._loop.call_soon(self._work_off)
+
+    def _work_off(self) -> None:
+        now, later = _first_lines(self.postponed.popleft())
+        if later:
+            self.postponed.appendleft(later)
+        if self.postponed:
+            self._loop.call_soon(self._work_off)
+        else:
+            self._hold_stdout(False)
+        self.lines.feed(now)
+
+    def _hold_stdout(self, hold: bool) -> None:
+        if self._stdout is not None and not self._stdout.is_closing():
+            with contextlib.suppress(RuntimeError):
+                self._stdout.pause_reading() if hold else self._stdout.resume_reading()
+
+    def _receive_line(self, line: bytes) -> None:
+        if line and not line.isspace():
+            self.receive_text(line)
+
+    def end(self, which: str, status: int | None = None) -> None:
+        """One of stdout, stderr and the process itself is over."""
+        self._open_ends.discard(which)
+        if which == "process":
+            self._status = status
+            self.exited.set()
+        if not self._open_ends:
+            self._finish()
+        elif which != "stderr":
+            self._wait_for_the_rest()
+
+    def _wait_for_the_rest(self) -> None:
+        due = self._loop.time() + LAST_WORDS
+        self._loop.call_at(due, self._waited, due)
+
+    def _waited(self, due: float) -> None:
+        """Where the gateway itself stood still meanwhile, what came in that time has not been read yet."""
+        if self._loop.time() > due + LAST_WORDS:
+            self._wait_for_the_rest()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        said = self._log.last_line
+        self.shut(ending(self._status) + (f"; it last wrote: {said}" if said else ""))
+
+    def hang_up(self) -> None:
+        if self._stdin is not None:
+            self._stdin.close()
+
+
+def _first_lines(data: bytes) -> tuple[bytes, bytes]:
+    """What to read in this turn, and what to leave for the next."""
+    later = data.split(b"\n", LINES_A_TURN)[LINES_A_TURN:]
+    return (data[: -len(later[0])], later[0]) if later and later[0] else (data, b"")
+
+
+class _Pipes(asyncio.SubprocessProtocol):
+    """Hands what asyncio reports to the connection; nothing here may raise, or asyncio drops the pipe."""
+
+    def __init__(self, connection: StdioConnection) -> None:
+        self._connection = connection
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        connection = self._connection
+        try:
+            if fd == 1 and not connection.postponed and data.count(b"\n") <= LINES_A_TURN:
+                connection.lines.feed(data)
+            else:
+                connection.read(fd, data)
+        except Exception:
+            logger.exception("reading from a server failed")
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd:
+            self._connection.end("stdout" if fd == 1 else "stderr")
+
+    def process_exited(self) -> None:
+        self._connection.end("process", self._transport.get_returncode() if self._transport else None)
+
+    def pause_writing(self) -> None:
+        self._connection.pause()
+
+    def resume_writing(self) -> None:
+        self._connection.resume()
+
+
+@asynccontextmanager
+async def open_stdio(
+    spec: UpstreamSpec, *, keeper: Keeper, log: CappedLog, max_result_bytes: int, mark: str
+) -> AsyncIterator[StdioConnection]:
+    """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
+    env = child_environment(spec, os.environ, keeper.cookie(mark))
+    program = resolve(spec, env)
+    await keeper.ensure()
+    log.begin(f"starting {os.path.basename(program)}")
+    connection = StdioConnection(max_result_bytes, log)
+    transport = await _spawn(connection, program, spec, env)
+    pid = transport.get_pid()
+    keeper.announce(pid)
+    try:
+        connection.attach(transport)
+        yield connection
+    finally:
+        connection.shut("the gateway is closing this connection")
+        with anyio.CancelScope(shield=True):
+            await _end(connection, keeper, mark, pid)
+        transport.close()
+        log.close()
+
+
+async def _spawn(
+    connection: StdioConnection, program: str, spec: UpstreamSpec, env: dict[str, str]
+) -> asyncio.SubprocessTransport:
+    options: dict[str, Any] = {"env": env, "cwd": spec.cwd, "start_new_session": True}
+    starting = asyncio.get_running_loop().subprocess_exec(lambda: _Pipes(connection), program, *spec.args, **options)
+    # Shielded, because a child that is started while we are cancelled would belong to nobody.
+    started = asyncio.ensure_future(starting)
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait([started])
+    try:
+        return started.result()[0]
+    except (OSError, ValueError) as error:
+        raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"cannot start {program}: {error}", sent=False) from None
+
+
+async def _end(connection: StdioConnection, keeper: Keeper, mark: str, pid: int) -> None:
+    connection.hang_up()
+    with anyio.move_on_after(STDIN_GRACE):
+        await connection.exited.wait()
+    await keeper.end(mark, pid)  # also when it ended by itself: its children may not have
