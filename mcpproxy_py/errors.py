@@ -4,6 +4,10 @@ A refusal is an expected answer, so inside the gateway it travels as a value (`c
 `GatewayError` is for what stops a request before there is an ask: bad credentials, a wrong filter, a
 configuration that cannot be read. Both carry a `Code`, and only `FACTS` turns a code into an HTTP
 status, an exit status or a hint.
+
+The one way the store fails.
+
+The one exception this room raises at its callers.
 """
 
 from __future__ import annotations
@@ -138,3 +142,40 @@ class GatewayError(Exception):
 
 def error_json(code: Code, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"error": {"code": code.value, "message": message, "hint": FACTS[code].hint, "details": dict(details or {})}}
+
+
+class StoreUnavailable(GatewayError):
+    """The store cannot write, or cannot be opened. The message names the path and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.STORE_UNAVAILABLE, message)
+
+
+class UpstreamFailure(Exception):
+    """A request that got no result. `sent` is whether anything of it may have reached the upstream.
+
+    `code` is SERVER_UNAVAILABLE, OVERLOADED, TIMEOUT or UPSTREAM_ERROR. For an error that the upstream
+    answered with, `data` holds its JSON-RPC `code` and `data`.
+    """
+
+    def __init__(self, code: Code, message: str, *, data: Mapping[str, Any] | None = None, sent: bool = True) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data: dict[str, Any] = dict(data or {})
+        self.sent = sent
+
+
+FORGOTTEN = "the server forgot this session"
+MAY_HAVE_ACTED = "the call was under way, and the server may have acted"
+
+
+def lost(why: str, sent: bool) -> UpstreamFailure:
+    """The connection went away before the answer came."""
+    outcome = MAY_HAVE_ACTED if sent else "nothing had been sent"
+    return UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{why}; {outcome}", sent=sent)
+
+
+def bad_answer(message: str, data: Mapping[str, Any] | None = None) -> UpstreamFailure:
+    """The upstream answered, but with an error or with nothing usable."""
+    return UpstreamFailure(Code.UPSTREAM_ERROR, message, data=data)

@@ -1,16 +1,22 @@
-"""JSON-RPC messages on the client's side: read with suspicion, written so that any peer can read them."""
+"""JSON-RPC messages on the client's side: read with suspicion, written so that any peer can read them.
+
+JSON-RPC messages as bytes and as objects: written strictly, read with some patience. No state, no I/O.
+
+Newline framing that a hostile peer cannot make expensive.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.errors import Code, RpcError, UpstreamFailure, bad_answer
 
 Kind = Literal["request", "notification", "response"]
 LONGEST_ID: Final = 1024
@@ -127,3 +133,149 @@ def answer(request_id: int | str | None, outcome: Mapping[str, Any]) -> bytes:
 
 def refusal(error: RpcError, request_id: int | str | None = None) -> bytes:
     return answer(request_id, {"error": error.as_json()})
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    try:
+        payload = to_json(message)
+        if b"NaN" in payload or b"Infinity" in payload:  # a float may be one; the words in a text are fine
+            from_json(payload, allow_inf_nan=False)
+        return payload
+    except (ValueError, RecursionError) as error:
+        complaint = f"these parameters cannot be written as JSON: {error}"
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, complaint, sent=False) from None
+
+
+def decode(data: bytes | str) -> Any:
+    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader.
+
+    Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
+    a lost answer, so the half becomes a question mark.
+    """
+    try:
+        return from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        if "hex escape" not in str(error):
+            raise
+    try:
+        whole = json.dumps(json.loads(data), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return from_json(whole.encode("utf-8", "replace"), allow_inf_nan=False)
+
+
+def complaint(error: ValueError) -> str:
+    """What `decode` could not read, in words for whoever waited for it."""
+    deep = "recursion" in str(error) or "deeply" in str(error)
+    return "it answered with JSON that is nested too deeply" if deep else "it answered with invalid JSON"
+
+
+def notification_object(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message["params"] = params
+    return message
+
+
+def request_object(request_id: int, method: str, params: Mapping[str, Any], wants_progress: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    if wants_progress:  # our own id is the token: the caller's could collide with another caller's
+        params = {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": request_id}}
+    if params:
+        message["params"] = params
+    return message
+
+
+def answer_object(request_id: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+    """`body` is a result or an error."""
+    return {"jsonrpc": "2.0", "id": request_id, **body}
+
+
+def error(code: int, message: str, data: Any = None) -> dict[str, Any]:
+    said: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        said["data"] = data
+    return {"error": said}
+
+
+def own_id(value: Any) -> int:
+    """An id of ours as a peer may echo it (some send it back as a string); 0 is never used."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= 18 and value.isascii() and value.isdigit():
+        return int(value)
+    return 0
+
+
+def failure_of(error: Any) -> UpstreamFailure:
+    if not isinstance(error, dict):
+        return bad_answer("it answered with neither a result nor an error")
+    message = error.get("message")
+    shown = message if isinstance(message, str) and message else "it answered with an error"
+    return bad_answer(shown, {key: error[key] for key in ("code", "data") if key in error})
+
+
+KEPT: Final = 512
+"""How much of the two ends of a dropped line is kept, to find out which request it answered."""
+
+# Anchored at the very start or the very end of the object, so that an "id" inside the result is never taken for it.
+_HEAD: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,')
+_TAIL: Final = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+
+
+def id_at_the_edges(head: bytes, tail: bytes) -> int | None:
+    """The request id of a message that was not or could not be parsed, where it stands in plain sight."""
+    found = _HEAD.match(head) or _TAIL.search(tail)
+    return int(found[1]) if found else None
+
+
+class LineSplitter:
+    """Cuts bytes into lines of at most `limit`; a longer one is skipped to its newline.
+
+    `on_oversize(head, tail)` is called once with an empty tail when the limit is passed, so that the
+    caller can fail the request at once, and once more at the newline.
+    """
+
+    def __init__(
+        self, limit: int, on_line: Callable[[bytes], None], on_oversize: Callable[[bytes, bytes], None]
+    ) -> None:
+        self._limit = limit
+        self._on_line = on_line
+        self._on_oversize = on_oversize
+        self._partial = bytearray()
+        self._skipped_head: bytes | None = None
+        self._skipped_tail = b""
+
+    def feed(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            if not self._partial and self._skipped_head is None and len(piece) <= self._limit:
+                self._on_line(piece)  # nearly all of them: a line that comes at once
+            else:
+                self._extend(piece)
+                self._end_line()
+        if rest:
+            self._extend(rest)
+
+    def _extend(self, piece: bytes) -> None:
+        if self._skipped_head is not None:
+            self._skipped_tail = (self._skipped_tail + piece[-KEPT:])[-KEPT:]
+        elif len(self._partial) + len(piece) <= self._limit:
+            self._partial += piece
+        else:
+            self._start_skipping(piece)
+
+    def _start_skipping(self, piece: bytes) -> None:
+        self._skipped_head = bytes(self._partial[:KEPT]) + piece[: max(0, KEPT - len(self._partial))]
+        self._skipped_tail = (bytes(self._partial[-KEPT:]) + piece[-KEPT:])[-KEPT:]
+        self._partial = bytearray()
+        self._on_oversize(self._skipped_head, b"")
+
+    def _end_line(self) -> None:
+        if self._skipped_head is not None:
+            head, tail = self._skipped_head, self._skipped_tail
+            self._skipped_head, self._skipped_tail = None, b""
+            self._on_oversize(head, tail)
+        else:
+            line, self._partial = bytes(self._partial), bytearray()
+            self._on_line(line)

@@ -1,16 +1,32 @@
-"""The upstreams that live inside the gateway: the catalog, and the operator's own providers."""
+"""The upstreams that live inside the gateway: the catalog, and the operator's own providers.
+
+From what is configured for an upstream to what the upstream room wants, for every kind of upstream.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import fields
+from typing import Any, Final
 
-from mcpproxy_py.app.specs import spec_of
 from mcpproxy_py.providers import Loader, installed
-from mcpproxy_py.settings import ProviderSettings, Settings, check_name
+from mcpproxy_py.settings import Handling, ProviderSettings, Settings, check_name
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.in_process import LocalUpstream
+
+
+def spec_of(name: str, configured: Handling, **other: Any) -> UpstreamSpec:
+    """All that both have under the same name, so that a new switch reaches every kind; `other` goes before."""
+    common = {field.name for field in fields(UpstreamSpec)} - {"name", *other}
+    taken = {key: getattr(configured, key) for key in common if hasattr(configured, key)}
+    return UpstreamSpec(name, **taken, **other)
+
+
+def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
+    """The servers of the configuration."""
+    return {name: spec_of(name, server) for name, server in settings.servers.items()}
+
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import anyio
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 

@@ -26,13 +26,11 @@ from mcpproxy_py import __version__
 from mcpproxy_py.app import logs
 from mcpproxy_py.app.builtin_upstreams import Inside
 from mcpproxy_py.app.cluster import Neighbours, follow_freeze
-from mcpproxy_py.app.live_settings import Current
-from mcpproxy_py.app.watch import watch
-from mcpproxy_py.core.catalog.servers import connectors
-from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.app.live_settings import Current, watch
+from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.core.values import IdMaker
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import Approvals
 from mcpproxy_py.gateway.gateway import Gateway, Limits
@@ -40,8 +38,7 @@ from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
-from mcpproxy_py.providers.catalog.provider import CatalogProvider
-from mcpproxy_py.providers.catalog.served import ServedCatalog
+from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
 from mcpproxy_py.serve.http.guard import Guard, GuardRules
@@ -49,10 +46,9 @@ from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import Attachments
 from mcpproxy_py.serve.mcp.endpoints import Endpoints, Tidings
 from mcpproxy_py.serve.mcp.subscriptions import Hub
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links
 from mcpproxy_py.serve.mcp.surfaces.direct import Direct
 from mcpproxy_py.serve.mcp.surfaces.gate import Gate
-from mcpproxy_py.serve.mcp.surfaces.links import Links
 from mcpproxy_py.serve.mcp.surfaces.passthrough import Passthrough
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (

@@ -1,25 +1,26 @@
-"""The settings in force, and what a new version of them changes while the gateway runs (UP-8)."""
+"""The settings in force, and what a new version of them changes while the gateway runs (UP-8).
+
+Notice that a file changed: by looking, because that works on every file system and in every container.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+import anyio
 import anyio.to_thread
 
 from mcpproxy_py import __version__
-from mcpproxy_py.app.builtin_upstreams import Inside
-from mcpproxy_py.app.specs import server_specs
-from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.app.builtin_upstreams import Inside, server_specs
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.values import Caller, Client, Policy
-from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.core.values import Caller, Client, IdMaker, Policy
+from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.serve.mcp.surfaces.gate import Face
-from mcpproxy_py.settings import Loaded, Settings, load, loosened, needs_restart
+from mcpproxy_py.settings import Loaded, Settings, fingerprint, load, loosened, needs_restart
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.supervisor import Supervisor
 
@@ -145,3 +146,17 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         max_depth=settings.limits.max_argument_depth,
         wishes=settings.capture_missing_capabilities,
     )
+
+
+LOOK_EVERY: Final = 1.0
+
+
+async def watch(loaded: Loaded, changed: Callable[[], Awaitable[None]]) -> None:
+    """Calls `changed` after each change of this file since it was read, its appearing and its vanishing included."""
+    seen = loaded.seen
+    while True:
+        await anyio.sleep(LOOK_EVERY)
+        now = fingerprint(loaded.path)
+        if now != seen:
+            seen = now
+            await changed()

@@ -1,13 +1,174 @@
-"""Drivers for three HTTP APIs of models. Each speaks its API's own shape and nothing more of it than is needed."""
+"""Drivers for three HTTP APIs of models. Each speaks its API's own shape and nothing more of it than is needed.
+
+Who decides which tool to call: a model behind an HTTP API, or the offline router. One shape for all.
+
+One POST to a model's API, tried again where the API asks for patience.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
-from mcpproxy_py.bench.dialogue import SYSTEM, Answered, Dialogue, DriverError, Turn, Usage, Wanted
-from mcpproxy_py.bench.exchange import Exchange, Malformed
+import httpx
+
+SYSTEM: Final = (
+    "Answer with the tools you are given, not from memory. Call one when it helps, and stop when you can answer."
+)
+"""What every model is told beside the prompt. It is part of what is measured, so it is the same for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that a driver wants to be made. `arguments` is whatever came, which need not be an object."""
+
+    tool: str
+    arguments: Any
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the API says a turn cost."""
+
+    sent: int = 0
+    received: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.sent + other.sent, self.received + other.received)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: calls to make, or none when the driver is done. `trouble` says why a turn gave nothing usable."""
+
+    calls: tuple[Wanted, ...] = ()
+    trouble: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A call that was made, with what a host passes on of its result."""
+
+    call: Wanted
+    text: str
+    is_error: bool
+
+
+class Dialogue(Protocol):
+    """One prompt from its first turn to its last."""
+
+    async def turn(self, answered: Sequence[Answered] = ()) -> Turn:
+        """The next turn, given the results of the calls of the last one. Raises `DriverError`."""
+        ...
+
+
+class Driver(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_model(self) -> bool: ...
+
+    def begin(self, prompt: str, tools: Sequence[Mapping[str, Any]]) -> Dialogue: ...
+
+
+class DriverError(Exception):
+    """The driver cannot go on at all: a wrong key, a model that does not exist, limits that do not lift."""
+
+
+BUSY: Final = (408, 409, 429, 500, 502, 503, 504, 529)
+ATTEMPTS: Final = 6
+LONGEST_PAUSE: Final = 60.0
+TIMEOUT: Final = 120.0
+MAX_BYTES: Final = 8 * 1024 * 1024
+
+
+class Malformed(Exception):
+    """The API answered with something its documents do not describe. It costs the prompt, not the run."""
+
+
+class Exchange:
+    """A client of one API. `headers` hold the key, so nothing of them may get into a message."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], *, first_pause: float = 1.0) -> None:
+        has_tls = not url.lower().startswith("http://")  # reading certificates takes a while, and may not be needed
+        self._http = httpx.AsyncClient(base_url=url, headers=dict(headers), timeout=TIMEOUT, verify=has_tls)
+        self._pause = first_pause
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer's object. Raises `Malformed`, or `DriverError` where trying again is no use."""
+        answer = await self._try(path, body)
+        for attempt in range(1, ATTEMPTS):
+            if not _is_busy(answer):
+                break
+            await asyncio.sleep(self._wait(attempt, answer))
+            answer = await self._try(path, body)
+        if isinstance(answer, httpx.Response) and not _is_busy(answer):
+            return _read(answer)
+        raise DriverError(f"the API gave no answer in {ATTEMPTS} attempts: {_why(answer)}")
+
+    async def _try(self, path: str, body: Mapping[str, Any]) -> httpx.Response | httpx.TransportError:
+        try:
+            return await self._http.post(path, json=dict(body))
+        except httpx.TransportError as error:
+            return error
+
+    def _wait(self, attempt: int, answer: httpx.Response | httpx.TransportError) -> float:
+        """As long as the API says; else twice as long each time, spread so that many clients do not come at once."""
+        told = _retry_after(answer)
+        pause = self._pause * 2 ** (attempt - 1) * random.uniform(0.75, 1.25) if told is None else told
+        return min(pause, LONGEST_PAUSE)
+
+
+def _is_busy(answer: httpx.Response | httpx.TransportError) -> bool:
+    return not isinstance(answer, httpx.Response) or answer.status_code in BUSY
+
+
+def _retry_after(answer: httpx.Response | httpx.TransportError) -> float | None:
+    if not isinstance(answer, httpx.Response):
+        return None
+    try:
+        seconds = float(answer.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _read(answer: httpx.Response) -> dict[str, Any]:
+    if answer.status_code >= 400:
+        raise DriverError(f"the API refused with status {answer.status_code}: {_message(answer)}")
+    if len(answer.content) > MAX_BYTES:
+        raise Malformed(f"an answer of {len(answer.content)} bytes")
+    try:
+        found = answer.json()
+    except ValueError:
+        raise Malformed("an answer that is not JSON") from None
+    if not isinstance(found, dict):
+        raise Malformed("an answer that is no object")
+    return found
+
+
+def _message(answer: httpx.Response) -> str:
+    """What the API says in its own words. All three put it in the same place."""
+    try:
+        said = answer.json()["error"]["message"]
+    except (ValueError, LookupError, TypeError):
+        return "no reason given"
+    return " ".join(str(said).split())[:200]
+
+
+def _why(answer: httpx.Response | httpx.TransportError) -> str:
+    return f"status {answer.status_code}" if isinstance(answer, httpx.Response) else type(answer).__name__
+
 
 MAX_TOKENS: Final = 2048
 Tools = Sequence[Mapping[str, Any]]

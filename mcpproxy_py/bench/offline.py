@@ -2,6 +2,8 @@
 
 It is no stand-in for a model. The rules were written with the shipped prompts in view, so its figures show that
 the suite is consistent and how well the server resolves words; they say nothing of how a model would choose.
+
+The catalog as a server to measure, without a gateway around it.
 """
 
 from __future__ import annotations
@@ -9,9 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
 
-from mcpproxy_py.bench.dialogue import Answered, Dialogue, Turn, Wanted
+from mcpproxy_py.bench.models import Answered, Dialogue, Turn, Wanted
+from mcpproxy_py.bench.suite import Server
+from mcpproxy_py.core.catalog.approval_rules import Wish
+from mcpproxy_py.core.catalog.model import NotAnswered
+from mcpproxy_py.providers.catalog.data_files import data_files
+from mcpproxy_py.providers.catalog.load import load
+from mcpproxy_py.providers.catalog.provider import CatalogProvider
 
 AGENTS: Final[Mapping[str, re.Pattern[str]]] = {
     "claude-code": re.compile(r"\bclaude( code)?\b"),
@@ -118,3 +127,32 @@ _ARGUMENTS: Final[Mapping[str, Callable[[str, list[str]], dict[str, Any]]]] = {
     "compare_capability": lambda said, agents: _given(capability=_about(said), agents=agents),
     "lookup_capability": lambda said, agents: {"agent": agents[0], "capability": _about(said)},
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    principal: str = "bench"
+
+
+class _NoRequests:
+    """Nobody's queue may fill with what a benchmark asks for."""
+
+    async def submit(self, wish: Wish, principal: str) -> NoReturn:
+        raise NotAnswered("Nothing is filed while the catalog is measured")
+
+
+def catalog() -> Server:
+    """The shipped catalog, answering in this process."""
+    provider = CatalogProvider(load(), lambda principal: (), _NoRequests())
+
+    async def call(tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
+        return await provider.call(tool, arguments, _Caller())
+
+    return Server(provider.tools(), call, raw_data())
+
+
+def raw_data() -> dict[str, str]:
+    """Each agent's data file as it lies there."""
+    return {
+        file.path.parts[-3]: file.path.read_text(encoding="utf-8") for file in data_files(None) if file.kind == "agent"
+    }

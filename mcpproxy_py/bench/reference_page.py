@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy_py.bench import _bench_suite, inprocess, report, tokens
+from mcpproxy_py.bench import offline, report, suite
 from mcpproxy_py.bench import suite as bench_suite
 from mcpproxy_py.bench.offline import OfflineRouter
 
@@ -61,12 +61,12 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    asked, server = _bench_suite.shipped(), inprocess.catalog()
-    run = asyncio.run(bench_suite.run(OfflineRouter(), server, asked, tokens.counter()))
+    asked, server = suite.shipped(), offline.catalog()
+    run = asyncio.run(bench_suite.run(OfflineRouter(), server, asked, suite.counter()))
     yield _INTRO.rstrip("\n")
     yield _OFFLINE
     yield from report.markdown(run)
-    yield _AFTER.format(encoding=tokens.ENCODING, tools=len(server.tools), prompts=len(asked.prompts)).rstrip("\n")
+    yield _AFTER.format(encoding=suite.ENCODING, tools=len(server.tools), prompts=len(asked.prompts)).rstrip("\n")
     yield ""
     yield from report.table(
         ("Prompt", "Expected call"), ((one.text, report.shown(one.expected)) for one in asked.prompts)

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mcpproxy_py.bench._bench_suite import Step
-from mcpproxy_py.bench.suite import PromptOutcome, Run, ScenarioOutcome
-from mcpproxy_py.bench.tokens import ENCODING
+from mcpproxy_py.bench.suite import ENCODING, PromptOutcome, Run, ScenarioOutcome, Step
 
 NOT_MEASURED: Final = "not measured"
 FIGURE_HEAD: Final = ("Metric", "Figure", "Target", "Met")

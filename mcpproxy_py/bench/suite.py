@@ -1,16 +1,164 @@
-"""Runs a suite with one driver against one server, and keeps what happened."""
+"""Runs a suite with one driver against one server, and keeps what happened.
+
+What is measured: prompts with the call each should lead to, and five workflows from end to end.
+
+What a server made of a call, and whether that is what the prompt was after.
+
+What text costs, by a real tokenizer.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any, Final
 
-from mcpproxy_py.bench import scoring
-from mcpproxy_py.bench._bench_suite import Prompt, Scenario, Step, Suite
-from mcpproxy_py.bench.dialogue import Answered, Driver, Usage, Wanted
-from mcpproxy_py.bench.tokens import Count, compact, definitions
+from mcpproxy_py.bench.models import Answered, Driver, Usage, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call to a tool."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A question, and the call that answers it. `said` is what the question calls the capability."""
+
+    text: str
+    expected: Step
+    said: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A workflow: the calls it takes when nothing goes wrong, how many an agent may make, whose data it is about."""
+
+    name: str
+    prompt: str
+    steps: tuple[Step, ...]
+    least: int
+    most: int
+    agents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    prompts: tuple[Prompt, ...]
+    scenarios: tuple[Scenario, ...]
+
+
+def shipped() -> Suite:
+    """The suite that comes with the package."""
+    prompts, scenarios = _read("prompts.json")["prompts"], _read("scenarios.json")["scenarios"]
+    return Suite(tuple(map(_prompt_of, prompts)), tuple(map(_scenario_of, scenarios)))
+
+
+def _read(name: str) -> Any:
+    return json.loads((resources.files("mcpproxy_py.bench") / "data" / name).read_text(encoding="utf-8"))
+
+
+def _prompt_of(row: Mapping[str, Any]) -> Prompt:
+    return Prompt(row["input"], Step(row["expectedTool"], row["expectedArgs"]), row.get("said"))
+
+
+def _scenario_of(row: Mapping[str, Any]) -> Scenario:
+    steps = tuple(Step(step["tool"], step["arguments"]) for step in row["steps"])
+    return Scenario(row["name"], row["prompt"], steps, row["least"], row["most"], tuple(row["agents"]))
+
+
+AGENTS: Final = ("claude-code", "copilot-cli", "gemini-cli", "vscode-copilot")
+NEAR_THE_TOP: Final = 3
+
+
+def needs_another(result: Mapping[str, Any]) -> bool:
+    """Whether the call has to be made again: an error, or an answer that asks which capability was meant."""
+    return bool(result.get("isError")) or "matches" in structured(result)
+
+
+def right(expected: Step, result: Mapping[str, Any]) -> bool:
+    """Whether the server resolved the arguments to what was expected of this tool."""
+    if needs_another(result):
+        return False
+    return _RESOLVED[expected.tool](structured(result), expected.arguments)
+
+
+def structured(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = result.get("structuredContent")
+    return found if isinstance(found, Mapping) else {}
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """What hosts pass on to a model."""
+    content = result.get("content")
+    items = content if isinstance(content, list) else []
+    return "\n".join(str(item.get("text", "")) for item in items if isinstance(item, Mapping))
+
+
+def _lookup(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    found = answer.get("capability")
+    name = found.get("name") if isinstance(found, Mapping) else None
+    return (answer.get("agent"), name) == (expected["agent"], expected["capability"])
+
+
+def _compare(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    compared = {row.get("agent") for row in _rows(answer, "comparison")}
+    wanted = set(expected.get("agents", AGENTS))
+    return answer.get("capability") == expected["capability"] and compared == wanted
+
+
+def _same(answer: Mapping[str, Any], expected: Mapping[str, Any], *keys: str) -> bool:
+    return all(answer.get(key) == expected.get(key) for key in keys)
+
+
+def _found(answer: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    """The server asked for is among the first rows, under its slug."""
+    return any(expected["query"] in str(row.get("slug")) for row in _rows(answer, "servers")[:NEAR_THE_TOP])
+
+
+def _rows(answer: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    rows = answer.get(key)
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+_RESOLVED: Final[Mapping[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]]] = {
+    "lookup_capability": _lookup,
+    "compare_capability": _compare,
+    "list_capabilities": lambda answer, expected: _same(answer, expected, "agent", "category"),
+    "get_sources": lambda answer, expected: _same(answer, expected, "agent", "capability"),
+    "mcp_list": lambda answer, expected: isinstance(answer.get("servers"), list),
+    "mcp_list_catalog": _found,
+}
+
+
+ENCODING: Final = "o200k_base"
+Count = Callable[[str], int]
+
+
+def counter() -> Count | None:
+    """Counts tokens, or `None` where no tokenizer is installed."""
+    try:
+        import bpe_openai
+    except ImportError:
+        return None
+    encoding = bpe_openai.get_encoding(ENCODING)
+    return lambda text: len(encoding.encode(text))
+
+
+def compact(value: Any) -> str:
+    """JSON without blanks, so that neither side of the comparison pays for layout."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def definitions(tools: Sequence[Mapping[str, Any]]) -> str:
+    """The tools as a model gets them: hosts pass on name, description and input schema."""
+    return compact([{key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in tools])
+
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Mapping[str, Any]]]
 """Makes one tool call and gives its raw result."""
@@ -36,7 +184,7 @@ class Made:
 
     def tokens(self, count: Count) -> int:
         request = compact({"name": self.step.tool, "arguments": dict(self.step.arguments)})
-        return count(request) + count(scoring.text_of(self.result))
+        return count(request) + count(text_of(self.result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +198,7 @@ class Played:
     @property
     def retried(self) -> bool:
         """Whether a call had to be followed by another because of what it gave, or should have been."""
-        return any(scoring.needs_another(one.result) for one in self.made)
+        return any(needs_another(one.result) for one in self.made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +217,7 @@ class PromptOutcome:
     def right_arguments(self) -> bool:
         """The right tool's first call, or its repetition where the server asked back, gave what was wanted."""
         made = [one for one in self.played.made if one.step.tool == self.prompt.expected.tool]
-        return self.right_tool and any(scoring.right(self.prompt.expected, one.result) for one in made[:2])
+        return self.right_tool and any(right(self.prompt.expected, one.result) for one in made[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +268,7 @@ async def _resolves(server: Server, prompt: Prompt) -> bool | None:
     if prompt.said is None:
         return None
     arguments = {**prompt.expected.arguments, "capability": prompt.said}
-    return scoring.right(prompt.expected, await server.call(prompt.expected.tool, arguments))
+    return right(prompt.expected, await server.call(prompt.expected.tool, arguments))
 
 
 async def _scenario(driver: Driver, server: Server, scenario: Scenario, count: Count | None) -> ScenarioOutcome:
@@ -168,7 +316,7 @@ async def _make(server: Server, tool: str, arguments: Any) -> Made:
 
 
 def _answered(wanted: Wanted, made: Made) -> Answered:
-    return Answered(wanted, scoring.text_of(made.result), bool(made.result.get("isError")))
+    return Answered(wanted, text_of(made.result), bool(made.result.get("isError")))
 
 
 def _error(message: str) -> dict[str, Any]:
@@ -176,4 +324,4 @@ def _error(message: str) -> dict[str, Any]:
 
 
 def _failed(made: Made) -> bool:
-    return scoring.needs_another(made.result)
+    return needs_another(made.result)

@@ -2,6 +2,10 @@
 
 The admin key goes to that gateway and to nobody else (SEC-8): over the socket in its data directory, which only its
 owner can have made; over TCP on a connection on which the gateway has just proved that it knows the key.
+
+Answers that come in pages.
+
+Server-sent events, read for as long as anybody watches.
 """
 
 from __future__ import annotations
@@ -9,18 +13,19 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.locate import NoGatewayError, Where
+from mcpproxy_py.cli.output import note
 from mcpproxy_py.core.protocol.admin_key_proof import NONCE, proves
 from mcpproxy_py.errors import Code, GatewayError
 
 if TYPE_CHECKING:
-    # Imported for real where first needed: it costs a fifth of a second.
     import httpx
 
 UNAUTHORIZED: Final = 401
@@ -270,3 +275,64 @@ def _failure(response: httpx.Response) -> GatewayError:
     if code in list(Code):
         return GatewayError(Code(code), message, details=details)
     return GatewayError(Code.UPSTREAM_ERROR, f"{code}: {message}", details=details)
+
+
+def every_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str, Any]:
+    """The first page's answer with the items of all of them, as if the page had been large enough."""
+    answer = client.get(*path, **query)
+    found = list(answer.get(items, []))
+    cursor = answer.get("next_cursor")
+    while cursor:
+        page = client.get(*path, **{**query, "cursor": cursor})
+        found += page.get(items, [])
+        # A cursor that leads back to itself would never end.
+        cursor = page.get("next_cursor") if page.get("next_cursor") != cursor else None
+    return {**answer, items: found, **({"next_cursor": None} if "next_cursor" in answer else {})}
+
+
+PAUSE: Final = 1.0
+PATIENCE: Final = 60.0
+"""Seconds that a gateway which was there may be away, for a restart say."""
+
+
+def records(client: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each event's kind and the record as it is then. Endless: a connection that breaks is taken up where it was."""
+    last, seen_at = None, None
+    while True:
+        try:
+            with client.stream("events", after=last) as chunks:
+                for event in parsed(chunks):
+                    seen_at, last = time.monotonic(), event.get("id", last)
+                    if isinstance(record := json.loads(event.get("data", "null")), dict):
+                        yield event.get("event", ""), record
+        except GatewayError as error:
+            gone = seen_at is None or time.monotonic() - seen_at > PATIENCE
+            if gone or error.code is not Code.NOT_REACHABLE:
+                raise
+            note("The gateway is not reachable; waiting for it")
+        time.sleep(PAUSE)
+
+
+def parsed(chunks: Iterable[bytes]) -> Iterator[dict[str, str]]:
+    """The events of a stream, each by its fields. Comments, which only keep the line open, are left out."""
+    event: dict[str, str] = {}
+    for line in _lines(chunks):
+        if not line and event:
+            yield event
+            event = {}
+        elif line and not line.startswith(":"):
+            name, _, value = line.partition(":")
+            event[name] = value.removeprefix(" ")
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in whole)
+
+
+def matching(wanted: Mapping[str, str | None]) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a record has each of these values, where one is asked for."""
+    asked = {key: value for key, value in wanted.items() if value is not None}
+    return lambda record: all(record.get(key) == value for key, value in asked.items())

@@ -16,30 +16,31 @@ from mcpproxy_py.cli.common import group, with_shared_options
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a top-level command lives, and the line `mcpproxy --help` shows without importing it."""
+    """Where a top-level command lives (`module:group`, below `cli/commands/`), and the line `mcpproxy --help` shows
+    without importing it."""
 
-    module: str
+    where: str
     help: str
     is_group: bool = False
 
 
 COMMANDS: Final[dict[str, Entry]] = {
-    "serve": Entry("run", "Run the gateway in the foreground."),
-    "stdio": Entry("run", "Speak MCP over stdin and stdout."),
-    "status": Entry("gateway", "State of the running gateway."),
-    "doctor": Entry("doctor", "Find what is wrong, and say how to fix it."),
-    "call": Entry("call", "Call a tool through the intent gate.", is_group=True),
-    "tools": Entry("tools", "The tools behind the gateway.", is_group=True),
-    "explain": Entry("explain", "Show what the gate would decide, rung by rung."),
-    "upstream": Entry("upstream", "The MCP servers behind the gateway.", is_group=True),
-    "activity": Entry("activity", "The record: what was called, by whom, and how it ended.", is_group=True),
-    "approvals": Entry("approvals", "Servers that agents request, and your decisions.", is_group=True),
-    "gaps": Entry("gaps", "Capabilities that agents did not find.", is_group=True),
-    "catalog": Entry("catalog", "The data of the capability catalog.", is_group=True),
-    "freeze": Entry("gateway", "Refuse everything above read, at once."),
-    "unfreeze": Entry("gateway", "Lift a freeze."),
-    "config": Entry("config", "The configuration, checked and explained.", is_group=True),
-    "key": Entry("key", "The admin key, which opens the REST interface.", is_group=True),
+    "serve": Entry("gateway:serve_app", "Run the gateway in the foreground."),
+    "stdio": Entry("gateway:serve_app", "Speak MCP over stdin and stdout."),
+    "status": Entry("gateway:gateway_app", "State of the running gateway."),
+    "doctor": Entry("doctor:app", "Find what is wrong, and say how to fix it."),
+    "call": Entry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
+    "tools": Entry("tools:tools_app", "The tools behind the gateway.", is_group=True),
+    "explain": Entry("tools:explain_app", "Show what the gate would decide, rung by rung."),
+    "upstream": Entry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
+    "activity": Entry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
+    "approvals": Entry("approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True),
+    "gaps": Entry("approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
+    "catalog": Entry("catalog:app", "The data of the capability catalog.", is_group=True),
+    "freeze": Entry("gateway:gateway_app", "Refuse everything above read, at once."),
+    "unfreeze": Entry("gateway:gateway_app", "Lift a freeze."),
+    "config": Entry("config:app", "The configuration, checked and explained.", is_group=True),
+    "key": Entry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
 }
 
 
@@ -65,7 +66,8 @@ def _placeholder(name: str, entry: Entry) -> TyperCommand:
 def loaded(name: str) -> Any:
     """The real command or group of this name."""
     entry = COMMANDS[name]
-    made = typer.main.get_group(importlib.import_module(f"mcpproxy_py.cli.{entry.module}").app)
+    module, _, attribute = entry.where.partition(":")
+    made = typer.main.get_group(getattr(importlib.import_module(f"mcpproxy_py.cli.commands.{module}"), attribute))
     command = made if entry.is_group else made.commands[name]
     command.name = name
     return command

@@ -1,17 +1,88 @@
 """The values every room shares. Frozen, built at the edge, never wrong inside. What is made anew for every call is a
-named tuple, because a frozen dataclass sets its fields one by one."""
+named tuple, because a frozen dataclass sets its fields one by one.
+
+Time-ordered ids: UUID version 7, monotonic within one maker.
+
+The names that upstream tools and prompts have on the direct surface: `server__tool` (SURF-2).
+
+A name is made from its own parts alone, so it stays the same whatever else comes and goes. Where the plain
+spelling does not fit the protocol, is too long for hosts, or could be read in two ways, it is altered and
+carries a digest of the true name.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.naming import direct_name
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
+
+
+class IdMaker:
+    """Makes ids that sort by time, also within one millisecond and when the clock steps back.
+
+    `random` gives as many random bytes as asked for; it is an argument because the core has none.
+    """
+
+    def __init__(self, random: Callable[[int], bytes], prefix: str = "") -> None:
+        self._random = random
+        self._prefix = prefix
+        self._last = 0
+
+    def __call__(self, at: float) -> str:
+        chance = self._random(9)
+        # 48 bits of milliseconds, then 26 bits that start at random and count up within a millisecond.
+        fresh = (int(at * 1000) << 26) | (int.from_bytes(chance[:3]) >> 4)
+        self._last = last = fresh if fresh > self._last else self._last + 1
+        time, high, low = f"{last >> 26:012x}", 0x7000 | (last >> 14) & 0xFFF, 0x8000 | last & 0x3FFF
+        return f"{self._prefix}{time[:8]}-{time[8:]}-{high:x}-{low:x}-{chance[3:].hex()}"
+
+
+def millis_of(made: str) -> int:
+    """When an id was made, in milliseconds since 1970. Raises `ValueError` for one that was not made here."""
+    return int(made[-36:-23].replace("-", ""), 16)
+
+
+def first_id(millis: int) -> str:
+    """What no id from this moment on sorts before, and every earlier one does."""
+    text = f"{millis:012x}"
+    return f"{text[:8]}-{text[8:]}"
+
+
+SEPARATOR: Final = "__"
+LONGEST: Final = 64
+"""Hosts break on longer ones."""
+DIGEST: Final = 10
+
+_FIT: Final = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST}}}")
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_.-]")
+_ALTERED: Final = re.compile(rf"_[0-9a-f]{{{DIGEST}}}$")
+
+
+def direct_name(server: str, name: str) -> str:
+    plain = f"{server}{SEPARATOR}{name}"
+    if _FIT.fullmatch(plain) and not server.endswith("_") and not name.startswith("_"):
+        return plain
+    digest = sha256(f"{server}:{name}".encode("utf-8", "replace")).hexdigest()[:DIGEST]
+    return f"{_UNFIT.sub('_', plain)[: LONGEST - DIGEST - 1]}_{digest}"
+
+
+def is_altered(outer: str) -> bool:
+    """Whether this may be a name that was altered; if not, `split` has its true parts."""
+    return _ALTERED.search(outer) is not None
+
+
+def split(outer: str) -> tuple[str, str] | None:
+    """The parts of a plain name. Neither part of one can make the first separator ambiguous."""
+    server, separator, name = outer.partition(SEPARATOR)
+    return (server, name) if separator and server and name else None
+
 
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]

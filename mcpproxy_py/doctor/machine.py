@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from mcpproxy_py.doctor.finding import Doubt, Finding, found
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.doctor.running import Doubt, Finding, found
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
 

@@ -1,11 +1,39 @@
-"""What a running gateway says of itself over REST, as findings. Pure. One of another version may say less."""
+"""What a running gateway says of itself over REST, as findings. Pure. One of another version may say less.
+
+One thing that was looked at, and what was found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
-from mcpproxy_py.doctor.finding import Finding, State
+from mcpproxy_py.errors import GatewayError
+
+State = Literal["ok", "warning", "problem"]
+Look = Callable[[], str]
+"""Says what is fine, and raises what is not."""
+
+
+class Finding(NamedTuple):
+    subject: str
+    state: State
+    says: str
+    """What is so; where it is a problem, how to mend it too."""
+
+
+class Doubt(Exception):
+    """Nothing that keeps a gateway from working today."""
+
+
+def found(subject: str, look: Look) -> Finding:
+    try:
+        return Finding(subject, "ok", look())
+    except Doubt as doubt:
+        return Finding(subject, "warning", str(doubt))
+    except GatewayError as error:
+        return Finding(subject, "problem", error.message)
+
 
 LATE: Final = 60.0
 """Seconds that the database may be behind the journal."""

@@ -13,15 +13,14 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.app.specs import server_specs
+from mcpproxy_py.app.builtin_upstreams import server_specs
 from mcpproxy_py.core.protocol.constants import LATEST_MODERN
-from mcpproxy_py.doctor.finding import Doubt, Finding, Look, found
-from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.messages import encode, request
+from mcpproxy_py.doctor.running import Doubt, Finding, Look, found
+from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
+from mcpproxy_py.jsonrpc import encode, request_object
 from mcpproxy_py.settings import Settings
-from mcpproxy_py.upstream.processes.process import child_environment, resolve
-from mcpproxy_py.upstream.session.stamp import Stamp
+from mcpproxy_py.upstream.processes.command import child_environment, resolve
+from mcpproxy_py.upstream.session.session import Stamp
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, stream
 from mcpproxy_py.upstream.transports.http_exchange import EVENTS
@@ -77,7 +76,7 @@ def _request(spec: UpstreamSpec) -> dict[str, Any]:
     if spec.transport == "sse":
         return {"method": "GET", "url": spec.url, "headers": {"accept": EVENTS}}
     stamp = Stamp("modern", LATEST_MODERN)
-    question = encode(request(1, DISCOVER, stamp.params({}), wants_progress=False))
+    question = encode(request_object(1, DISCOVER, stamp.params({}), wants_progress=False))
     return {"method": "POST", "url": spec.url, "headers": {**stamp.headers(DISCOVER, {}), **JSON_OR_EVENTS},
             "content": question}  # fmt: skip
 

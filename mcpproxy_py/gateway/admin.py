@@ -18,10 +18,9 @@ from mcpproxy_py.core.record import events as record_events
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, Policy, Snapshot
-from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.upstream.calls.traffic import Measured
+from mcpproxy_py.upstream.calls.scheduler import Measured
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from mcpproxy_py import __version__
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted
-from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted, Wish
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, Client
-from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeGuard
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.core.policy import confirm, decide, tool_results
+from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     Nobody,
@@ -44,12 +43,9 @@ from mcpproxy_py.core.values import (
     Status,
     Surface,
 )
-from mcpproxy_py.errors import Code, RpcError
-from mcpproxy_py.failure import StoreUnavailable
-from mcpproxy_py.gateway.call import EXPIRED, TIMED_OUT, Call
+from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.recorder import Record, Recorder
-from mcpproxy_py.gateway.tally import Tally
+from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call, Record, Recorder, Tally
 from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
@@ -382,14 +378,14 @@ class Gateway:
         """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
         call waits here for it, and a later one asks again."""
         patience = self._limits.patience
-        if not confirm.takes_forms(talk.capabilities):
+        if not tool_results.takes_forms(talk.capabilities):
             return "nobody can be asked by this client, which takes no forms (elicitation)"
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if talk.live else None):
-                said = await talk.ask(confirm.METHOD, confirm.question(to))
-            self.recorder.answered(call, [confirm.METHOD], said, ahead=True)
-            return confirm.objection(said)
+                said = await talk.ask(tool_results.METHOD, tool_results.question(to))
+            self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
+            return tool_results.objection(said)
         except RpcError as error:
             return f"asking failed: {error.message}"
         except TimeoutError:

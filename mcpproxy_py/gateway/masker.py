@@ -13,7 +13,7 @@ from typing import Final
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.record.secret_signs import SHAPES, SIGNS
+from mcpproxy_py.core.record.secret_patterns import SHAPES, SIGNS
 
 
 def _finder(pattern: str) -> Callable[[str | bytes], bool]:

@@ -1,23 +1,142 @@
-"""The one place that records: an ask before it is acted on, its rounds, and its end, which it has on every path."""
+"""The one place that records: an ask before it is acted on, its rounds, and its end, which it has on every path.
+
+One ask under way: what was decided, how it ended, and with that the reply to it.
+
+What became of all asks, counted. Every label is from a closed set: what an agent made up is counted as `other`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py.core.policy import confirm
+from mcpproxy_py.core.policy import tool_results
+from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record import events as record_events
-from mcpproxy_py.core.record.events import Event
+from mcpproxy_py.core.record.events import Event, Outcome
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.values import Ask, Decision, Policy
-from mcpproxy_py.failure import StoreUnavailable
-from mcpproxy_py.gateway.call import TIMED_OUT, Call
-from mcpproxy_py.gateway.tally import Tally
+from mcpproxy_py.core.values import (
+    NOTHING,
+    UNDECLARING,
+    VARIANTS,
+    Ask,
+    Decision,
+    Policy,
+    Refusal,
+    Route,
+    Snapshot,
+    Status,
+)
+from mcpproxy_py.errors import Code, StoreUnavailable
+
+EXPIRED: Final = "its question was not answered in time"
+TIMED_OUT: Final = Outcome("timeout", error=events.failure(Code.TIMEOUT, EXPIRED))
+UNFINISHED: Final = Outcome("error", error=events.failure(Code.INTERNAL, "the gateway did not finish this call"))
+
+
+class Call:
+    """What was decided, whether it is on record, how it ended; none ends without an outcome to record. To whoever asked
+    it is the reply: `result` is what the server said, or a tool result that refuses, and then `refusal` says why. A
+    `pending` one asks back, and the call goes on with the next round."""
+
+    __slots__ = (
+        "ask", "closed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result", "rule",
+        "snapshot", "started",
+    )  # fmt: skip
+
+    def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
+        self.ask = ask
+        self.decision = decision
+        self.snapshot = snapshot
+        """What was decided on."""
+        self.started = time.perf_counter()
+        self.on_record = ask.again
+        self.handed_over = False
+        """Whether the recorder has it, which will write it soon."""
+        self.on_disk: int | None = None
+        """How often recording had failed when this was known to be on the disk, which it has to be above read."""
+        self.closed = False
+        """Whether its record is, or is about to be: nothing of it may be sent from then on."""
+        self.outcome: Outcome | None = UNFINISHED
+        """`None` while it waits for its next round."""
+        self.rule: str | None = None
+        """What turned it down after all, where that was not the decision."""
+        self.result: Mapping[str, Any] = NOTHING
+        self.refusal: Refusal | None = None
+
+    @property
+    def id(self) -> str:
+        return self.ask.id
+
+    @property
+    def status(self) -> Status:
+        return "pending" if self.outcome is None else self.outcome.status
+
+    @property
+    def warning(self) -> str | None:
+        return self.decision.warning if isinstance(self.decision, Route) else None
+
+    def answer(self, outcome: Outcome, result: Mapping[str, Any]) -> Call:
+        self.outcome, self.result = outcome, result
+        return self
+
+    def refuse(self, refusal: Refusal, status: Status = "blocked") -> Call:
+        self.refusal, self.rule, self.result = refusal, refusal.rule, tool_results.refused(refusal)
+        self.outcome = events.refused(refusal, self.result, status)
+        return self
+
+    def ask_back(self, questions: Mapping[str, Any]) -> Call:
+        self.outcome, self.result = None, questions
+        return self
+
+
+OWN_TOOLS: Final = frozenset({*VARIANTS, "retrieve_tools", "request_capability"})
+NONE: Final = "none"
+"""The class of an ask that was turned down before its tool was known, or is about no tool."""
+
+
+class Kind(NamedTuple):
+    """What is counted as one."""
+
+    variant: str
+    tool_class: str
+    outcome: Status
+    rule: str
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.asks: Counter[Kind] = Counter()
+
+    def count(self, ask: Ask, decision: Decision, rule: str, outcome: Status) -> None:
+        """An ask has ended. `rule` decided in the end: a call that was allowed may still find no room."""
+        variant = ask.tool if ask.surface == "gate" and ask.tool in OWN_TOOLS else variant_of(ask)
+        tool_class = (decision.tool_class or NONE) if type(decision) is Route else class_of(decision)
+        self.asks[Kind(variant, tool_class, outcome, rule)] += 1
+
+    def by_variant(self) -> dict[str, dict[str, int]]:
+        table: dict[str, dict[str, int]] = {}
+        for kind, count in sorted(self.asks.items()):
+            row = table.setdefault(kind.variant, {})
+            row[kind.outcome] = row.get(kind.outcome, 0) + count
+        return table
+
+
+def variant_of(ask: Ask) -> str:
+    """The gate's own tool that was called, or the surface where there is no choice of them."""
+    if ask.surface in UNDECLARING:
+        return ask.surface
+    return ask.tool if ask.tool in OWN_TOOLS else "other"
+
+
+def class_of(decision: Decision) -> str:
+    return (decision.tool_class if isinstance(decision, Route | Refusal) else None) or NONE
+
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +215,7 @@ class Recorder:
 
     def confirmed(self, ask_id: str) -> None:
         """A person's yes, used up by being written. Raises `StoreUnavailable`."""
-        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirm.METHOD]))
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [tool_results.METHOD]))
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.providers.elicitation import Answer, Live, Rounds, answer_of, question
 from mcpproxy_py.providers.results import ToolError, plain_json
-from mcpproxy_py.providers.schemas import check_question
+from mcpproxy_py.providers.spec import check_question
 
 Level = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 Tell = Callable[[dict[str, Any]], None]

@@ -9,6 +9,8 @@ wire has to seal it.
 Questions are recognised by their content, not by their order, so that a function may ask several at once; two that
 are equal are told apart by counting. One that was answered and is now asked differently fails the call: the answer
 belongs to something else than what would be done with it.
+
+Where a provider's call meets the wire: who can be asked and how, and what a round looks like when it goes out.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from mcpproxy_py.providers.results import ToolError
-from mcpproxy_py.providers.schemas import compiled
+from mcpproxy_py.core.values import Caller
+from mcpproxy_py.providers.results import ToolError, compact
+from mcpproxy_py.providers.spec import compiled
 
 MAX_QUESTIONS: Final = 50
 SHOWN: Final = 200
@@ -159,3 +163,82 @@ class Rounds:
 
 def _digest(params: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(params, sort_keys=True).encode()).hexdigest()
+
+
+log = logging.getLogger(__name__)
+
+
+class Talk(Protocol):
+    """The way back to whoever asked, while the call is under way."""
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]: ...
+
+    @property
+    def live(self) -> bool: ...
+
+    def note(self, method: str, params: Mapping[str, Any]) -> None: ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+class CallContext(Protocol):
+    """What comes with a call beside its arguments. `request_state` is our own, given back unsealed."""
+
+    @property
+    def talk(self) -> Talk: ...
+
+    @property
+    def input_responses(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def request_state(self) -> str | None: ...
+
+    @property
+    def caller(self) -> Caller: ...
+
+
+def asking_of(context: CallContext) -> Asking | None:
+    """How the client can be asked; `None` where it cannot draw a form. Raises `ToolError` for a state that is none."""
+    if not _draws_forms(context.talk.capabilities.get("elicitation")):
+        return None
+    if context.talk.live:
+        return Live(_asks(context.talk))
+    return Replay(_state(context.request_state), context.input_responses or {})
+
+
+def round_of(required: InputRequired) -> dict[str, Any]:
+    """The raw result that ends a round."""
+    return {
+        "resultType": "input_required",
+        "inputRequests": dict(required.requests),
+        "requestState": compact(required.state),
+    }
+
+
+def _draws_forms(declared: Any) -> bool:
+    """A client that names no mode means forms; one that names only others has none."""
+    return isinstance(declared, Mapping) and (not declared or "form" in declared)
+
+
+def _asks(talk: Talk) -> Any:
+    async def ask(params: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            return await talk.ask("elicitation/create", params)
+        except Exception as error:
+            log.warning("a client could not be asked: %s", error)
+            raise ToolError("The person behind this client could not be asked") from None
+
+    return ask
+
+
+def _state(text: str | None) -> Mapping[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        state = json.loads(text)
+    except ValueError:
+        state = None
+    if not isinstance(state, dict):
+        raise ToolError("This requestState is not one that this tool gave")
+    return state

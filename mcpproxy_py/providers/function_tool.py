@@ -1,10 +1,15 @@
-"""A Python function as a tool: schemas from its hints, arguments checked and handed over (PROV-2)."""
+"""A Python function as a tool: schemas from its hints, arguments checked and handed over (PROV-2).
+
+A docstring taken apart: what the tool does, and what each parameter is.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -12,10 +17,35 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json
 
-from mcpproxy_py.providers import docstring, results
+from mcpproxy_py.providers import results
 from mcpproxy_py.providers.context import Context
 from mcpproxy_py.providers.results import RESULTS, ToolError, Unsendable
 from mcpproxy_py.providers.spec import ProviderError
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    description: str = ""
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def read(function: Callable[..., Any]) -> Doc:
+    """Google, NumPy and Sphinx style alike. A docstring in no style at all is a description as it stands."""
+    while isinstance(function, functools.partial):  # whose own docstring is about partial
+        function = function.func
+    text = inspect.getdoc(function) or ""
+    import docstring_parser  # here, because only functions of the operator's own have a docstring that is read
+
+    try:
+        parsed = docstring_parser.parse(text)
+    except Exception:  # the parser is not made for arbitrary text
+        return Doc(text)
+    parts = (parsed.short_description, parsed.long_description)
+    params = {param.arg_name: " ".join((param.description or "").split()) for param in parsed.params}
+    return Doc(
+        "\n\n".join(part.strip() for part in parts if part), {name: text for name, text in params.items() if text}
+    )
+
 
 WRAPPED: Final = "result"
 """A result schema has to be an object, so any other value goes out under this key."""
@@ -29,7 +59,7 @@ class Function:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        doc = docstring.read(fn)
+        doc = read(fn)
         self.description = doc.description
         signature = _signature(fn)
         self._context = [name for name, param in signature.parameters.items() if _is_context(param.annotation)]

@@ -13,8 +13,7 @@ from pydantic import BaseModel
 
 from mcpproxy_py.providers.function_tool import Function
 from mcpproxy_py.providers.results import ToolError, Unsendable, plain_json
-from mcpproxy_py.providers.schemas import Check, compiled
-from mcpproxy_py.providers.spec import HasTools, ProviderError, ToolSpec
+from mcpproxy_py.providers.spec import Check, HasTools, ProviderError, ToolSpec, compiled
 
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 MAX_TOOLS: Final = 10_000

@@ -13,12 +13,20 @@ from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers import results
 from mcpproxy_py.providers.context import Context, Line, Tell, unheard
-from mcpproxy_py.providers.elicitation import Asking, InputRequired, Live, Replay, Rounds
+from mcpproxy_py.providers.elicitation import (
+    Asking,
+    CallContext,
+    InputRequired,
+    Live,
+    Replay,
+    Rounds,
+    asking_of,
+    round_of,
+)
 from mcpproxy_py.providers.results import ToolError, Unsendable
 from mcpproxy_py.providers.runner import Runner
 from mcpproxy_py.providers.spec import HasTools, ProviderError
 from mcpproxy_py.providers.tool_table import Offered, offered
-from mcpproxy_py.providers.wire import CallContext, asking_of, round_of
 
 log = logging.getLogger(__name__)
 

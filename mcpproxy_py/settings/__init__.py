@@ -10,11 +10,10 @@ from mcpproxy_py.settings.data_dir import (
     nearest_there_is,
     rotate_key,
 )
-from mcpproxy_py.settings.doors import check_doors
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
 from mcpproxy_py.settings.masking import shown
-from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings
-from mcpproxy_py.settings.schema import json_schema
+from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings, check_doors
+from mcpproxy_py.settings.reference_page import json_schema
 from mcpproxy_py.settings.servers import Handling, OverrideEntry, ProviderSettings, ServerSettings, check_name
 
 __all__ = [

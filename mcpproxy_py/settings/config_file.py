@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py._settings_files import PRIVATE_DIRECTORY, locked, write_private
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
 from mcpproxy_py.settings.document import is_comment, parse, render, without_comments
 from mcpproxy_py.settings.loader import validate_text
 

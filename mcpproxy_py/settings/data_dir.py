@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from mcpproxy_py._settings_files import PRIVATE_DIRECTORY, PRIVATE_FILE, locked, write_private
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.files import PRIVATE_DIRECTORY, PRIVATE_FILE, locked, write_private
 from mcpproxy_py.settings.loader import CONFIG_NAME
 
 KEY_NAME: Final = "admin.key"

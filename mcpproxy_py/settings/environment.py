@@ -3,21 +3,89 @@
 Written for pydantic-settings' own extension point instead of using its reader: that one lower-cases the whole
 name, and `MCPPROXY_MCPSERVERS__GITHUB__ENV__GITHUB_TOKEN` has to keep the case of the last part; it also
 cannot say which variables it did not understand.
+
+Finding one's way through the models by the keys people write: for variables, for suggestions, for the docs.
+
+Whether traces are wanted, by OpenTelemetry's own variables; its SDK reads the rest of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import types
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
+from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.document import Problem, flaws, parse, without_comments
 from mcpproxy_py.settings.models import ENV_DELIMITER, ENV_PREFIX, Settings
-from mcpproxy_py.settings.tree import fields_by_key, is_model, known_keys, plain, step
+
+
+def plain(annotation: Any) -> Any:
+    """The type behind `Annotated` and `| None`."""
+    if get_origin(annotation) is Annotated:
+        return plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        some = [arg for arg in get_args(annotation) if arg is not type(None)]
+        return plain(some[0]) if len(some) == 1 else annotation
+    return annotation
+
+
+def is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def written_name(name: str, field: FieldInfo) -> str:
+    """The key of a field in the file."""
+    return field.serialization_alias or name
+
+
+def accepted_names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    if isinstance(field.validation_alias, AliasChoices):
+        return tuple(str(choice) for choice in field.validation_alias.choices)
+    return (written_name(name, field),)
+
+
+def fields_by_key(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Every key the model accepts."""
+    return {key: field for name, field in model.model_fields.items() for key in accepted_names(name, field)}
+
+
+def step(annotation: Any, key: str | int) -> Any:
+    """The type one key further down, or `None` where the models end."""
+    at = plain(annotation)
+    if is_model(at):
+        field = fields_by_key(at).get(str(key))
+        return plain(field.annotation) if field else None
+    arguments = get_args(at)
+    if get_origin(at) is dict:
+        return plain(arguments[1])
+    return plain(arguments[0]) if get_origin(at) is tuple else None
+
+
+def type_at(path: tuple[str | int, ...]) -> Any:
+    at: Any = Settings
+    for key in path:
+        at = step(at, key)
+    return at
+
+
+def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Each setting as `section.key`; a server's own keys are not among them."""
+    for name, field in model.model_fields.items():
+        at = plain(field.annotation)
+        key = prefix + written_name(name, field)
+        if is_model(at):
+            yield from known_keys(at, key + ".")
+        else:
+            yield key, field
+
 
 Names = tuple[str, ...]
 # They choose what is read, so they are no settings themselves.
@@ -129,3 +197,38 @@ def _unknown(name: str) -> str:
     known = [variable_for(key) for key, _ in known_keys()] + list(NOT_SETTINGS)
     near = get_close_matches(name.upper(), known, n=1, cutoff=0.75)
     return f"{name} is not a setting and was ignored" + (f"; did you mean {near[0]}?" if near else "")
+
+
+DISABLED: Final = "OTEL_SDK_DISABLED"
+EXPORTER: Final = "OTEL_TRACES_EXPORTER"
+ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+SPOKEN: Final = "http/protobuf"
+
+
+def exports_traces(environ: Mapping[str, str] | None = None) -> bool:
+    """Raises `GatewayError(CONFIG_INVALID)` for an exporter that there is not."""
+    environ = os.environ if environ is None else environ
+    chosen, endpoint = _said(environ, EXPORTER).lower(), _first(environ, ENDPOINTS)
+    if _said(environ, DISABLED).lower() == "true" or chosen == "none" or not (chosen or endpoint):
+        return False
+    if chosen not in ("", "otlp"):
+        raise _wrong(f"{EXPORTER} is {chosen!r}, and traces can be exported by otlp only: set it to otlp, or to none")
+    if (protocol := _first(environ, PROTOCOLS)) not in ("", SPOKEN):
+        raise _wrong(f"{PROTOCOLS[1]} is {protocol!r}, and only {SPOKEN} is supported (port 4318, as a rule)")
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise _wrong(f"{ENDPOINTS[1]} has to begin with http:// or https://")  # not shown: it may hold a password
+    return True
+
+
+def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next(filter(None, (_said(environ, name) for name in names)), "")
+
+
+def _said(environ: Mapping[str, str], name: str) -> str:
+    """An empty variable counts as unset, as the standard says."""
+    return environ.get(name, "").strip()
+
+
+def _wrong(message: str) -> GatewayError:
+    return GatewayError(Code.CONFIG_INVALID, message)

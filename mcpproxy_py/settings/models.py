@@ -1,4 +1,7 @@
-"""Everything that can be set, frozen, with what it means beside it. The reference page is printed from here."""
+"""Everything that can be set, frozen, with what it means beside it. The reference page is printed from here.
+
+What would stand open, or not exist, is no configuration to start with (SEC-1, SURF-4).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateAttr, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -244,3 +248,15 @@ class Settings(BaseSettings):
     def listens_publicly(self) -> bool:
         """Whether other machines may reach it; then the MCP surfaces need a token (SEC-1)."""
         return not is_loopback(self.address[0])
+
+
+def check_doors(settings: Settings) -> None:
+    """Raises `GatewayError` with the way out."""
+    if settings.mcp_token is None and settings.listens_publicly:
+        raise GatewayError(
+            Code.CONFIG_INVALID,
+            f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
+            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
+        )
+    if settings.mcp_token is None and settings.require_mcp_auth:
+        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, but mcp_token is not")

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mcpproxy_py.settings.document import KeyPath, Problem
+from mcpproxy_py.settings.environment import fields_by_key, is_model, known_keys, type_at
 from mcpproxy_py.settings.masking import is_secret_place, masked_text
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.tree import fields_by_key, is_model, known_keys, type_at
 
 _EXPECTED: Final[Mapping[str, str]] = {
     "bool_type": "true or false",

@@ -18,9 +18,8 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.core.catalog import approval_rules as rules
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted
-from mcpproxy_py.core.catalog.wishes import Wish
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted, Wish
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database, plain
 from mcpproxy_py.store.database.tables import approvals, turns

@@ -13,8 +13,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, StoreUnavailable
 from mcpproxy_py.files import explained, private_file, private_folder
 from mcpproxy_py.store.store import DATABASE, JOURNAL, LOCK
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FILE_MODE, explained, private_file
 from mcpproxy_py.store.journal.chain import START, Head, Sealer
 

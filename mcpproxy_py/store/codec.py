@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from mcpproxy_py.core.record.plain import JsonText, json_safe
+from mcpproxy_py.core.record.masking import JsonText, json_safe
 
 
 def encode(value: Any) -> bytes:

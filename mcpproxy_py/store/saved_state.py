@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database, plain
 from mcpproxy_py.store.database.tables import listings, spent_states, switches

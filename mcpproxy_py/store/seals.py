@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import explained
 from mcpproxy_py.store.chain_key import Identity, put_private
 from mcpproxy_py.store.codec import encode

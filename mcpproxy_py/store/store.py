@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FolderLock, private_folder
 from mcpproxy_py.store.activity.feed import Position, Stream, Told
 from mcpproxy_py.store.activity.gap_signals import Gaps
@@ -24,7 +24,7 @@ from mcpproxy_py.store.approvals import Approvals
 from mcpproxy_py.store.chain_key import Anchor, Identity, has_identity, identity, publish_head, published_head
 from mcpproxy_py.store.cluster import membership
 from mcpproxy_py.store.cluster.event_bus import RECORDED
-from mcpproxy_py.store.cluster.watchman import Watchman
+from mcpproxy_py.store.cluster.membership import Watchman
 from mcpproxy_py.store.database.engine import READERS, Database, plain
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.reader_threads import Threads
@@ -34,8 +34,7 @@ from mcpproxy_py.store.journal.chain import Head
 from mcpproxy_py.store.journal.journal import Journal
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import last_head, read_place
-from mcpproxy_py.store.projection.follower import Follower
-from mcpproxy_py.store.projection.patience import Patience
+from mcpproxy_py.store.projection.follower import Follower, Patience
 from mcpproxy_py.store.projection.projector import Writer
 from mcpproxy_py.store.projection.projector_client import Remote, run_apart
 from mcpproxy_py.store.projection.retention import Retention

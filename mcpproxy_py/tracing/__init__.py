@@ -16,7 +16,7 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.serve.http.request import Handler
 from mcpproxy_py.serve.mcp.surfaces.surface import Surface
-from mcpproxy_py.settings.telemetry import exports_traces
+from mcpproxy_py.settings.environment import exports_traces
 
 
 class Tracing(Protocol):
@@ -52,7 +52,7 @@ async def tracing() -> AsyncIterator[Tracing]:
         yield Untraced()
         return
     try:
-        from mcpproxy_py.tracing.export import Export
+        from mcpproxy_py.tracing.spans import Export
         from mcpproxy_py.tracing.traced import Traced
     except ImportError as missing:
         raise GatewayError(

@@ -2,6 +2,8 @@
 
 A span never holds what somebody wrote: no arguments, no results, no messages of errors, no URIs, and no session ids,
 which open a session to whoever has them. What it names comes from closed sets or from the servers' own listings.
+
+Where spans go. A thread of the SDK's sends them; a queue that is full drops them, so no call ever waits for this.
 """
 
 from __future__ import annotations
@@ -9,15 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, Final
 
 from opentelemetry.context import Context, get_current
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.core.protocol._core_headers import TRACE_CONTEXT
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py import __version__
+from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
+from mcpproxy_py.errors import Code, GatewayError, RpcError, UpstreamFailure
 
 ERROR_TYPE: Final = "error.type"
 METHOD: Final = "mcp.method.name"
@@ -85,3 +92,25 @@ def carried() -> dict[str, str | None]:
     carrier: dict[str, str | None] = dict.fromkeys(TRACE_CONTEXT)
     _W3C.inject(carrier)
     return carrier
+
+
+LAST_WORDS: Final = 3.0
+"""Seconds that the end of the gateway waits for a collector to take the last spans."""
+
+
+class Export:
+    def __init__(self) -> None:
+        try:
+            # What the operator says of this service comes last, so that it counts.
+            own = Resource({"service.name": "mcpproxy", "service.version": __version__})
+            self._provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+            self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        except ValueError as error:
+            raise GatewayError(Code.CONFIG_INVALID, f"the OTEL_* variables cannot be used: {error}") from None
+        self.tracer = self._provider.get_tracer("mcpproxy", __version__)
+
+    def close(self) -> None:
+        """The SDK would try again and again, for up to half a minute, at a collector that is not there."""
+        closing = Thread(target=self._provider.shutdown, name="mcpproxy-last-spans", daemon=True)
+        closing.start()
+        closing.join(LAST_WORDS)

@@ -9,13 +9,11 @@ from typing import Any, Final, cast
 from opentelemetry import context as contexts
 from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 
-from mcpproxy_py.core.protocol._core_headers import TRACE_CONTEXT
 from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
-from mcpproxy_py.gateway.call import Call
 from mcpproxy_py.gateway.gateway import Gateway, Upstreams
-from mcpproxy_py.gateway.recorder import Record
-from mcpproxy_py.gateway.tally import Tally, class_of, variant_of
+from mcpproxy_py.gateway.recorder import Call, Record, Tally, class_of, variant_of
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.surface import Handler as SurfaceHandler

@@ -12,22 +12,18 @@ from typing import Any, Final
 
 import anyio
 
-from mcpproxy_py._upstream_failure import UpstreamFailure, bad_answer
 from mcpproxy_py.core.search.index import Segment
 from mcpproxy_py.core.values import Server, ServerState
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.calls.legacy_sessions import Elder
-from mcpproxy_py.upstream.calls.scheduler import Calls
-from mcpproxy_py.upstream.calls.session_pool import Pool
-from mcpproxy_py.upstream.calls.traffic import Measured
-from mcpproxy_py.upstream.lists.ears import Ears
-from mcpproxy_py.upstream.lists.notifications import News
-from mcpproxy_py.upstream.lists.shelf import KnownListings
-from mcpproxy_py.upstream.lists.tool_list import Toolset
+from mcpproxy_py.upstream.calls.scheduler import Calls, Lane, Measured
+from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Pool
+from mcpproxy_py.upstream.lists.notifications import Ears, News
+from mcpproxy_py.upstream.lists.tool_list import KnownListings, Toolset
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.processes.command import CappedLog
 from mcpproxy_py.upstream.reconnect import Life
-from mcpproxy_py.upstream.session.greet import Greeter, attempt, set_level
+from mcpproxy_py.upstream.session.negotiate import Greeter, attempt, set_level
 from mcpproxy_py.upstream.session.session import Session
 from mcpproxy_py.upstream.snapshot import Board
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -59,7 +55,7 @@ class Worker:
         self.done = anyio.Event()
         numbers = count(2)
         self.pool = Pool(self._open_another, numbers)
-        self.elder = Elder(spec.name, self._open_elder, numbers)
+        self.elder = Elder(spec.name, self._open_elder, numbers, Lane(MAX_EXTRA))
         self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
         self.news = News(spec.name, ears)
         self._board = board

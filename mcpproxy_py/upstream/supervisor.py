@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.values import Policy, Snapshot
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.calls.pressure import HURRY
-from mcpproxy_py.upstream.calls.traffic import Measured
-from mcpproxy_py.upstream.lists.ears import Ears, OnListChanged, OnNotification, OnUnattributed, deaf
-from mcpproxy_py.upstream.lists.notifications import LISTS
-from mcpproxy_py.upstream.lists.shelf import KnownListings
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.calls.scheduler import HURRY, Measured
+from mcpproxy_py.upstream.lists.notifications import LISTS, Ears, OnListChanged, OnNotification, OnUnattributed, deaf
+from mcpproxy_py.upstream.lists.tool_list import KnownListings
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.reaper_client import Keeper
 from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, Worker
-from mcpproxy_py.upstream.session.negotiate import Handshake
+from mcpproxy_py.upstream.session.session import Handshake
 from mcpproxy_py.upstream.snapshot import Board
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer

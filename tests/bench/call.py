@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mcpproxy_py.core.ids import IdMaker
-from mcpproxy_py.core.values import Ask, Client, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Ask, Client, IdMaker, Policy, Server, Snapshot, Tool
 from mcpproxy_py.gateway.gateway import Gateway, Limits
 from mcpproxy_py.store.journal.journal import Journal
 from tests.bench.measure import COUNTED, figures, instructions_in, percentile, report, spread

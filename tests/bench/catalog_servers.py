@@ -18,7 +18,7 @@ from urllib.parse import quote
 import httpx
 
 from mcpproxy_py.providers.catalog.data_files import SHIPPED
-from mcpproxy_py.providers.catalog.entries import META
+from mcpproxy_py.providers.catalog.load import META
 
 FILE: Final = SHIPPED / "servers.json"
 AT_ONCE: Final = 8

@@ -20,8 +20,7 @@ from typing import Any
 import httpx2
 import uvloop
 
-from mcpproxy_py.upstream.transports.http_pool import Head
-from mcpproxy_py.upstream.transports.origin import Origin, fields
+from mcpproxy_py.upstream.transports.http_pool import Head, Origin, fields
 from tests.bench.measure import figures, report, spread
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

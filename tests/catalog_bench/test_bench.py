@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.bench import _bench_suite, inprocess, report, scoring, tokens
-from mcpproxy_py.bench._bench_suite import Prompt, Scenario, Step, Suite
-from mcpproxy_py.bench.dialogue import Answered, Turn, Wanted
+from mcpproxy_py.bench import offline as bench_offline
+from mcpproxy_py.bench import report, suite
+from mcpproxy_py.bench.models import Answered, Turn, Wanted
 from mcpproxy_py.bench.offline import OfflineRouter
-from mcpproxy_py.bench.suite import Run, Server, run
+from mcpproxy_py.bench.suite import Prompt, Run, Scenario, Server, Step, Suite, run
 
 pytestmark = [pytest.mark.proves("CAT-8"), pytest.mark.anyio]
 SOURCE_PROMPTS = {
@@ -32,11 +32,11 @@ SOURCE_SCENARIOS = {
 
 
 async def offline(asked: Suite | None = None) -> Run:
-    return await run(OfflineRouter(), inprocess.catalog(), asked or _bench_suite.shipped(), tokens.counter())
+    return await run(OfflineRouter(), bench_offline.catalog(), asked or suite.shipped(), suite.counter())
 
 
 def test_the_suite_holds_what_the_source_asks_for() -> None:
-    asked = _bench_suite.shipped()
+    asked = suite.shipped()
     assert len(asked.prompts) >= 40
     assert len({prompt.text for prompt in asked.prompts}) == len(asked.prompts)
     found = {prompt.text: (prompt.expected.tool, prompt.expected.arguments) for prompt in asked.prompts}
@@ -45,10 +45,10 @@ def test_the_suite_holds_what_the_source_asks_for() -> None:
 
 
 async def test_every_expected_call_is_one_the_server_takes_and_answers_as_expected() -> None:
-    server = inprocess.catalog()
-    for prompt in _bench_suite.shipped().prompts:
+    server = bench_offline.catalog()
+    for prompt in suite.shipped().prompts:
         result = await server.call(prompt.expected.tool, dict(prompt.expected.arguments))
-        assert scoring.right(prompt.expected, result), prompt.text
+        assert suite.right(prompt.expected, result), prompt.text
 
 
 async def test_the_server_meets_its_targets_offline() -> None:
@@ -115,7 +115,7 @@ RIGHT = asked(agent="claude-code", capability="mcp")
 async def test_what_was_called_is_scored_as_the_source_defines_it(
     prompt: Prompt, turns: Any, tool: bool, arguments: bool, retried: bool
 ) -> None:
-    (one,) = (await run(Says(*turns), inprocess.catalog(), Suite((prompt,), ()))).prompts
+    (one,) = (await run(Says(*turns), bench_offline.catalog(), Suite((prompt,), ()))).prompts
     assert (one.right_tool, one.right_arguments, one.played.retried) == (tool, arguments, retried)
 
 
@@ -123,13 +123,13 @@ async def test_a_models_scenario_is_played_by_the_model_and_counted_as_it_went()
     scenario = Scenario("s", "?", (), 1, 2, ("claude-code",))
     for turns, in_bounds in ((1, True), (2, True), (3, False), (0, False)):
         driver = Says(*[asked(agent="claude-code", capability="mcp")] * turns)
-        (one,) = (await run(driver, inprocess.catalog(), Suite((), (scenario,)), tokens.counter())).scenarios
+        (one,) = (await run(driver, bench_offline.catalog(), Suite((), (scenario,)), suite.counter())).scenarios
         assert (len(one.played.made), one.in_bounds, one.scripted) == (turns, in_bounds, False)
 
 
 async def test_figures_that_could_not_be_measured_are_none_and_say_why() -> None:
-    server = inprocess.catalog()
-    measured = await run(OfflineRouter(), Server(server.tools, server.call), _bench_suite.shipped(), None)
+    server = bench_offline.catalog()
+    measured = await run(OfflineRouter(), Server(server.tools, server.call), suite.shipped(), None)
     (figure,) = (one for one in report.figures(measured) if "tokens" in one.name)
     assert (figure.value, figure.met) == (None, None)
     assert "mcpproxy-py[bench]" in figure.as_json()["not_measured_because"]
@@ -141,7 +141,7 @@ async def test_the_report_is_json_with_every_prompt_and_scenario() -> None:
     shown = json.loads(json.dumps(report.as_json([measured], {"openai": "no key"})))
     (one,) = shown["runs"]
     assert (one["driver"], one["is_model"]) == ("offline lexical router", False)
-    assert len(one["prompts"]) == len(_bench_suite.shipped().prompts)
+    assert len(one["prompts"]) == len(suite.shipped().prompts)
     assert len(one["scenarios"]) == 5
     assert [metric["target"] for metric in one["metrics"]][:4] == [">90%", ">85%", "<50%", "<10%"]
     assert shown["not_measured"] == [{"driver": "openai", "reason": "no key"}]
@@ -161,8 +161,8 @@ async def test_a_server_that_answers_garbage_is_scored_as_wrong() -> None:
         async def call(tool: str, arguments: Any, result: Any = result) -> Any:
             return result
 
-        server = Server(inprocess.catalog().tools, call, inprocess.raw_data())
-        measured = await run(OfflineRouter(), server, _bench_suite.shipped(), tokens.counter())
+        server = Server(bench_offline.catalog().tools, call, bench_offline.raw_data())
+        measured = await run(OfflineRouter(), server, suite.shipped(), suite.counter())
         assert not any(one.right_arguments for one in measured.prompts)
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.bench._bench_suite import Prompt, Step, Suite
-from mcpproxy_py.bench.dialogue import Answered, DriverError, Turn, Usage
-from mcpproxy_py.bench.models import APIS, ModelDriver
-from mcpproxy_py.bench.suite import Server, run
+from mcpproxy_py.bench.models import APIS, Answered, DriverError, ModelDriver, Turn, Usage
+from mcpproxy_py.bench.suite import Prompt, Server, Step, Suite, run
 from tests.support.models import KEY, Models, Says, model_server
 
 pytestmark = [pytest.mark.proves("CAT-8"), pytest.mark.anyio]

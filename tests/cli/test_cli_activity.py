@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.cli.inputs import moment
+from mcpproxy_py.cli.common import moment
 
 pytestmark = pytest.mark.proves("ACT-4")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.bench import _bench_suite
+from mcpproxy_py.bench import suite
 from tests.support.models import Says, model_server
 
 pytestmark = pytest.mark.proves("CAT-8")
-PROMPTS = len(_bench_suite.shipped().prompts)
+PROMPTS = len(suite.shipped().prompts)
 LOOKUP = {
     "name": "catalog:lookup_capability", "class": "read", "description": "Looks up.", "inputSchema": {"type": "object"},
 }  # fmt: skip

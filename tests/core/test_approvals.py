@@ -22,12 +22,14 @@ from mcpproxy_py.core.catalog.approval_rules import (
     Review,
     Status,
     Submitted,
+    Wish,
     decide,
     expired,
+    parse_wish,
+    retargeted,
     submit,
 )
-from mcpproxy_py.core.catalog.refused import NotAnswered
-from mcpproxy_py.core.catalog.wishes import Wish, parse_wish, retargeted
+from mcpproxy_py.core.catalog.model import NotAnswered
 
 NOW = 1_800_000_000_000
 ASKED = {"agent_id": "self_operator", "mcp_name": "notion", "rationale": "Read the strategy notes"}

@@ -8,8 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from mcpproxy_py.core.catalog.capabilities import compare_capability, get_sources, list_capabilities, lookup_capability
-from mcpproxy_py.core.catalog.model import CATEGORIES, Maturity, Tier
-from mcpproxy_py.core.catalog.refused import NotAnswered
+from mcpproxy_py.core.catalog.model import CATEGORIES, Maturity, NotAnswered, Tier
 from mcpproxy_py.providers.catalog.load import load
 
 pytestmark = pytest.mark.proves("CAT-1")

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.catalog.model import ServerEntry
+from mcpproxy_py.core.catalog.model import Connector, Matching, ServerEntry, connectors, key
 from mcpproxy_py.core.catalog.overlay import CONNECTION_STATUSES, classify, mcp_list, mcp_list_catalog, overlay
-from mcpproxy_py.core.catalog.servers import Connector, Matching, connectors, key
 from mcpproxy_py.core.values import Server, Snapshot
 from tests.core.house import tool
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.policy.confirm import MOST_SHOWN, objection, question, takes_forms
+from mcpproxy_py.core.policy.tool_results import MOST_SHOWN, objection, question, takes_forms
 from mcpproxy_py.core.values import Intent, Route, Tool
 
 pytestmark = pytest.mark.proves("SEC-4")

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
-from mcpproxy_py.core.protocol import _core_headers as names
 from mcpproxy_py.core.protocol import constants
-from mcpproxy_py.core.protocol._core_headers import encode_header_value
-from mcpproxy_py.core.protocol.envelope import Modern, Rejected, classify, unsupported
+from mcpproxy_py.core.protocol import headers as names
+from mcpproxy_py.core.protocol.constants import Rejected
+from mcpproxy_py.core.protocol.envelope import Modern, classify, unsupported
+from mcpproxy_py.core.protocol.headers import encode_header_value
 
 PAIR = {constants.PROTOCOL_VERSION: constants.LATEST_MODERN, constants.CLIENT_CAPABILITIES: {}}
 KEYS = (constants.PROTOCOL_VERSION, constants.CLIENT_INFO, constants.CLIENT_CAPABILITIES)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from mcpproxy_py.core.catalog.gap import FACT_NAMES, GAPS, MOST_TOOLS, NEXT_ACTIONS, RULES, STATES, Facts, classify
+from mcpproxy_py.core.catalog.gaps import FACT_NAMES, GAPS, MOST_TOOLS, NEXT_ACTIONS, RULES, STATES, Facts, classify
 
 pytestmark = pytest.mark.proves("GAP-1")
 

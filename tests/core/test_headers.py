@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 
-from mcpproxy_py.core.protocol import _core_headers
-from mcpproxy_py.core.protocol._core_headers import decode_header_value, duplicated_routing_header, encode_header_value
+from mcpproxy_py.core.protocol import headers
+from mcpproxy_py.core.protocol.headers import decode_header_value, duplicated_routing_header, encode_header_value
 
 values = (
     st.text()
@@ -59,8 +59,8 @@ def test_a_text_that_would_not_survive_the_way_is_wrapped(text: str, spelled: st
 
 
 def test_the_names_are_those_of_the_sdk() -> None:
-    assert _core_headers.PROTOCOL_VERSION == sdk.MCP_PROTOCOL_VERSION_HEADER
-    assert _core_headers.METHOD == sdk.MCP_METHOD_HEADER
-    assert _core_headers.NAME == sdk.MCP_NAME_HEADER
-    core = {method: name for method, name in _core_headers.NAMED_BY.items() if not method.startswith("tasks/")}
+    assert headers.PROTOCOL_VERSION == sdk.MCP_PROTOCOL_VERSION_HEADER
+    assert headers.METHOD == sdk.MCP_METHOD_HEADER
+    assert headers.NAME == sdk.MCP_NAME_HEADER
+    core = {method: name for method, name in headers.NAMED_BY.items() if not method.startswith("tasks/")}
     assert core == sdk.NAME_BEARING_METHODS, "the SDK does not know the extension of tasks"

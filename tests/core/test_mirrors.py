@@ -9,9 +9,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mcp.shared import inbound as sdk
 
-from mcpproxy_py.core.protocol._core_headers import encode_header_value
 from mcpproxy_py.core.protocol.constants import HEADER_MISMATCH
-from mcpproxy_py.core.protocol.headers import Mirror, declared, disagreement, mirrors, param_headers
+from mcpproxy_py.core.protocol.headers import (
+    Mirror,
+    declared,
+    disagreement,
+    encode_header_value,
+    mirrors,
+    param_headers,
+)
 
 NAMES = ("a", "b", "c")
 HUGE = 10**5000

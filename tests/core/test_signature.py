@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.search.signature import signature
+from mcpproxy_py.core.search.tool_search import signature
 from mcpproxy_py.core.values import Tool
 
 

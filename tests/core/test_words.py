@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.search.stems import stem
 from mcpproxy_py.core.search.synonyms import implied, senses, spelled_out, topics
-from mcpproxy_py.core.search.tokens import LONGEST_WORD, lookalikes, nearest, tokens
+from mcpproxy_py.core.search.tokens import LONGEST_WORD, lookalikes, nearest, stem, tokens
 
 FAMILIES = """create creates creating created creation|delete deleting deletion|configure configuration configuring
 |notify notification notifications|translate translation translating|deploy deployment deploying|pay paid payment

@@ -20,11 +20,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.ids import IdMaker
 from mcpproxy_py.core.policy.decide import decide
-from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Relay, Route
-from mcpproxy_py.errors import Code
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.core.values import Ask, Caller, Client, IdMaker, Refusal, Relay, Route
+from mcpproxy_py.errors import Code, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway, Limits
 from mcpproxy_py.store.journal.entries import Entry, read
 from mcpproxy_py.store.journal.journal import Journal

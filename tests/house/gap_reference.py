@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from mcpproxy_py.core.catalog.gap import FACT_NAMES, GAPS, NEXT_ACTIONS, RULES, STATES, Facts, classify
+from mcpproxy_py.core.catalog.gaps import FACT_NAMES, GAPS, NEXT_ACTIONS, RULES, STATES, Facts, classify
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "gap.md"
 HEAD: Final = """\

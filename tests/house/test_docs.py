@@ -19,9 +19,8 @@ from mcpproxy_py.bench import reference_page as bench_reference
 from mcpproxy_py.cli import main, reference_page
 from mcpproxy_py.serve.rest import reference_page as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
-from mcpproxy_py.settings.environment import variable_for
+from mcpproxy_py.settings.environment import known_keys, variable_for
 from mcpproxy_py.settings.reference_page import reference as configuration
-from mcpproxy_py.settings.tree import known_keys
 from tests.house import gap_reference, gate_reference
 from tests.house.markdown import PAGES, ROOT, Fence, Page, our_arguments, simple_commands
 

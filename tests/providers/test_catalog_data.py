@@ -13,8 +13,7 @@ import pytest
 
 from mcpproxy_py.cli.main import loaded
 from mcpproxy_py.providers.catalog.data_files import SHIPPED, DataError
-from mcpproxy_py.providers.catalog.entries import META, connect_command
-from mcpproxy_py.providers.catalog.load import load
+from mcpproxy_py.providers.catalog.load import META, connect_command, load
 from mcpproxy_py.providers.catalog.validate import STALE_AFTER, TOO_OLD_AFTER, validate
 
 CATALOG = load()

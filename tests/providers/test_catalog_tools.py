@@ -10,9 +10,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Submitted, decide, submit
-from mcpproxy_py.core.catalog.servers import Connector
-from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Submitted, Wish, decide, submit
+from mcpproxy_py.core.catalog.model import Connector
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
 

@@ -10,15 +10,13 @@ from typing import Any, TypeVar
 
 import anyio
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.core.catalog.servers import connectors
-from mcpproxy_py.core.ids import IdMaker
+from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.protocol.admin_key_proof import proof
 from mcpproxy_py.core.protocol.client_channel import NOBODY, CallContext
 from mcpproxy_py.core.search.index import Index, segment
-from mcpproxy_py.core.values import Ask, Caller, Client, Policy, Server, Snapshot, Tool
-from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.core.values import Ask, Caller, Client, IdMaker, Policy, Server, Snapshot, Tool
+from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.approvals import Approvals
 from mcpproxy_py.gateway.gateway import Gateway, Limits
 from mcpproxy_py.providers.catalog.load import load
@@ -27,7 +25,7 @@ from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
 from mcpproxy_py.serve.http.guard import Guard, GuardRules
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.upstream.calls.traffic import Measured, Traffic
+from mcpproxy_py.upstream.calls.scheduler import Measured, Traffic
 from mcpproxy_py.upstream.permit import Permit
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy_py.serve.rest.routes import routes_events
+from mcpproxy_py.serve.rest.routes import activity
 from tests.serve.parts import PATIENCE, House
 from tests.serve.test_rest import call, error_of
 from tests.serve.test_rest_approvals import filed
@@ -94,14 +94,14 @@ async def test_listeners_that_hang_up_leave_nothing_behind(client: httpx.AsyncCl
         async with listening(client) as source:
             await some(source, 1)
     with anyio.fail_after(PATIENCE):
-        while routes_events._Seats.taken:  # noqa: ASYNC110
+        while activity._Seats.taken:  # noqa: ASYNC110
             await anyio.sleep(0.02)
     assert house.store._bell._listeners == []
     assert house.store._database.readers.pool.checkedout() == 0  # type: ignore[attr-defined]
 
 
 async def test_there_are_only_so_many_seats(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes_events, "MOST", 1)
+    monkeypatch.setattr(activity, "MOST", 1)
     async with listening(client) as source:
         await some(source, 1)
         error_of(await client.get("/api/v1/events"), "OVERLOADED")

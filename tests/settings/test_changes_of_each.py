@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.settings.changes import OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
+from mcpproxy_py.settings.environment import known_keys, written_name
 from mcpproxy_py.settings.models import Settings
 from mcpproxy_py.settings.servers import Handling, ProviderSettings, ServerSettings
-from mcpproxy_py.settings.tree import known_keys, written_name
 
 pytestmark = pytest.mark.proves("UP-8")
 

@@ -9,8 +9,7 @@ import pytest
 
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, Settings, load
-from mcpproxy_py.settings.environment import EnvironmentSource, variable_for
-from mcpproxy_py.settings.tree import known_keys
+from mcpproxy_py.settings.environment import EnvironmentSource, known_keys, variable_for
 
 pytestmark = pytest.mark.proves("CONF-1")
 

@@ -12,9 +12,8 @@ import jsonschema_rs
 import pytest
 
 from mcpproxy_py.settings import Settings, json_schema, load, validate_text
-from mcpproxy_py.settings.environment import variable_for
+from mcpproxy_py.settings.environment import known_keys, variable_for
 from mcpproxy_py.settings.reference_page import reference
-from mcpproxy_py.settings.tree import known_keys
 from tests.settings.test_wrong import WRONG
 
 ENTRIES = [{"when": {"a": 1}, "class": "read"}, {"class": "write"}]

@@ -12,9 +12,9 @@ import pytest
 
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, load, shown, validate_text
+from mcpproxy_py.settings.environment import known_keys
 from mcpproxy_py.settings.secret_references import PLACES
 from mcpproxy_py.settings.servers import ServerSettings
-from mcpproxy_py.settings.tree import known_keys
 
 pytestmark = pytest.mark.proves("CONF-1")
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from mcpproxy_py.app.specs import spec_of
+from mcpproxy_py.app.builtin_upstreams import spec_of
 from mcpproxy_py.settings import Handling, ProviderSettings, ServerSettings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 

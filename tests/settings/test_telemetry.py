@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpproxy_py.errors import GatewayError
-from mcpproxy_py.settings.telemetry import exports_traces
+from mcpproxy_py.settings.environment import exports_traces
 
 AT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy_py.app.watch import watch
+from mcpproxy_py.app.live_settings import watch
 from mcpproxy_py.settings import load
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-8")]

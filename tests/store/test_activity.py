@@ -18,10 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, text
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.filters import EQUALS, Bookmark
-from mcpproxy_py.store.activity.pages import WALK, look_up_query, page_query
-from mcpproxy_py.store.activity.reader import Filters, Reader
+from mcpproxy_py.store.activity.reader import WALK, Filters, Reader, look_up_query, page_query
 from mcpproxy_py.store.chain_key import Identity
 from mcpproxy_py.store.cluster.membership import join
 from mcpproxy_py.store.database.engine import Database

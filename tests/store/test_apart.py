@@ -15,7 +15,7 @@ import anyio
 import psutil
 import pytest
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.projection.projector_client import Remote

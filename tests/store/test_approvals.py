@@ -9,8 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy_py.core.catalog.approval_rules import HOUR, MOST_PENDING, NotNow, Review, Submitted
-from mcpproxy_py.core.catalog.wishes import Wish
+from mcpproxy_py.core.catalog.approval_rules import HOUR, MOST_PENDING, NotNow, Review, Submitted, Wish
 from mcpproxy_py.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("CAT-6", "CAT-7")]

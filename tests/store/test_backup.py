@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.backup import back_up
 from mcpproxy_py.store.store import Store

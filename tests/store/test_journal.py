@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.entries import read
 from mcpproxy_py.store.journal.journal import Journal
@@ -135,7 +135,7 @@ def test_reading_gives_whole_lines_whatever_the_block(tmp_path: Path, block: int
 FULL = """
     import json, resource, sys
     from pathlib import Path
-    from mcpproxy_py.failure import StoreUnavailable
+    from mcpproxy_py.errors import StoreUnavailable
     from mcpproxy_py.store.journal.journal import Journal
     from mcpproxy_py.store import segments
 

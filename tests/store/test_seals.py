@@ -14,9 +14,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Review, Submitted
-from mcpproxy_py.core.catalog.wishes import Wish
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Review, Submitted, Wish
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.chain_key import Anchor, Identity
 from mcpproxy_py.store.database.migrate import SCRIPTS
 from mcpproxy_py.store.journal.chain import START, Head

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.cluster import membership
 from mcpproxy_py.store.cluster.event_bus import RESYNC, Bell

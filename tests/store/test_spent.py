@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import select
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import spent_states
 from mcpproxy_py.store.saved_state import KEPT_SPENT, Shelf

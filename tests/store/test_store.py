@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.options import Options
@@ -194,7 +194,7 @@ async def test_a_data_directory_that_others_could_read_is_closed_to_them(tmp_pat
 AS_NOBODY = """
     import os, sys
     from pathlib import Path
-    from mcpproxy_py.failure import StoreUnavailable
+    from mcpproxy_py.errors import StoreUnavailable
     from mcpproxy_py.store.store import open_store
 
     if os.getuid() == 0:
@@ -221,7 +221,7 @@ FULL_DISK = """
     from pathlib import Path
     import anyio
     from mcpproxy_py.store.activity.reader import Filters
-    from mcpproxy_py.failure import StoreUnavailable
+    from mcpproxy_py.errors import StoreUnavailable
     from mcpproxy_py.store.store import open_store
 
     async def main():

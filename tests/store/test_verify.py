@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.record.events import EventText
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.feed import Position
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.chain_key import identity, published_head

@@ -9,9 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
-from mcpproxy_py.messages import decode
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.jsonrpc import decode
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until, web_server
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
+from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.session import negotiate
-from mcpproxy_py.upstream.session.listing import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
+from mcpproxy_py.upstream.session.session import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
 from tests.upstream.helpers import connected, running, stdio, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy_py.upstream.session.listing import MAX_ENTRIES, MAX_PAGES
+from mcpproxy_py.upstream.session.session import MAX_ENTRIES, MAX_PAGES
 from tests.upstream.helpers import Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5", "UP-7")]

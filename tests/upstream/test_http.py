@@ -10,11 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.protocol.client_channel import forwarded_meta
 from mcpproxy_py.core.protocol.headers import mirrors
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.session.stamp import Stamp
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.session.session import Stamp
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.support.ports import kept_port
 from tests.upstream.helpers import Chat, connected, running, text_of, until, web_server

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.lines import LineSplitter, id_at_the_edges
-from mcpproxy_py.upstream.transports.events import Event, EventParser
+from mcpproxy_py.jsonrpc import LineSplitter, id_at_the_edges
+from mcpproxy_py.upstream.transports.http_exchange import Event, EventParser
 
 pytestmark = pytest.mark.proves("SEC-5")
 

@@ -9,9 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.protocol.client_channel import CallContext
-from mcpproxy_py.errors import Code, RpcError
+from mcpproxy_py.errors import Code, RpcError, UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports import in_process
 from tests.upstream.helpers import Chat, Upstreams, connected, running, text_of

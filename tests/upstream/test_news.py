@@ -16,10 +16,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.session.changes import Changes
-from mcpproxy_py.upstream.session.throttle import BURST, PERIOD, PROGRESS, Flow
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.session.throttle import BURST, PERIOD, PROGRESS, Changes, Flow
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, numbers, running, stdio, text_of, until, web_server
 

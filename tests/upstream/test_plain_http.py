@@ -17,11 +17,9 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.session.rpc import RpcPeer
-from mcpproxy_py.upstream.transports.http_pool import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection
-from mcpproxy_py.upstream.transports.origin import fields
+from mcpproxy_py.upstream.transports.http_pool import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection, fields
 from tests.support.ports import kept_port
 from tests.upstream.helpers import LONG, Allowed, until
 from tests.upstream.rawweb import (
@@ -44,7 +42,7 @@ PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 @pytest.fixture(autouse=True)
 def kept_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests count connections, and a machine that stands still between two calls would cost one."""
-    monkeypatch.setattr("mcpproxy_py.upstream.transports.origin.KEEP_IDLE", LONG)
+    monkeypatch.setattr("mcpproxy_py.upstream.transports.http_pool.KEEP_IDLE", LONG)
 
 
 @pytest.fixture(autouse=True)
@@ -235,7 +233,7 @@ async def test_no_more_idle_connections_are_kept_than_calls_may_be_made_and_none
         await together.wait()
         await fine(peer, request)
 
-    monkeypatch.setattr("mcpproxy_py.upstream.transports.origin.KEEP_IDLE", 1.0)
+    monkeypatch.setattr("mcpproxy_py.upstream.transports.http_pool.KEEP_IDLE", 1.0)
     async with site(answer) as here, wire_to(here.url, max_concurrency=2) as wire:
         assert await asyncio.gather(*(call(wire) for _ in range(6))) == ["fine"] * 6
         await until(lambda: here.open <= 2)

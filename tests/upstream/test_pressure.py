@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5", "UP-7")]

@@ -14,11 +14,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.upstream.session import server_requests, throttle
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports import exchange
+from mcpproxy_py.upstream.transports import http_exchange
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until, web_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
@@ -196,7 +195,7 @@ async def test_a_question_that_could_be_for_two_is_put_to_neither(house: House) 
 
 
 async def test_a_question_after_the_call_ended_is_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "DRAIN", LONG)  # the question comes after the answer, on the same stream
+    monkeypatch.setattr(http_exchange, "DRAIN", LONG)  # the question comes after the answer, on the same stream
     chat = Chat(yes)
     assert text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, talk=chat)) == "answered"
     await until(lambda: house.refused)

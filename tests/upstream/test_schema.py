@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.policy.tool_class import class_of
-from mcpproxy_py.upstream.lists.build_tools import Unusable, compile_violation
-from mcpproxy_py.upstream.lists.tools import build_tools
+from mcpproxy_py.upstream.lists.build_tools import Unusable, build_tools, compile_violation
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 pytestmark = pytest.mark.proves("SEC-5")

@@ -11,8 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls import session_pool
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import (

@@ -14,10 +14,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.processes.command import CappedLog
-from mcpproxy_py.upstream.processes.process import child_environment
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.processes.command import CappedLog, child_environment
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.stdio import LAST_WORDS, StdioConnection
 from tests.upstream.helpers import LONG, command_of, connected, running, stdio, text_of, until

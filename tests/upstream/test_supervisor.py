@@ -12,11 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.protocol.client_channel import CallContext
 from mcpproxy_py.core.values import Policy
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.calls.lane import Lane
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.calls.scheduler import Lane
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Upstreams, alive, connected, numbers, running, stdio, text_of, until
 

@@ -12,12 +12,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
-from mcpproxy_py.cli.export import save
-from mcpproxy_py.cli.inputs import moment, one_line
-from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, say, table, waiting
-from mcpproxy_py.cli.paging import every_page
-from mcpproxy_py.cli.watch import matching, records
+from mcpproxy_py.cli.client import every_page, matching, records
+from mcpproxy_py.cli.common import Session, command, group, moment, one_line
+from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, save, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
 
 app = group("The record: what was called, by whom, and how it ended.")

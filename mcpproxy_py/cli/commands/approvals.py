@@ -1,4 +1,7 @@
-"""`mcpproxy approvals`: what agents ask of a person, and that person's word. An approval connects nothing by itself."""
+"""`mcpproxy approvals`: what agents ask of a person, and that person's word. An approval connects nothing by itself.
+
+`mcpproxy gaps`: what agents missed, for whoever decides what to connect next.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.client import every_page
+from mcpproxy_py.cli.common import Session, command, group, moment
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
-from mcpproxy_py.cli.paging import every_page
 
-app = group("Servers that agents request, and your decisions.")
+approvals_app = group("Servers that agents request, and your decisions.")
 
 State = Literal["pending", "approved", "denied", "expired"]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The request, as `mcpproxy approvals list` shows it.")]
@@ -22,7 +25,7 @@ Notes = Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Why;
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked.")]
 
 
-@command(app, "list")
+@command(approvals_app, "list")
 def list_approvals(
     session: Session,
     status: Annotated[
@@ -34,19 +37,19 @@ def list_approvals(
     session.show(answer, _print_requests)
 
 
-@command(app, "show")
+@command(approvals_app, "show")
 def show(session: Session, approval_id: Id) -> None:
     """One complete request."""
     session.show(session.client.get("approvals", approval_id), pairs)
 
 
-@command(app, "approve")
+@command(approvals_app, "approve")
 def approve(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
     """Approve a request. Nothing is connected: the command that would do that is printed."""
     _decide(session, approval_id, "approve", notes, yes)
 
 
-@command(app, "deny")
+@command(approvals_app, "deny")
 def deny(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
     """Deny a request. The same request is denied again for a day."""
     _decide(session, approval_id, "deny", notes, yes)
@@ -90,3 +93,33 @@ def _print_requests(answer: Mapping[str, Any]) -> None:
 
 def _time(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
+
+
+gaps_app = group("Capabilities that agents did not find.")
+
+
+@command(gaps_app, "report")
+def report(
+    session: Session,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", help="From this time on: RFC 3339, or an age such as 7d. [default: 30d]"),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Maximum number of gaps.")] = 50,
+) -> None:
+    """What was missing, ranked: requested, hinted at, searched without result, refused, failing."""
+    answer = session.client.get("gaps", since=moment(since), limit=limit)
+    session.show(answer, _print_gaps)
+
+
+def _print_gaps(answer: Mapping[str, Any]) -> None:
+    rows = [
+        [gap["capability"], gap["count"], ", ".join(f"{kind} {count}" for kind, count in gap["kinds"].items()),
+         gap["last_seen"], gap["examples"][0]["id"]]
+        for gap in answer["gaps"]
+    ]  # fmt: skip
+    table(("capability", "count", "kinds", "last seen", "example"), rows, empty="Nothing was missing.")
+    if answer["total"] > len(rows):
+        note(f"{answer['total'] - len(rows)} more: add --limit")
+    if answer["cut"]:
+        note(f"Only the newest records were read of: {', '.join(answer['cut'])}")

@@ -1,20 +1,23 @@
-"""`mcpproxy catalog bench`: how well the catalog's tools are found and used, against the targets."""
+"""`mcpproxy catalog bench`: how well the catalog's tools are found and used, against the targets.
+
+`mcpproxy catalog`: the data behind the built-in capability catalog, checked and measured. Needs no gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command
+from mcpproxy_py.cli.common import Session, command, group
 from mcpproxy_py.cli.output import note, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
 if TYPE_CHECKING:
-    # Imported for real where the command runs: they bring the catalog and an HTTP client.
     from mcpproxy_py.bench.suite import Run, Server
 
 Models = Annotated[
@@ -46,16 +49,16 @@ def bench(session: Session, model: Models = None, gateway: Through = False) -> i
 
 
 def _in_process() -> Server:
-    from mcpproxy_py.bench import inprocess
+    from mcpproxy_py.bench import offline
 
-    return inprocess.catalog()
+    return offline.catalog()
 
 
 def _through_the_gate(session: Session) -> Server:
     """The same tools as agents reach them: each call is decided and recorded like any other."""
-    from mcpproxy_py.bench import inprocess
+    from mcpproxy_py.bench import offline
     from mcpproxy_py.bench import suite as bench_suite
-    from mcpproxy_py.cli.paging import every_page
+    from mcpproxy_py.cli.client import every_page
 
     listed = every_page(session.client, "tools", items="tools", server="catalog")["tools"]
     tools = [{**tool, "name": tool["name"].removeprefix("catalog:")} for tool in listed if tool["class"] == "read"]
@@ -72,7 +75,7 @@ def _through_the_gate(session: Session) -> Server:
                 raise
             return {"content": [{"type": "text", "text": refused.message}], "isError": True}
 
-    return bench_suite.Server(tools, call, inprocess.raw_data())
+    return bench_suite.Server(tools, call, offline.raw_data())
 
 
 def _named(models: list[str]) -> list[tuple[str, str]]:
@@ -88,13 +91,12 @@ def _named(models: list[str]) -> list[tuple[str, str]]:
 
 async def _measured(server: Server, models: list[tuple[str, str]]) -> tuple[list[Run], dict[str, str]]:
     """A run for the offline router and for each model; and why a model has none."""
-    from mcpproxy_py.bench import _bench_suite, tokens
+    from mcpproxy_py.bench import suite
     from mcpproxy_py.bench import suite as bench_suite
-    from mcpproxy_py.bench.dialogue import DriverError
-    from mcpproxy_py.bench.models import APIS
+    from mcpproxy_py.bench.models import APIS, DriverError
     from mcpproxy_py.bench.offline import OfflineRouter
 
-    asked, count = _bench_suite.shipped(), tokens.counter()
+    asked, count = suite.shipped(), suite.counter()
     runs, failed = [await bench_suite.run(OfflineRouter(), server, asked, count)], {}
     for api, name in models:
         try:
@@ -138,3 +140,47 @@ def _print_run(run: Run) -> None:
             say("")
             table(head, rows, empty="")
     say("")
+
+
+app = group("The data of the capability catalog.")
+register(app)
+
+
+@command(app, "validate")
+def validate(
+    session: Session,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="Your own data. [default: catalog in the data directory, if it is there]"),
+    ] = None,
+) -> int:
+    """Check the shipped data together with your own: schema, coverage, and age of the facts."""
+    from datetime import date
+
+    from mcpproxy_py.providers.catalog.validate import validate as check
+
+    own = _own(session, directory)
+    findings = check(own, date.today())
+    wrong = any(finding.level == "error" for finding in findings)
+    answer = {
+        "directory": str(own) if own else None,
+        "valid": not wrong,
+        "findings": [finding.as_json() for finding in findings],
+    }
+    session.show(answer, _print_findings)
+    return EXIT_FAILED if wrong else EXIT_OK
+
+
+def _own(session: Session, chosen: Path | None) -> Path | None:
+    if chosen is not None and not chosen.is_dir():
+        raise GatewayError(Code.NOT_FOUND, f"There is no directory {chosen}")
+    default = session.where.home() / "catalog"
+    return chosen or (default if default.is_dir() else None)
+
+
+def _print_findings(answer: Mapping[str, Any]) -> None:
+    for finding in answer["findings"]:
+        note(f"{finding['level'].capitalize()}: {finding['where']}: {finding['message']}")
+    if answer["valid"]:
+        own = f" with your data from {answer['directory']}" if answer["directory"] else ""
+        say(f"The catalog's data{own} is valid.")

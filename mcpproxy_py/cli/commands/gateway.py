@@ -1,18 +1,26 @@
-"""`mcpproxy serve` and `mcpproxy stdio`: the two commands that are a gateway, or lead to one."""
+"""`mcpproxy serve` and `mcpproxy stdio`: the two commands that are a gateway, or lead to one.
+
+`mcpproxy status`, `freeze` and `unfreeze`: the running gateway as a whole.
+
+`mcpproxy key`: the admin key, which opens REST and never an MCP surface.
+"""
 
 from __future__ import annotations
 
 import gc
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.output import note, pairs, say
+from mcpproxy_py.errors import Code, GatewayError
 
-app = group("Run a gateway, or reach one over stdio.")
+serve_app = group("Run a gateway, or reach one over stdio.")
 
 
-@command(app, "serve", prints=False)
+@command(serve_app, "serve", prints=False)
 def serve(
     session: Session,
     idle_exit: Annotated[float | None, typer.Option("--idle-exit", metavar="SECONDS", min=0.0, hidden=True)] = None,
@@ -34,7 +42,7 @@ def serve(
     return gateway.serve(loaded, idle_exit=idle_exit, detached=detached)
 
 
-@command(app, "stdio", prints=False)
+@command(serve_app, "stdio", prints=False)
 def stdio(
     session: Session,
     surface: Annotated[
@@ -52,3 +60,72 @@ def stdio(
     from mcpproxy_py.cli import attach
 
     return attach.run(session.where.home(), surface=surface, server=server, config=session.where.config)
+
+
+gateway_app = group("The running gateway.")
+
+
+@command(gateway_app, "status")
+def status(session: Session) -> None:
+    """State of the running gateway."""
+    session.show(session.client.get("status"), pairs)
+
+
+@command(gateway_app, "freeze")
+def freeze(session: Session) -> None:
+    """Refuse everything above read, at once.
+
+    Reads go on. It lasts until `mcpproxy unfreeze`, also through a restart.
+    """
+    answer = session.client.post("freeze")
+    session.show(answer, lambda _: say("Frozen: only reads run, until `mcpproxy unfreeze`."))
+
+
+@command(gateway_app, "unfreeze")
+def unfreeze(session: Session) -> None:
+    """Lift a freeze."""
+    answer = session.client.post("unfreeze")
+    session.show(answer, lambda _: say("Unfrozen: writes and deletions run again."))
+
+
+key_app = group("The admin key, which opens the REST interface.")
+
+
+@command(key_app, "show")
+def show(session: Session) -> None:
+    """Print the admin key; one is made if there is none yet."""
+    session.show({"key": session.where.configured_key() or _kept_key(session)}, _print_key)
+
+
+def _kept_key(session: Session) -> str:
+    from mcpproxy_py import settings
+
+    home = session.where.home()
+    settings.ensure_data_dir(home)
+    return settings.load_or_create_key(home)
+
+
+@command(key_app, "rotate")
+def rotate(session: Session) -> None:
+    """Make a new admin key; the old one stops working at once."""
+    session.show(_rotated(session), _print_key)
+
+
+def _rotated(session: Session) -> dict[str, Any]:
+    try:
+        return session.client.post("key", "rotate")
+    except NoGatewayError:
+        if session.where.is_named:
+            raise
+    from mcpproxy_py import settings
+
+    if session.where.configured_key():
+        raise GatewayError(Code.CONFLICT, "The key is set by api_key in the configuration; change it there")
+    home = session.where.home()
+    settings.ensure_data_dir(home)
+    note("No gateway is running; the next one starts with this key.")
+    return {"key": settings.rotate_key(home)}
+
+
+def _print_key(answer: dict[str, Any]) -> None:
+    say(answer["key"])

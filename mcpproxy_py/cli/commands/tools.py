@@ -1,18 +1,23 @@
-"""`mcpproxy call`: one tool call, through the same gate an agent goes through."""
+"""`mcpproxy call`: one tool call, through the same gate an agent goes through.
+
+`mcpproxy tools`: what can be called, and how.
+
+`mcpproxy explain`: the gate's decision, run dry.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
-from mcpproxy_py.cli.inputs import json_text
-from mcpproxy_py.cli.output import note, pretty, say, waiting
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
+from mcpproxy_py.cli.client import every_page
+from mcpproxy_py.cli.common import Session, command, group, json_text
+from mcpproxy_py.cli.output import first_line, note, pairs, pretty, say, table, waiting
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
 
-app = group("Call a tool through the intent gate.")
+call_app = group("Call a tool through the intent gate.")
 
 ToolName = Annotated[
     str, typer.Option("--tool-name", metavar="SERVER:TOOL", help="The tool, as `tools list` names it.")
@@ -30,7 +35,7 @@ Sensitivity = Annotated[
 ]
 
 
-@command(app, "tool-read")
+@command(call_app, "tool-read")
 def tool_read(
     session: Session, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
@@ -39,7 +44,7 @@ def tool_read(
     return _call(session, "read", tool_name, json_args, reason, sensitivity)
 
 
-@command(app, "tool-write")
+@command(call_app, "tool-write")
 def tool_write(
     session: Session, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
@@ -48,7 +53,7 @@ def tool_write(
     return _call(session, "write", tool_name, json_args, reason, sensitivity)
 
 
-@command(app, "tool-destructive")
+@command(call_app, "tool-destructive")
 def tool_destructive(
     session: Session, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
@@ -113,3 +118,122 @@ def _block_text(block: Mapping[str, Any]) -> str:
 def _size(block: Mapping[str, Any], key: str) -> str:
     octets = len(str(block.get(key, ""))) * 3 // 4
     return f"{block.get('mimeType', 'no type given')}, about {octets} bytes; -o json shows them"
+
+
+tools_app = group("The tools behind the gateway.")
+
+ServerFilter = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Only this server's tools.")]
+
+
+@command(tools_app, "list")
+def list_tools(session: Session, server: ServerFilter = None) -> None:
+    """Every tool, with its class and the variant to call it with."""
+    session.show(every_page(session.client, "tools", items="tools", server=server), _print_tools)
+
+
+@command(tools_app, "search")
+def search(
+    session: Session,
+    query: Annotated[str, typer.Argument(help="What you need, in plain words.")],
+    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="Maximum number of results.")] = 5,
+    detail: Annotated[
+        Literal["full", "compact"],
+        typer.Option("--detail", metavar="full|compact", help="compact: signatures instead of schemas."),
+    ] = "full",
+    server: ServerFilter = None,
+    read_only_only: Annotated[bool, typer.Option("--read-only-only", help="Only read-only tools.")] = False,
+    exclude_destructive: Annotated[bool, typer.Option("--exclude-destructive", help="No destructive tools.")] = False,
+) -> None:
+    """Find tools as an agent finds them, by `retrieve_tools`."""
+    flags = {"read_only_only": read_only_only or None, "exclude_destructive": exclude_destructive or None}
+    found = session.client.get("tools", "search", query=query, limit=limit, detail=detail, server=server, **flags)
+    session.show(found, _print_hits)
+
+
+@command(tools_app, "show")
+def show(session: Session, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
+    """One tool: its class, its description and its input schema."""
+    session.show(session.client.get("tools", name), _print_tool)
+
+
+def _print_tools(answer: Mapping[str, Any]) -> None:
+    rows = [[tool.get("name"), tool.get("class"), tool.get("call_with"), _availability(tool),
+             first_line(tool.get("description"))] for tool in answer.get("tools", [])]  # fmt: skip
+    table(("name", "class", "call with", "callable", "description"), rows, empty="No tools.")
+
+
+def _availability(tool: Mapping[str, Any]) -> str:
+    return "yes" if tool.get("callable", True) else str(tool.get("unavailable_reason") or "no")
+
+
+def _print_hits(answer: Mapping[str, Any]) -> None:
+    rows = [[hit.get("score"), hit.get("name"), hit.get("call_with"), _gist(hit)] for hit in answer.get("tools", [])]
+    table(("score", "name", "call with", "description"), rows, empty="No matching tool.")
+    left_out = answer.get("unavailable")
+    if left_out:
+        note("Not callable now, left out: " + ", ".join(f"{count} {why}" for why, count in left_out.items()))
+
+
+def _gist(hit: Mapping[str, Any]) -> str:
+    return str(hit.get("signature") or first_line(hit.get("description")))
+
+
+def _print_tool(tool: Mapping[str, Any]) -> None:
+    brief = {key: value for key, value in tool.items() if key not in ("description", "inputSchema", "outputSchema")}
+    pairs(brief)
+    if tool.get("description"):
+        say(f"\n{str(tool['description']).strip()}")
+    say(f"\nInput schema:\n{pretty(tool.get('inputSchema', {}))}")
+
+
+explain_app = group("Dry run of the gate's decision.")
+
+
+@command(explain_app, "explain")
+def explain(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")],
+    variant: Annotated[
+        Literal["read", "write", "destructive"] | None,
+        typer.Option(
+            "--variant",
+            metavar="read|write|destructive",
+            help="The variant to call. [default: the one that `call_with` names]",
+        ),
+    ] = None,
+    args: Annotated[
+        str | None, typer.Option("--args", metavar="JSON", help="The arguments: a JSON object, @file, or - (stdin).")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit 3 if the call would be refused.")] = False,
+) -> int:
+    """Show what the gate would decide, rung by rung.
+
+    Nothing is called and nothing is recorded.
+    """
+    body: dict[str, Any] = {"name": name}
+    if variant is not None:
+        body |= {"variant": variant, "intent": {"operation_type": variant}}
+    if args is not None:
+        body["args_json"] = json_text(args, "--args")
+    answer = session.client.post("explain", body=body)
+    session.show(answer, _print_rungs)
+    return EXIT_REFUSED if check and _refused(answer) else EXIT_OK
+
+
+def _refused(answer: Mapping[str, Any]) -> bool:
+    """Anything but a clear yes counts as a refusal: `--check` guards scripts."""
+    outcomes = [rung.get("outcome") for rung in answer.get("rungs", [])]
+    return answer.get("refusal") is not None or set(outcomes) != {"passed"}
+
+
+def _print_rungs(answer: Mapping[str, Any]) -> None:
+    rows = [[rung.get(key) for key in ("number", "rule", "outcome", "message")] for rung in answer.get("rungs", [])]
+    table(("#", "rule", "outcome", "message"), rows, empty="The gateway returned no rungs.")
+    door = answer.get("variant") or "the call"
+    if not _refused(answer):
+        say(f"{door} would be allowed.")
+        return
+    refusal = answer.get("refusal") or {}
+    say(f"{door} would be refused: {refusal.get('code')}.")
+    if refusal.get("remedy"):
+        say(f"  {refusal['remedy']}")

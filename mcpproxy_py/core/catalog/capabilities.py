@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.model import CATEGORIES, Agent, Catalog, Notes, Record, Source
-from mcpproxy_py.core.catalog.phrases import fold
-from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
-from mcpproxy_py.core.catalog.resolve import Ambiguous, Found
+from mcpproxy_py.core.catalog.model import CATEGORIES, Agent, Catalog, NotAnswered, Notes, Record, Source, unknown
+from mcpproxy_py.core.catalog.resolve import Ambiguous, Found, fold
 from mcpproxy_py.core.json_values import quoted
 
 NO_MATCH: Final = (

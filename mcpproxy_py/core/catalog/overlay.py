@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from mcpproxy_py.core.catalog import gap
-from mcpproxy_py.core.catalog.model import ServerEntry
-from mcpproxy_py.core.catalog.servers import Connector, Matching
+from mcpproxy_py.core.catalog import gaps
+from mcpproxy_py.core.catalog.model import Connector, Matching, ServerEntry
 from mcpproxy_py.core.search.tokens import tokens
 
 INVENTORY_VERSION: Final = 1
@@ -112,11 +111,11 @@ def connection_status(cataloged: bool, one: Connector | None) -> ConnectionStatu
 
 def classify(
     entry: ServerEntry | None, one: Connector | None, asked: Iterable[str] = (), *, authorised: bool = True
-) -> gap.Classification:
+) -> gaps.Classification:
     """The gap between what was asked of a server and what there is. Tools may be named `tool` or `server:tool`."""
     wanted = [name.removeprefix(f"{one.name}:") if one else name for name in asked]
     tools = one.tools if one else ()
-    facts = gap.Facts(
+    facts = gaps.Facts(
         cataloged=entry is not None,
         configured=one is not None,
         enabled=one is not None and one.enabled,
@@ -126,7 +125,7 @@ def classify(
         tool_present=all(name in tools for name in wanted),
     )
     there = [name for name in tools if name in wanted] if wanted else tools
-    return gap.classify(facts, [f"{one.name}:{name}" for name in there] if one else ())
+    return gaps.classify(facts, [f"{one.name}:{name}" for name in there] if one else ())
 
 
 def _pairs(entries: Mapping[str, ServerEntry], configured: Sequence[Connector]) -> list[_Pair]:

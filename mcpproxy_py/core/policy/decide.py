@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.policy import localtools, rungs
+from mcpproxy_py.core.policy import rungs, surface_tools
 from mcpproxy_py.core.policy.rungs import Draft, No, Step
 from mcpproxy_py.core.values import (
     UNDECLARING,
@@ -166,13 +166,13 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
 
 
 def _local(ask: Ask, snapshot: Snapshot) -> Decision:
-    exists = ask.tool in localtools.PARAMS and (snapshot.policy.wishes or ask.tool != "request_capability")
+    exists = ask.tool in surface_tools.PARAMS and (snapshot.policy.wishes or ask.tool != "request_capability")
     if not exists:
         gone = ask.tool == "call_tool"
         message = GONE if gone else f"Unknown tool: {json_values.quoted(ask.tool)}"
         rule = "call_tool_is_gone" if gone else "outer_name"
         return Refusal(Code.TOOL_NOT_FOUND, message, rule, FACTS[Code.TOOL_NOT_FOUND].hint)
-    checked = localtools.check(ask.tool, ask.params)
+    checked = surface_tools.check(ask.tool, ask.params)
     if isinstance(checked, str):
         remedy = FACTS[Code.INVALID_ARGUMENTS].hint
         return Refusal(Code.INVALID_ARGUMENTS, f"{ask.tool}: {checked}", "local_arguments", remedy)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcpproxy_py.core import json_values, naming
-from mcpproxy_py.core.policy import asking, declaration
+from mcpproxy_py.core import json_values, values
+from mcpproxy_py.core.policy import declaration
 from mcpproxy_py.core.policy.tool_class import call_with, class_of, effective
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
@@ -86,7 +86,7 @@ class No:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-KNOWN_PARAMS: Final = frozenset(asking.CALL_PARAMS)
+KNOWN_PARAMS: Final = frozenset(declaration.CALL_PARAMS)
 Rung = Callable[[Ask, Snapshot, Draft], No | None]
 Step = tuple[str, Rung]
 
@@ -100,7 +100,7 @@ def _shape(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     draft.params = params
     if params.keys() <= KNOWN_PARAMS:
         return None
-    problem = asking.unknown_param(draft.params, asking.CALL_PARAMS)
+    problem = declaration.unknown_param(draft.params, declaration.CALL_PARAMS)
     return No(Code.INVALID_ARGUMENTS, f"{ask.tool}: {problem}") if problem else None
 
 
@@ -111,7 +111,7 @@ def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
         if (view := snapshot.views.get(draft.key)) is not None:
             draft.view, draft.split, draft.name = view, view.split, view.name
             return None
-    split = asking.split_name(name)
+    split = declaration.split_name(name)
     if isinstance(split, str):
         return No(Code.INVALID_NAME, split)
     draft.split = split
@@ -121,8 +121,8 @@ def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def _arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     try:
-        draft.args = asking.arguments(draft.params, snapshot.policy.max_depth, ask.plain)
-    except asking.ArgsConflictError as error:
+        draft.args = declaration.arguments(draft.params, snapshot.policy.max_depth, ask.plain)
+    except declaration.ArgsConflictError as error:
         return No(Code.ARGS_CONFLICT, str(error))
     except ValueError as error:
         return No(Code.INVALID_ARGUMENTS, str(error))
@@ -290,12 +290,12 @@ def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 
 def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
     """Server and tool behind a name of the direct surface."""
-    split = naming.split(outer)
+    split = values.split(outer)
     if split is not None and split[0] in snapshot.servers:
         tool = snapshot.servers[split[0]].tools.get(split[1])
         if tool is not None and tool.direct_name == outer:
             return split
-    if naming.is_altered(outer):
+    if values.is_altered(outer):
         for tool in (tool for server in snapshot.servers.values() for tool in server.tools.values()):
             if tool.direct_name == outer:
                 return tool.server, tool.name

@@ -7,8 +7,9 @@ of the gateway. `tests/core/test_envelope.py` holds the values against the SDK's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 # Revisions are an enumerated set, oldest first. They look like dates; nothing promises that the next one does.
 HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -48,3 +49,12 @@ SERVER_INFO: Final = f"{_RESERVED}serverInfo"
 SUBSCRIPTION_ID: Final = f"{_RESERVED}subscriptionId"
 LOG_LEVEL: Final = f"{_RESERVED}logLevel"
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The members of a JSON-RPC error. `revisions.HTTP_STATUS` knows the status that goes with it."""
+
+    code: int
+    message: str
+    data: Any = None

@@ -14,10 +14,9 @@ about itself looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from mcpproxy_py.core.protocol import _core_headers as names
+from mcpproxy_py.core.protocol import headers as names
 from mcpproxy_py.core.protocol.constants import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -26,6 +25,7 @@ from mcpproxy_py.core.protocol.constants import (
     MODERN,
     PROTOCOL_VERSION,
     UNSUPPORTED_PROTOCOL_VERSION,
+    Rejected,
 )
 
 
@@ -35,15 +35,6 @@ class Modern(NamedTuple):
     version: str
     client_info: Any
     client_capabilities: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """The members of a JSON-RPC error. `revisions.HTTP_STATUS` knows the status that goes with it."""
-
-    code: int
-    message: str
-    data: Any = None
 
 
 NO_ENVELOPE: Final = Rejected(

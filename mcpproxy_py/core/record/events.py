@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.declaration import FIELDS
-from mcpproxy_py.core.record.masking import PLAIN, Masker
-from mcpproxy_py.core.record.plain import JsonText, encode, json_safe, json_text
+from mcpproxy_py.core.record.masking import PLAIN, JsonText, Masker, encode, json_safe, json_text
 from mcpproxy_py.core.values import (
     NOTHING,
     UNDECLARING,

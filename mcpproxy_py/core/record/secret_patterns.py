@@ -2,15 +2,179 @@
 
 The patterns never repeat without a bound inside a repetition, so that a hostile text costs no more than a
 harmless one of its length.
+
+Patterns that find in the JSON text of a value everything that masking could find in the value, and little more.
+
+They are written for engines that look at each character once, so they say only what those have: no looking around,
+no references. They may find too much, which costs a closer look, and must never find too little. The text is JSON, so a
+line break before a word is the letter n.
+
+Which names say that a secret stands under them. Tables, and one question about them.
+
+What stands where a secret would and is none: a placeholder, a word of prose, a piece of code (ACT-9).
+
+`password: required`, `token = request.token()` and `API_KEY=${API_KEY}` are most of what one reads after such
+names. A record in which all of that is masked is of little use, and gives away nothing for it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from mcpproxy_py.core.record.placeholders import is_code_or_prose, is_strong, stands_in
+_W: Final = "a-z0-9_"
+_SPACE: Final = r"(?:\s|\\[nrt])"
+_ESCAPE: Final = r"\\(?:[nrtbf]|u[0-9a-f]{4})"
+_CHAR: Final = r"(?:[^\"\\]|\\.)"
+_SIGN_EDGE: Final = rf"(?:^|[^{_W}.-]|{_ESCAPE})"
+# Names that have to end so, and names that only have to hold it.
+_ENDS: Final = (
+    rf"(?:[{_W}. -]key|key[ _.-]?base|token|secrets?|credentials?|auth(?:orization)?|cookies?|s[ _.-]?id|sessionid|pwd"
+    r"|cvv|cvc|card[ _.-]?number|credit[ _.-]?card|mnemonic|seed[ _.-]?phrase|recovery[ _.-]?codes?|otp|pass|pw|senha"
+    r"|mot[ _.-]?de[ _.-]?passe)"
+)
+_PARTS: Final = r"(?:pass[ _.-]?(?:word|wd|phrase|code|wort)|kennwort|contraseña|пароль|密码)"
+_NAMES: Final = f"(?:{_ENDS}|{_PARTS})"
+
+SHAPES: Final = "|".join((
+    r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks|---begin [a-z0-9 ]*private|private-lines|age-secret-key-1",
+    rf"eyj[{_W}-]{{6}}[{_W}-]*\.[{_W}-]{{6}}|(?:akia|asia|abia)[a-z0-9]{{16}}|gh[pousr]_[a-z0-9]{{20}}|github_pat_",
+    rf"gl(?:pat|rt|dt|ptt|cbt|ft|soat)-[{_W}-]{{18}}|xox[a-z][-.]|xapp-|[sr]k_(?:live|test)_|whsec_|sk-[{_W}-]{{16}}",
+    rf"aiza[{_W}-]{{35}}|ya29\.|gocspx-|1//0|npm_[a-z0-9]{{36}}|hf_[a-z0-9]{{30}}|pypi-age|dckr_|sg\.[{_W}-]{{16}}",
+    rf"do[opr]_v1_|dapi[a-f0-9]{{32}}|hv[sbr]\.[{_W}-]{{20}}|sbp_|pscale_|shp(?:at|ss|ca|pa)_|sq0[a-z]{{3}}-|nrak-|pmak-",
+    rf"key-[a-f0-9]{{32}}|sntrys_|atatt3|atbb|dp\.(?:pt|st|ct|sa)\.|lsv2_|mcp[kt]_|[0-9]{{8}}:aa[{_W}-]{{33}}",
+    r"[a-z0-9][_-][a-z0-9]{32}",
+))  # fmt: skip
+"""Of these, what has a shape of its own: without one of them, no provider's key need be looked for."""
+
+SIGNS: Final = "(?i)" + "|".join((
+    # A name, and what sets it off from its value.
+    rf"{_NAMES}(?:{_ESCAPE}|[^A-Za-z0-9:=>])*[:=>]|{_PARTS}{_CHAR}*\":",
+    rf"{_NAMES}[\"'\\]+{_SPACE}+value=",
+    rf"<[{_W}:.-]*{_NAMES}\s",
+    # Where a name is a value itself, beside its value in a list or an object.
+    rf"\"(?:name|key|header)\":\"{_CHAR}*(?:{_ENDS}(?:{_ESCAPE}|\\\\.|[^A-Za-z0-9\"])*|{_PARTS}{_CHAR}*)\"",
+    rf"--?[{_W}-]*{_NAMES}",
+    r"\"(?:proxy-)?authorization\"|\"(?:set-)?cookie\"",
+    # In prose, headers and commands.
+    rf"(?:bearer|basic){_SPACE}+[{_W}+/=.~-]{{8}}",
+    rf"pass(?:word|wd|phrase|code):?{_SPACE}",
+    rf"curl{_SPACE}|wget{_SPACE}|--user[ =]|sshpass{_SPACE}|{_SPACE}-p{_SPACE}",
+    # Addresses.
+    rf"://[^\s/?#\"]+@|[?&#](?:sig|code|[{_W}-]*signature)=",
+    SHAPES,
+    # Card numbers, and numbers so long that not every reader takes them.
+    rf"{_SIGN_EDGE}[2-6][0-9]{{3}}[ -]?[0-9]{{4,6}}[ -]?[0-9]{{4}}|[0-9]{{1200}}",
+))  # fmt: skip
+
+
+# By how a name ends, once it is lower case and without anything but letters and digits. First match wins.
+ENDS: Final[tuple[tuple[str, str], ...]] = (
+    ("privatekey", "private-key"), ("signingkey", "private-key"), ("encryptionkey", "private-key"),
+    ("masterkey", "private-key"), ("sshkey", "private-key"), ("secretkeybase", "private-key"),
+    ("apikey", "api-key"), ("accesskey", "api-key"), ("secretkey", "api-key"), ("authkey", "api-key"),
+    ("accountkey", "api-key"), ("subscriptionkey", "api-key"), ("functionskey", "api-key"), ("sharedkey", "api-key"),
+    ("deploykey", "api-key"), ("servicekey", "api-key"), ("licensekey", "api-key"),
+    ("authorization", "authorization"), ("credential", "credentials"), ("credentials", "credentials"),
+    ("secret", "secret"), ("secrets", "secret"), ("mnemonic", "secret"), ("seedphrase", "secret"),
+    ("recoverycode", "secret"), ("recoverycodes", "secret"), ("token", "token"), ("cookie", "cookie"),
+    ("cookies", "cookie"), ("connectsid", "cookie"), ("sessid", "cookie"), ("pwd", "password"), ("cvv", "card"),
+    ("cvc", "card"), ("cardnumber", "card"), ("creditcard", "card"),
+)  # fmt: skip
+PARTS: Final = tuple(
+    (word, "password")
+    for word in ("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contraseña", "пароль", "密码")
+)
+WHOLE: Final[Mapping[str, str]] = {
+    "pass": "password", "auth": "authorization", "basicauth": "authorization", "jsessionid": "cookie",
+    "otp": "password", "senha": "password", "motdepasse": "password",
+}  # fmt: skip
+# Names that end like a secret and are none: cursors of paging, ids of progress, the marks of language models;
+# and what is said about a password without saying it.
+HARMLESS: Final = re.compile(
+    r"(?:page|paging|pagination|next|prev|previous|continuation|sync|start|cursor|progress|cancel(?:lation)?"
+    r"|stop|eos|bos|pad|mask)token$|passwordless"
+    r"|passw(?:or)?ds?(?:are|is|was)?(?:changed?|changes|expire[sd]?|expiry|reset|updated|required|enabled|strength"
+    r"|policy|policies|rules|length|min|max|age|count|file|path|url|arn|id|type)"
+)
+PATHS: Final = frozenset({"pwd", "oldpwd"})
+"""What a shell calls the folder one is in."""
+
+
+def kind_of(name: str) -> str | None:
+    """What kind of secret stands under this name, if any."""
+    return _remembered(name) if len(name) <= 64 else _kind_of(name)
+
+
+def _kind_of(name: str) -> str | None:
+    plain = re.sub(r"[\W_]+", "", name.lower())
+    if HARMLESS.search(plain):
+        return None
+    if plain in WHOLE:
+        return WHOLE[plain]
+    parts = (kind for part, kind in PARTS if part in plain)
+    ends = (kind for end, kind in ENDS if plain.endswith(end))
+    return next(parts, None) or next(ends, None)
+
+
+_remembered: Final = lru_cache(maxsize=4096)(_kind_of)
+
+
+_SAID: Final = """
+    a an and any are as await async auto basic bearer been being below bool boolean bytes changed changeme char const
+    default deprecated digest disabled empty enabled encrypted env example expired false fill first for from func
+    function getenv has hidden his her i in incorrect int invalid is it its key known let list long masked may missing
+    must my needed negotiate never new nil no none not null number object of off ok omit omitted on one only opaque
+    optional or our own plain private public redacted req request required see self set short should stdin str string
+    super text that the their then there they this todo token true type undefined unknown unset use user uuid val valid
+    value var varchar void was we will with wrong yes yield you your
+"""
+WORDS: Final = frozenset(_SAID.split())
+"""What is said about a secret, or in its place, in documents, schemas and programs."""
+_STANDS_IN: Final = re.compile(
+    r"[*•.x_?#-]*|\*{3}.*|<[\w .:/|-]*>|\[[A-Za-z _-]*\]|\{\{?[^{}]*\}?\}?|\$[{(].*|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)"
+    r"|%\(?\w{1,40}\)?[sdr%]?|@\w+@|process\.env\.\w+|[A-Z]+(?:_[A-Z]+)+|[A-Z]*(?:TOKEN|PASSWORD|SECRET|KEY|VALUE)"
+    r"|(?i:(?:your|my|the|some|an?)[_ -](?:[a-z]+[_ -]){0,3}(?:pass\w*|secret|token|key|value)\w*)"
+    r"|(?i:x{3,}|placeholder|example)\w*",
+    re.DOTALL,
+)
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)*[!?]*")
+_NAMES_ONE: Final = re.compile(r"(?i)pass|pwd|secret|token|key|auth|cookie|cred")
+_GOES_ON: Final = re.compile(r" +[A-Za-z(]")
+_KINDS: Final = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+_ALGORITHM: Final = re.compile(r"[A-Za-z]+(?:[_/-][A-Za-z]+)*[_/-]?\d{1,4}(?:[_/-]\w+)?")
+
+
+def stands_in(value: str) -> bool:
+    """Whether a quoted text only holds the place of a secret."""
+    return value.lower() in WORDS or _STANDS_IN.fullmatch(value) is not None
+
+
+def is_code_or_prose(value: str, separator: str, after: str) -> bool:
+    """Whether an unquoted text after `name =` or `name:` is no literal. `after` is what follows it on its line."""
+    if stands_in(value) or stands_in(value.rstrip(".!?")):
+        return True
+    if _IDENTIFIER.fullmatch(value) is None:
+        return False
+    if after[:1] in ("(", "[") or "::" in value or "->" in value:
+        return True
+    if any(char.isdigit() for char in value):
+        return False
+    spaced = separator[-1:].isspace()
+    if _NAMES_ONE.search(value):
+        return spaced or after[:1] in (",", ")", ".", ";")
+    return "." in value or (spaced and ":" in separator and _GOES_ON.match(after) is not None)
+
+
+def is_strong(value: str) -> bool:
+    """Whether a word in the middle of prose can only be a password: nobody writes such words otherwise."""
+    if value.islower() or value.isalpha():
+        return False
+    mixed = sum(kind.search(value) is not None for kind in _KINDS)
+    return mixed >= 3 and _ALGORITHM.fullmatch(value) is None and not stands_in(value)
+
 
 Replacement = str | Callable[[re.Match[str]], str]
 

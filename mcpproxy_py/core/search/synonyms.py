@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from mcpproxy_py.core.search.stems import stem
+from mcpproxy_py.core.search.tokens import stem
 
 # Read as: these mean nearly the same, in these trades. Underscores join the words of a phrase.
 _SYNONYMS: Final[Mapping[str, str]] = {

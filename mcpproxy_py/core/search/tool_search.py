@@ -1,16 +1,107 @@
-"""`retrieve_tools`: ranking over one snapshot, as an answer (FIND-1, FIND-2)."""
+"""`retrieve_tools`: ranking over one snapshot, as an answer (FIND-1, FIND-2).
+
+A tool's input schema on one line, for listings that cost an agent few tokens (FIND-1, `compact`).
+
+The schema is a stranger's JSON and may be anything: wrong types everywhere, a thousand properties, a depth
+without end. The answer is always one short line of printable text, with `any` for what cannot be said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, cast
 
 from mcpproxy_py.core.policy.surface_tools import USAGE
 from mcpproxy_py.core.policy.tool_class import call_with, class_of
 from mcpproxy_py.core.search.index import Hit, Index, Ranking, Rule
-from mcpproxy_py.core.search.signature import signature
 from mcpproxy_py.core.values import Server, Snapshot, Tool
+
+PARAMETERS: Final = 24
+CHOICES: Final = 6
+DEPTH: Final = 3
+NAME_CHARS: Final = 64
+TYPE_CHARS: Final = 80
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+
+
+def signature(tool: Tool) -> str:
+    """`create_issue(title: string, body?: string, labels?: string[])`, in the order the schema has them."""
+    schema = _mapping(tool.wire.get("inputSchema"))
+    properties = _mapping(schema.get("properties"))
+    required = schema.get("required")
+    needed = {name for name in _items(required, PARAMETERS * 4) if isinstance(name, str)}
+    shown = [_parameter(name, properties[name], name in needed) for name in islice(properties, PARAMETERS)]
+    if len(properties) > PARAMETERS:
+        shown.append("…")
+    return f"{_plain(tool.name, NAME_CHARS * 2)}({', '.join(shown)})"
+
+
+def _parameter(name: str, schema: object, needed: bool) -> str:
+    return f"{_plain(name, NAME_CHARS)}{'' if needed else '?'}: {_cut(_type(schema, DEPTH), TYPE_CHARS)}"
+
+
+def _type(schema: object, depth: int) -> str:
+    """The type a schema allows, or `any` where it says nothing that fits on a line."""
+    known = _mapping(schema)
+    if depth == 0 or not known:
+        return "any"
+    if "const" in known:
+        return _literal(known["const"])
+    if choices := _items(known.get("enum"), CHOICES + 1):
+        return _union([_literal(choice) for choice in choices])
+    for keyword in ("anyOf", "oneOf"):
+        if branches := _items(known.get(keyword), CHOICES + 1):
+            return _union([_type(branch, depth - 1) for branch in branches])
+    return _declared(known, depth)
+
+
+def _declared(schema: Mapping[str, Any], depth: int) -> str:
+    declared = schema.get("type")
+    names = _items(declared, CHOICES + 1) or [declared]
+    return _union([_named(name, schema, depth) for name in names])
+
+
+def _named(name: object, schema: Mapping[str, Any], depth: int) -> str:
+    if name == "array":
+        item = _type(schema.get("items"), depth - 1)
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    return name if isinstance(name, str) and name in _TYPES else "any"
+
+
+def _union(parts: Iterable[str]) -> str:
+    different = list(dict.fromkeys(parts))
+    return "|".join(different if len(different) <= CHOICES else [*different[:CHOICES], "…"])
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{_plain(value, NAME_CHARS)}"'
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "integer"  # turning a huge integer into decimals is slow, and beyond a size forbidden
+    return str(value) if isinstance(value, int | float) else "any"
+
+
+def _plain(text: object, most: int) -> str:
+    """Printable and on one line: a name with a line feed would read as another line of the listing."""
+    raw = text if isinstance(text, str) else "?"
+    return _cut("".join(letter if letter.isprintable() else " " for letter in raw[: most + 1]), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _items(value: object, most: int) -> list[object]:
+    return cast("list[object]", value)[:most] if isinstance(value, list) else []
+
 
 COMPACT_DESCRIPTION: Final = 160
 EXCLUDED: Final = "excluded_by_operator"

@@ -3,6 +3,8 @@
 A file of the user's takes the place of the shipped one (`agents/<agent>/capabilities/current.json`,
 `capabilities.json`); entries of `aliases.json` and `servers.json` are laid over the shipped entries one by one,
 so that adding a server does not mean keeping a copy of a hundred.
+
+The JSON Schemas of the data files, compiled when they are first needed.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+
+import jsonschema_rs
 
 SHIPPED: Final = Path(__file__).parent / "data"
 SCHEMAS: Final = SHIPPED / "schemas"
@@ -67,3 +72,20 @@ def _agents(own: Path | None) -> Iterator[DataFile]:
 
 def _sheets(root: Path) -> list[Path]:
     return sorted(root.glob("agents/*/capabilities/current.json"))
+
+
+def problems(kind: str, document: Any) -> Iterator[str]:
+    """Everything a schema finds wrong with a document, each with its place in it."""
+    for error in _validator(kind).iter_errors(document):
+        place = "/".join(map(str, error.instance_path))
+        yield f"{place or 'the document'}: {error.message.partition(chr(10))[0][:300]}"
+
+
+def first_problem(kind: str, document: Any) -> str | None:
+    return next(problems(kind, document), None)
+
+
+@lru_cache
+def _validator(kind: str) -> jsonschema_rs.Validator:
+    schema = json.loads((SCHEMAS / f"{kind}.schema.json").read_bytes())
+    return jsonschema_rs.validator_for(schema, validate_formats=True)

@@ -1,14 +1,18 @@
 """The shapes of the catalog's answers, as the `outputSchema` of each tool.
 
 What may still grow is left open; what the documented shapes promise is required.
+
+The seven tools as wire objects (CAT-1, CAT-4). Every word is paid for by each agent that lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog import approval_rules, gap
+from mcpproxy_py.core.catalog import approval_rules, gaps
+from mcpproxy_py.core.catalog.model import CATEGORIES
 from mcpproxy_py.core.catalog.overlay import CONNECTION_STATUSES
 
 _TEXT: Final = {"type": "string"}
@@ -117,7 +121,7 @@ _OVERLAY_NAMES: Final = (
     "connected_disabled_server_names", "cataloged_not_connected_server_names", "cataloged_disabled_server_names",
     "uncataloged_not_connected_server_names", "uncataloged_disabled_server_names",
 )  # fmt: skip
-_NEXT: Final = {"type": "string", "enum": list(gap.NEXT_ACTIONS)}
+_NEXT: Final = {"type": "string", "enum": list(gaps.NEXT_ACTIONS)}
 CATALOG: Final = _shape(
     {
         "servers": _rows(
@@ -159,7 +163,7 @@ REQUESTED: Final = _shape(
         "approval": _APPROVAL,
         "requested_by": _ACTOR,
         "classification": _shape(
-            {"state": {"type": "string", "enum": list(gap.STATES)}, "gap": {"type": "string", "enum": list(gap.GAPS)},
+            {"state": {"type": "string", "enum": list(gaps.STATES)}, "gap": {"type": "string", "enum": list(gaps.GAPS)},
              "available_tools": NAMES, "next_action": _NEXT, "approval_needed": _FLAG, "reason": _TEXT},
             "state", "gap", "available_tools", "next_action", "approval_needed", "reason",
         ),
@@ -168,3 +172,117 @@ REQUESTED: Final = _shape(
     },
     "ok", "approval", "requested_by", "classification", "note",
 )  # fmt: skip
+
+
+READER: Final = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+WRITER: Final = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
+MOST_ROWS: Final = 200
+
+
+def definitions(agents: Iterable[str]) -> list[dict[str, Any]]:
+    """All seven, fresh on every call. `agents` are named in a description, because a model has to know them."""
+    any_words = _said("Capability, in any words")
+    agent = _said("Agent ID")
+    tools = [
+        _tool(
+            "lookup_capability",
+            "Look up a capability",
+            "What can one coding agent do for one capability, and how is it set up?",
+            _object({"agent": _said(f"Agent ID: {', '.join(agents)}"), "capability": any_words}, "agent", "capability"),
+            LOOKUP,
+        ),
+        _tool(
+            "compare_capability",
+            "Compare a capability",
+            "How does one capability differ across coding agents?",
+            _object({"capability": any_words, "agents": _some_of("Only these agent IDs; default all")}, "capability"),
+            COMPARE,
+        ),
+        _tool(
+            "list_capabilities",
+            "List capabilities",
+            "Which capabilities does an agent have, or which are in a category? Give at least one parameter; "
+            "lookup_capability has the depth.",
+            _object({"agent": agent, "category": _said(", ".join(CATEGORIES))}),
+            LIST,
+        ),
+        _tool(
+            "get_sources",
+            "Get sources",
+            "Which pages vouch for what is said of an agent or a capability?",
+            _object({"agent": agent, "capability": any_words}),
+            SOURCES,
+        ),
+        _tool(
+            "mcp_list",
+            "List this gateway's MCP servers",
+            "The MCP servers of this gateway: what is connected now, with its tools. Ask this first.",
+            _object({}),
+            INVENTORY,
+        ),
+        _tool(
+            "mcp_list_catalog",
+            "List known MCP servers",
+            "Well-known MCP servers and whether each is connected here. Known is not usable: execution_available says "
+            "what is, next_action what to do.",
+            _object({"query": _said("What it is for, or a name"), "limit": _between(1, MOST_ROWS, default=20)}),
+            CATALOG,
+        ),
+        _tool(
+            "mcp_request_capability",
+            "Ask a person for an MCP server",
+            "Ask a person to connect an MCP server, after mcp_list and mcp_list_catalog. It connects and runs nothing; "
+            "the answer is proof that the request was filed. For a need in free words use the gateway's "
+            "request_capability, where it has that.",
+            _request(),
+            REQUESTED,
+            WRITER,
+        ),
+    ]
+    return deepcopy(tools)
+
+
+def _tool(
+    name: str, title: str, about: str, params: Mapping[str, Any], gives: Mapping[str, Any],
+    hints: Mapping[str, bool] = READER,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "name": name, "title": title, "description": about,
+        "inputSchema": params, "outputSchema": gives, "annotations": hints,
+    }  # fmt: skip
+
+
+def _request() -> dict[str, Any]:
+    return _object(
+        {
+            "agent_id": _limited("agent_id", "Your name, as a label"),
+            "mcp_name": _limited("mcp_name", "The server, like notion"),
+            "rationale": _limited("rationale", "What the user needs it for"),
+            "catalog_slug": _limited("catalog_slug", "Its slug in mcp_list_catalog"),
+            "requested_tools": {**NAMES, "maxItems": approval_rules.MOST_TOOLS},
+            "context": {"type": "object"},
+            "expires_at_ms": {**COUNT, "description": "Unix milliseconds; default in 72 hours, at most 30 days"},
+        },
+        "agent_id", "mcp_name", "rationale",
+    )  # fmt: skip
+
+
+def _limited(name: str, about: str) -> dict[str, Any]:
+    return {**_said(about), "maxLength": approval_rules.TEXT_LIMITS[name]}
+
+
+def _said(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _some_of(description: str) -> dict[str, Any]:
+    return {**NAMES, "minItems": 1, "description": description}
+
+
+def _between(least: int, most: int, *, default: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most, "default": default}
+
+
+def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+    shape: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**shape, "required": list(required)} if required else shape

@@ -1,23 +1,26 @@
-"""The built-in upstream `catalog`: seven tools over the catalog, this gateway's servers and the requests."""
+"""The built-in upstream `catalog`: seven tools over the catalog, this gateway's servers and the requests.
+
+The catalog as an upstream: made in a worker thread when the supervisor first connects to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import anyio.to_thread
 import jsonschema_rs
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.catalog import approval_rules, capabilities, overlay
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Submitted
-from mcpproxy_py.core.catalog.model import Catalog, ServerEntry
-from mcpproxy_py.core.catalog.refused import NotAnswered, unknown
-from mcpproxy_py.core.catalog.servers import Connector, Matching
-from mcpproxy_py.core.catalog.wishes import Wish, parse_wish, retargeted
-from mcpproxy_py.core.policy import asking, tool_results
+from mcpproxy_py.core.catalog.approval_rules import NotNow, Submitted, Wish, parse_wish, retargeted
+from mcpproxy_py.core.catalog.model import Catalog, Connector, Matching, NotAnswered, ServerEntry, unknown
+from mcpproxy_py.core.policy import declaration, tool_results
 from mcpproxy_py.core.search.tokens import nearest
-from mcpproxy_py.providers.catalog._providers_catalog_definitions import definitions
-from mcpproxy_py.providers.catalog.entries import connect_command
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.providers.catalog.data_files import DataError
+from mcpproxy_py.providers.catalog.definitions import definitions
+from mcpproxy_py.providers.catalog.load import connect_command
 
 Answer = Mapping[str, Any]
 
@@ -160,10 +163,37 @@ def _check(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
     known = tuple(schema["properties"])
 
     def check(given: Mapping[str, Any]) -> None:
-        if problem := asking.unknown_param(given, known):
+        if problem := declaration.unknown_param(given, known):
             raise NotAnswered(f"{problem}. Parameters: {', '.join(known) or 'none'}")
         for error in validator.iter_errors(dict(given)):
             place = ".".join(map(str, error.instance_path))
             raise NotAnswered(f"{place + ': ' if place else ''}{error.message}")
 
     return check
+
+
+class ServedCatalog:
+    """Fits the upstream room's `LocalUpstream`. `make` reads the data files, so it blocks, and may raise `DataError`;
+    it is called again after a failure, until the operator has mended the file."""
+
+    def __init__(self, make: Callable[[], CatalogProvider]) -> None:
+        self._make = make
+        self._provider: CatalogProvider | None = None
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        return (await self._made()).tools()
+
+    async def call_tool(self, name: str, args: dict[str, Any], context: Context) -> dict[str, Any]:
+        return await (await self._made()).call(name, args, context)
+
+    def command_for(self, wish: Wish) -> str | None:
+        """With which a person would grant this wish; none is known before the data was read."""
+        return self._provider.command_for(wish) if self._provider else None
+
+    async def _made(self) -> CatalogProvider:
+        if self._provider is None:
+            try:
+                self._provider = await anyio.to_thread.run_sync(self._make)
+            except DataError as error:
+                raise GatewayError(Code.SERVER_UNAVAILABLE, f"the catalog's data cannot be used: {error}") from None
+        return self._provider

@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.phrases import LONGEST
-from mcpproxy_py.core.catalog.resolve import Similar, Term
+from mcpproxy_py.core.catalog.resolve import LONGEST, Similar, Term
 from mcpproxy_py.providers.catalog.data_files import SHIPPED
 
 GRAPH: Final = SHIPPED / "embedder.onnx"

@@ -9,9 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files
-from mcpproxy_py.providers.catalog.entries import META
-from mcpproxy_py.providers.catalog.schemas import problems
+from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files, problems
+from mcpproxy_py.providers.catalog.load import META
 
 STALE_AFTER: Final = 30
 TOO_OLD_AFTER: Final = 90

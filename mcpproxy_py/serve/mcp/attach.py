@@ -24,8 +24,7 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol import envelope
-from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR
-from mcpproxy_py.core.protocol.envelope import Rejected
+from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, Rejected
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated, undressed
 from mcpproxy_py.serve.mcp.request import McpRequest, Peer, is_modern, peer_by_envelope, peer_by_handshake

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mcpproxy_py import jsonrpc
-from mcpproxy_py.core.protocol import _core_headers
+from mcpproxy_py.core.protocol import headers
 from mcpproxy_py.core.protocol.constants import HANDSHAKE
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.http.request import HttpRequest, RequestHead
@@ -13,8 +13,7 @@ from mcpproxy_py.serve.http.request import HttpRequest, RequestHead
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
 READ: Final = tuple(
-    (name.encode(), name)
-    for name in (*sorted(_core_headers.ROUTING), "accept", "content-type", SESSION_ID, LAST_EVENT_ID)
+    (name.encode(), name) for name in (*sorted(headers.ROUTING), "accept", "content-type", SESSION_ID, LAST_EVENT_ID)
 )
 USUAL: Final = ("application/json, text/event-stream", "application/json")
 """What the SDKs send as `Accept` and `Content-Type`."""
@@ -42,12 +41,12 @@ class HeadFacts:
         """The headers that are read here. Of one that came several times, the last."""
         self._headers = head.headers
         self._lines: list[tuple[str, str]] | None = None
-        version = self.seen.get(_core_headers.PROTOCOL_VERSION)
+        version = self.seen.get(headers.PROTOCOL_VERSION)
         self.modern = version is not None and version not in HANDSHAKE
         self.session_id = self.seen.get(SESSION_ID)
-        routing = _core_headers.ROUTING if self.modern else _core_headers.ROUTING | {SESSION_ID}
+        routing = headers.ROUTING if self.modern else headers.ROUTING | {SESSION_ID}
         repeated = len(found) != len(head.headers)
-        self.twice = _core_headers.duplicated_routing_header(self.lines(), routing) if repeated else None
+        self.twice = headers.duplicated_routing_header(self.lines(), routing) if repeated else None
         """A header that routes and came several times, by its name."""
         self.unfit = _unfit(self.seen.get("accept", ""), self.seen.get("content-type", ""))
         """What keeps a POST with this head from being taken: a status, and why."""

@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from mcpproxy_py import jsonrpc
-from mcpproxy_py.core.protocol import _core_headers, constants, envelope
-from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST
-from mcpproxy_py.core.protocol.envelope import Rejected
+from mcpproxy_py.core.protocol import constants, envelope, headers
+from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST, Rejected
 from mcpproxy_py.core.protocol.headers import disagreement
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
@@ -66,7 +65,7 @@ class ModernHttp:
         hanging up."""
         if kind == "response":
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
-        if (rejected := envelope.unsupported(facts.seen.get(_core_headers.PROTOCOL_VERSION, ""))) is not None:
+        if (rejected := envelope.unsupported(facts.seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
             raise _rejected(rejected, None)
         await http.respond(202)
 

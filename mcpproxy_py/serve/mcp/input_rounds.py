@@ -18,7 +18,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.request_state import Sealed
 from mcpproxy_py.core.values import Refusal
-from mcpproxy_py.gateway.call import EXPIRED, Call
+from mcpproxy_py.gateway.recorder import EXPIRED, Call
 
 Spend = Callable[[str, float], Awaitable[bool]]
 

@@ -17,20 +17,11 @@ from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.values import Caller, Client
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.http.asgi import answer, error_answer
-from mcpproxy_py.serve.rest import parse, responses
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
-from mcpproxy_py.serve.rest.endpoint import Approvals, Gateway, Operator, Parts, Store
+from mcpproxy_py.serve.rest import requests as rest_requests
+from mcpproxy_py.serve.rest import responses
+from mcpproxy_py.serve.rest.endpoint import Approvals, Endpoint, Exchange, Gateway, Operator, Parts, Store
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import (
-    activity,
-    calls,
-    requests,
-    routes_agents,
-    routes_events,
-    routes_gaps,
-    servers,
-    system,
-)
+from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
 
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
@@ -43,13 +34,13 @@ async def openapi(x: Exchange) -> Mapping[str, Any]:
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *system.ENDPOINTS,
     Endpoint("GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer),
-    *calls.ENDPOINTS,
+    *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
-    *activity.ENDPOINTS,
-    *routes_events.ENDPOINTS,
-    *requests.ENDPOINTS,
-    *routes_gaps.ENDPOINTS,
-    *routes_agents.ENDPOINTS,
+    *activity.ACTIVITY_ENDPOINTS,
+    *activity.EVENT_ENDPOINTS,
+    *requests.APPROVAL_ENDPOINTS,
+    *requests.GAP_ENDPOINTS,
+    *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
@@ -97,8 +88,8 @@ class _Path:
                 self._parts,
                 caller,
                 request.path_params,
-                parse.query(endpoint.query, request.scope["query_string"]),
-                await parse.body(endpoint.body, request),
+                rest_requests.query(endpoint.query, request.scope["query_string"]),
+                await rest_requests.body(endpoint.body, request),
                 request,
             )
         )

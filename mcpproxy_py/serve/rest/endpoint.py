@@ -1,20 +1,28 @@
-"""What the REST interface needs of the other rooms. The composition root hands the parts in."""
+"""What the REST interface needs of the other rooms. The composition root hands the parts in.
+
+One row of the REST interface, from which the route, the OpenAPI document and the reference page are made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel
+from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
 from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
+from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
-from mcpproxy_py.gateway.tally import Tally
+from mcpproxy_py.gateway.recorder import Tally
+from mcpproxy_py.serve.rest.requests import NoQuery
 from mcpproxy_py.store.activity.feed import Position, Told
 from mcpproxy_py.store.activity.gap_signals import Seen
 from mcpproxy_py.store.activity.reader import Filters, Page
 from mcpproxy_py.store.chain_key import Anchor
-from mcpproxy_py.upstream.calls.traffic import Measured
+from mcpproxy_py.upstream.calls.scheduler import Measured
 
 
 class Reply(Protocol):
@@ -106,3 +114,75 @@ class Parts:
     approvals: Approvals
     started_at: float
     """Seconds of the monotonic clock."""
+
+
+SURFACE = "rest"
+
+Guarded = Literal["admin", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request whose every part has been checked, and what it takes to answer it."""
+
+    parts: Parts
+    caller: Caller
+    path: Mapping[str, str]
+    query: Any
+    """An instance of the endpoint's `query` model."""
+    body: Any
+    """An instance of the endpoint's `body` model, `None` where it takes none."""
+    request: Request
+
+    def ask(self, tool: str, params: Mapping[str, Any]) -> Ask:
+        """What this caller wants of the gateway, as the same kind of ask every other door makes."""
+        return self.parts.gateway.new_ask(
+            tool,
+            params,
+            source=self.caller.source,
+            surface=SURFACE,
+            principal=self.caller.principal,
+            client=self.caller.client,
+            request_id=self.caller.request_id,
+        )
+
+
+Handler = Callable[[Exchange], Awaitable[Any]]
+"""Gives something JSON can hold, or a whole `Response`. Raises `GatewayError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`refusals` are the codes of its own; those every endpoint shares are added where it is described."""
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    group: str
+    summary: str
+    handler: Handler
+    answer: type[BaseModel] | None
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    status: int = 200
+    refusals: tuple[Code, ...] = ()
+    media: tuple[str, ...] = ("application/json",)
+    guarded: Guarded = "admin"
+    more: str = ""
+    """What the summary has no room for."""
+
+    @property
+    def shown_path(self) -> str:
+        """The path without the converters that only the router reads."""
+        return self.path.replace(":path}", "}")
+
+    @property
+    def shared_refusals(self) -> tuple[Code, ...]:
+        if self.guarded == "open":
+            return (Code.BAD_REQUEST, Code.INTERNAL)
+        large = (Code.TOO_LARGE,) if self.body else ()
+        return (Code.BAD_REQUEST, Code.UNAUTHORIZED, Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN, *large, Code.INTERNAL)
+
+    @property
+    def all_refusals(self) -> tuple[Code, ...]:
+        return tuple(dict.fromkeys((*self.shared_refusals, *self.refusals)))

@@ -17,7 +17,7 @@ import anyio.to_thread
 from mcpproxy_py import __version__
 from mcpproxy_py.core.values import ServerState, Snapshot
 from mcpproxy_py.serve.rest.endpoint import Gateway, Parts
-from mcpproxy_py.upstream.calls.traffic import Measured
+from mcpproxy_py.upstream.calls.scheduler import Measured
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

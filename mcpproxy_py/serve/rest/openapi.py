@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint
+from mcpproxy_py.serve.rest.endpoint import Endpoint
 from mcpproxy_py.serve.rest.responses import Problem
 
 _REF: Final = "#/components/schemas/{model}"

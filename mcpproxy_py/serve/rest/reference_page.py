@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint
 from mcpproxy_py.serve.rest.app import ENDPOINTS
+from mcpproxy_py.serve.rest.endpoint import Endpoint
 from mcpproxy_py.serve.rest.openapi import document, query_parameters
 
 HEAD: Final = """\

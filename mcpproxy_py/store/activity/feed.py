@@ -9,14 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from mcpproxy_py.store.activity.pages import shown
-from mcpproxy_py.store.activity.reader import as_json
+from mcpproxy_py.store.activity.reader import as_json, shown
 from mcpproxy_py.store.approvals import requests
 from mcpproxy_py.store.cluster.event_bus import RECORDED, RESYNC, Bell
 from mcpproxy_py.store.codec import decode
+from mcpproxy_py.store.database.columns import name
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.reader_threads import Threads
-from mcpproxy_py.store.database.scalars import name
 from mcpproxy_py.store.database.tables import activity, approvals, events, gateways
 from mcpproxy_py.store.journal.entries import Entry, entry_of
 from mcpproxy_py.store.seals import Seals

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
-from mcpproxy_py.store.database.columns import first_of
-from mcpproxy_py.store.database.scalars import micros, name
+from mcpproxy_py.store.database.columns import first_of, micros, name
 from mcpproxy_py.store.database.tables import activity, words
 from mcpproxy_py.store.database.text_search import asked_words, matching
 

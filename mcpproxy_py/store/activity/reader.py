@@ -1,19 +1,98 @@
-"""Reading the activity: newest first, page by page, without ever counting or sorting what is not shown."""
+"""Reading the activity: newest first, page by page, without ever counting or sorting what is not shown.
+
+Finding the rows of a page without looking at many more than it shows, whatever is asked for.
+
+A filter alone is followed along its index. A text can be looked for in two ways: go through the newest rows that the
+other filters let through and read the words of each, or ask the index of words. The first is quick where most have
+the words, the second where few have; the engines cannot tell which, so it is tried: so many rows are gone through,
+and only where those did not fill the page does the index find the rest. By then it is known that it finds little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from mcpproxy_py.store.activity.filters import Bookmark, Filters
-from mcpproxy_py.store.activity.pages import WALK, rows_of, shown
+from sqlalchemy import ColumnElement, Connection, Select, select
+
+from mcpproxy_py.store.activity.filters import Bookmark, Filters, equalities, span
 from mcpproxy_py.store.activity.summary import summarise
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import at_of
 from mcpproxy_py.store.database.engine import Database
-from mcpproxy_py.store.database.tables import activity
+from mcpproxy_py.store.database.tables import activity, words
+from mcpproxy_py.store.database.text_search import asked_words, matching, saying
+
+WALK: Final = 2000
+"""Rows whose words are read before the index is asked: some milliseconds."""
+_SHOWN: Final = [column for column in activity.c if column.name not in ("gateway", "tool_variant", "intent_type")]
+
+
+def shown(*where: ColumnElement[bool]) -> Select[Any]:
+    """Rows that `activity.as_json` can show."""
+    return select(*_SHOWN).where(*where)
+
+
+def rows_of(connection: Connection, filters: Filters, walk: int = WALK) -> Sequence[Any]:
+    """The rows of one page, and one more where there is another page."""
+    dialect, many = connection.dialect.name, filters.limit + 1
+    if not filters.q:
+        return connection.execute(page_query(filters, dialect).limit(many)).all()
+    found: list[Any] = []
+    edge: int | None = None
+    if _walks(filters, dialect):
+        edge = connection.execute(_edge(filters, dialect, walk)).scalar()
+        found += connection.execute(_walk(filters, dialect, edge).limit(many))
+        if edge is None or len(found) == many:
+            return found
+    return [*found, *connection.execute(look_up_query(filters, dialect, edge).limit(many - len(found)))]
+
+
+def page_query(filters: Filters, dialect: str) -> Select[Any]:
+    """Without a text to look for: along the index of the filter that lets the fewest through."""
+    return shown(*_conditions(filters, dialect)).order_by(activity.c.n.desc())
+
+
+def _conditions(filters: Filters, dialect: str) -> Iterator[ColumnElement[bool]]:
+    yield from equalities(filters, dialect)
+    yield from span(filters, activity.c.n)
+
+
+def _walks(filters: Filters, dialect: str) -> bool:
+    """SQLite's index gives the newest of a word at once, so it is best asked first; but not for all words that begin
+    somehow, which it has to gather first, or where other filters let few of them through."""
+    return dialect != "sqlite" or any(star for _, star in asked_words(filters.q or "")) or filters.equals_any
+
+
+def _edge(filters: Filters, dialect: str, walk: int) -> Select[Any]:
+    """Where going through the rows ends; nowhere, where there are so few."""
+    of_filters = select(activity.c.n).where(*_conditions(filters, dialect))
+    return of_filters.order_by(activity.c.n.desc()).offset(walk).limit(1)
+
+
+def _walk(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
+    query = page_query(filters, dialect).where(saying(dialect, filters.q or "", activity.c.n))
+    return query if edge is None else query.where(activity.c.n > edge)
+
+
+def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Select[Any]:
+    """What the index of words finds; from row `edge` back, where the rows after it were gone through already."""
+    n: Any = words.c.rowid
+    # The zero keeps PostgreSQL from gathering all older rows from another index, only to find these few among them.
+    row = n if dialect == "sqlite" else n + 0
+    hits = select(n).where(matching(dialect, filters.q or ""), *span(filters, row))
+    if edge is not None:
+        hits = hits.where(row <= edge)
+    if dialect != "sqlite":  # whose index gives its hits in order; PostgreSQL would guess how many there are, and wrong
+        n = hits.cte("hits").prefix_with("MATERIALIZED").c.rowid
+        hits = select(n)
+    found = hits.order_by(n.desc()).subquery("found")
+    # The zero keeps PostgreSQL from going through all rows in step with the few that were found.
+    both = found.join(activity, activity.c.n == found.c.rowid + 0)
+    return shown(*equalities(filters, dialect, by_index=False)).select_from(both).order_by(found.c.rowid.desc())
+
 
 __all__ = ["Filters", "Page", "Reader"]
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, func, or_, select
 
 from mcpproxy_py.store.activity.filters import Filters, conditions
-from mcpproxy_py.store.database.columns import BITS, first_of
-from mcpproxy_py.store.database.scalars import LAST_MOMENT, micros, name
+from mcpproxy_py.store.database.columns import BITS, LAST_MOMENT, first_of, micros, name
 from mcpproxy_py.store.database.tables import BUCKETS, activity, rollup, words
 from mcpproxy_py.store.projection.rollups import (
     BUCKET_NAMES,

@@ -3,6 +3,8 @@
 Each has a row that it renews while it lives. What a gateway does not renew for a while is taken for dead, and one of
 the others records what it left pending as interrupted. Should it only have lost its way to the database, what it
 brings when it is back counts for more.
+
+A thread that says we live, and looks after what dead gateways left pending.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import logging
 import os
 import secrets
 import socket
+from collections.abc import Callable
+from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.chain_key import Identity
-from mcpproxy_py.store.database.engine import Database
+from mcpproxy_py.store.database.engine import Database, plain
 from mcpproxy_py.store.database.tables import activity, gateways
 from mcpproxy_py.store.projection.rows import INTERRUPTED
 
@@ -122,3 +127,41 @@ def interrupted(activity_id: str, at: float) -> dict[str, Any]:
 def pending_of(connection: Connection, number: int) -> list[str]:
     query = select(activity.c.id).where(activity.c.status == "pending", activity.c.gateway == number)
     return list(connection.execute(query).scalars())
+
+
+class Watchman:
+    """`bury` is handed the ids of calls whose gateway died."""
+
+    def __init__(self, database: Database, me: Membership, bury: Callable[[list[str]], None]) -> None:
+        self._database = database
+        self._me = me
+        self._bury = bury
+        self._closing = Event()
+        self._well = True
+        self._thread = Thread(target=self._watch, name="mcpproxy-watchman", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join(RENEWAL)
+
+    def _watch(self) -> None:
+        while not self._closing.wait(RENEWAL):
+            try:
+                for dead in renew(self._database, self._me):
+                    self._look_after(dead)
+                self._well = True
+            except (SQLAlchemyError, StoreUnavailable) as error:
+                if self._well:
+                    reason = plain(error) if isinstance(error, SQLAlchemyError) else error.message
+                    log.warning("cannot renew the heartbeat of this gateway: %s", reason)
+                self._well = False
+
+    def _look_after(self, dead: tuple[int, str]) -> None:
+        if not bury(self._database, dead):
+            return
+        with self._database.reading() as connection:
+            pending = pending_of(connection, dead[0])
+        log.warning("gateway %d is dead; %d of its calls are recorded as interrupted", dead[0], len(pending))
+        if pending:
+            self._bury(pending)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.cluster.event_bus import Bell
 
 READERS = 8

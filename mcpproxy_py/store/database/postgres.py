@@ -12,7 +12,7 @@ from sqlalchemy import ARRAY, URL, Connection, Engine, Table, bindparam, create_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.cluster.event_bus import SharedBell
 from mcpproxy_py.store.database.engine import READERS, Database, adding
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import anyio
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 
 T = TypeVar("T")
 

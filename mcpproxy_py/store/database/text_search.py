@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from mcpproxy_py.store.database.scalars import clean
+from mcpproxy_py.store.database.columns import clean
 from mcpproxy_py.store.database.tables import words
 
 LONGEST: Final = 64

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode
-from mcpproxy_py.store.database.scalars import clean, micros, name
+from mcpproxy_py.store.database.columns import clean, micros, name
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import START, Head
 

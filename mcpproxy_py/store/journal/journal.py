@@ -20,7 +20,7 @@ from threading import Lock, Thread
 from typing import Final, NoReturn
 
 from mcpproxy_py.core.record.events import Event
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FILE_MODE, explained, private_folder
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import START, Chain, Head, Sealer

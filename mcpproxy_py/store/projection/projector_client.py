@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.journal.segment_files import Place
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.projection.follower import FALLS_BEHIND, SLOWEST_RETRY, Follower, Source

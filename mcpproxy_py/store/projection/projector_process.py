@@ -17,8 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK
-from mcpproxy_py.failure import StoreUnavailable
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, StoreUnavailable
 from mcpproxy_py.files import disown
 from mcpproxy_py.store.chain_key import identity
 from mcpproxy_py.store.cluster.membership import number_of

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database.scalars import TERM_LIMIT, micros, name, names, number, part, real
+from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
 from mcpproxy_py.store.journal.entries import Entry

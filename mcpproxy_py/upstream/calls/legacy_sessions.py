@@ -11,15 +11,16 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
+if TYPE_CHECKING:
+    from mcpproxy_py.upstream.calls.scheduler import Lane
+
+
 from mcpproxy_py.core.protocol.client_channel import NEEDS, Talk
-from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.calls.lane import Lane
+from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Open, Pool
-from mcpproxy_py.upstream.lists._upstream_subscriptions import Subscriptions
-from mcpproxy_py.upstream.lists.subscriptions import HandshakeWatch
+from mcpproxy_py.upstream.lists.subscriptions import HandshakeWatch, Subscriptions
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.session import Session
 from mcpproxy_py.upstream.spec import Sessions
@@ -36,14 +37,14 @@ ASKABLE: Final = frozenset(NEEDS.values())
 class Elder:
     """Whoever opens the sessions says when the server `asked_outside`, and when it turned out to have none."""
 
-    def __init__(self, server: str, open_session: Open, numbers: Iterator[int]) -> None:
+    def __init__(self, server: str, open_session: Open, numbers: Iterator[int], slots: Lane) -> None:
         self.pool = Pool(open_session, numbers)
         self.none = False
         """The server speaks the modern era only."""
         self._server = server
         self._subscriptions = Subscriptions()
         self._watch: HandshakeWatch | None = None
-        self._lane = Lane(MAX_EXTRA)
+        self._lane = slots
         self._lane.resize(MAX_EXTRA, room=MAX_WAITING)
         self._asks_outside = False
         self._not_before = 0.0

@@ -1,23 +1,196 @@
-"""How many calls a server gets at a time, and over which of its sessions each goes (UP-5, UP-7)."""
+"""How many calls a server gets at a time, and over which of its sessions each goes (UP-5, UP-7).
+
+How many calls one server gets at a time, and what happens to those that come on top (UP-7).
+
+Places held by questions that nobody comes back to, taken away when other calls wait for one (UP-5, UP-7).
+
+A client of the modern era that was told the questions of its call is away until it answers, and nobody can say whether
+it ever will. While there is room that costs nothing. When there is none, and another call waits, whoever was away
+longest has had its time.
+
+What went to one server and how long it took, in buckets whose number does not grow with the traffic.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.upstream.calls.lane import Lane
+from mcpproxy_py.core.values import ServerState
+from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.legacy_sessions import Elder
-from mcpproxy_py.upstream.calls.pressure import Pressure
 from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Pool
-from mcpproxy_py.upstream.calls.traffic import Traffic
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.rpc import PendingRequest
 from mcpproxy_py.upstream.session.session import Session
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
+
+
+class Lane:
+    """At most `width` in flight and `room` waiting (as many, if not told), first come first served; the next is refused
+    at once."""
+
+    def __init__(self, width: int, on_wait: Callable[[], None] = lambda: None) -> None:
+        """`on_wait` is called for each that has to wait."""
+        self.in_flight = 0
+        self._width = self._room = max(1, width)
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._on_wait = on_wait
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def resize(self, width: int, room: int | None = None) -> None:
+        self._width = max(1, width)
+        self._room = max(1, width if room is None else room)
+        self._admit()
+
+    @asynccontextmanager
+    async def place(self, patience: float) -> AsyncIterator[None]:
+        """Raises `UpstreamFailure(OVERLOADED)`; nothing was sent then."""
+        if not self.enter():
+            await self.wait(patience)
+        try:
+            yield
+        finally:
+            self.leave()
+
+    def enter(self) -> bool:
+        """Takes a place where one is free. Whoever has one, by this or by `wait`, has to `leave`."""
+        if self.in_flight >= self._width or self._waiting:
+            return False
+        self.in_flight += 1
+        return True
+
+    def leave(self) -> None:
+        self.in_flight -= 1
+        if self._waiting:
+            self._admit()
+
+    async def wait(self, patience: float) -> None:
+        """Until there is a place. Raises like `place`."""
+        if len(self._waiting) >= self._room:
+            raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._on_wait()
+        try:
+            async with asyncio.timeout(patience):
+                await turn
+        except TimeoutError:
+            self._give_up(turn)
+            raise _overloaded(f"no place became free within {patience:g} s") from None
+        except asyncio.CancelledError:
+            self._give_up(turn)
+            raise
+
+    def _give_up(self, turn: asyncio.Future[None]) -> None:
+        if turn.done() and not turn.cancelled():  # the place came in the same moment: hand it on
+            self.in_flight -= 1
+        elif turn in self._waiting:
+            self._waiting.remove(turn)
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self.in_flight < self._width:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
+
+
+def _overloaded(why: str) -> UpstreamFailure:
+    return UpstreamFailure(Code.OVERLOADED, f"the server is busy: {why}", sent=False)
+
+
+HURRY: Final = 30.0
+"""How long a question may stay open while others wait, where nobody says otherwise."""
+NEXT: Final = 0.05
+"""One place at a time: whoever gets it is gone from the queue by then."""
+
+
+class Pressure:
+    """`open_questions` gives the calls whose clients are away; `waiting` how many wait for a place."""
+
+    def __init__(
+        self, open_questions: Callable[[], Iterable[PendingRequest]], waiting: Callable[[], int], hurry: float
+    ) -> None:
+        self._open_questions = open_questions
+        self._waiting = waiting
+        self._hurry = hurry
+        self._timer: asyncio.TimerHandle | None = None
+
+    def somebody_waits(self) -> None:
+        if self._timer is None:
+            self._look()
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._waiting():
+            return
+        loop = asyncio.get_running_loop()
+        oldest = min(self._open_questions(), key=lambda pending: pending.asked_at, default=None)
+        left = self._hurry if oldest is None else oldest.asked_at + self._hurry - loop.time()
+        if oldest is not None and left <= 0:
+            oldest.fail(_given_up(self._hurry))
+        self._timer = loop.call_later(max(left, NEXT), self._look)
+
+
+def _given_up(patience: float) -> UpstreamFailure:
+    message = f"its question was not answered within {patience:.3g} s, and other calls waited for its place"
+    return UpstreamFailure(Code.TIMEOUT, f"{message}; the server may have acted")
+
+
+BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds. From a local server that looks something up to a remote one that thinks."""
+
+
+class Traffic:
+    """Of one server since the gateway started, whatever became of its connections."""
+
+    __slots__ = ("_buckets", "failures", "seconds")
+
+    def __init__(self) -> None:
+        self.failures: Counter[Code] = Counter()
+        self.seconds = 0.0
+        self._buckets = [0] * (len(BOUNDS) + 1)
+
+    def took(self, seconds: float) -> None:
+        """One request has come back, or was given up, after this time."""
+        self._buckets[bisect_left(BOUNDS, seconds)] += 1
+        self.seconds += seconds
+
+    @property
+    def requests(self) -> int:
+        return sum(self._buckets)
+
+    def cumulative(self) -> Iterator[tuple[float, int]]:
+        """How many took at most so many seconds; the last bound is infinite."""
+        return zip((*BOUNDS, float("inf")), accumulate(self._buckets), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One server at this moment, for whoever watches it."""
+
+    name: str
+    state: ServerState
+    in_flight: int
+    waiting: int
+    sessions: int
+    restarts: int
+    ignored: Mapping[str, int]
+    traffic: Traffic
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,19 @@
-"""Argument schemas of upstreams, compiled once per listing. The schemas are hostile until shown otherwise."""
+"""Argument schemas of upstreams, compiled once per listing. The schemas are hostile until shown otherwise.
+
+From what a server listed and what the operator said of it to the tools a decision is made on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 import jsonschema_rs
+
+from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.core.values import Override, Tool
+from mcpproxy_py.upstream.spec import OverrideEntry, UpstreamSpec
 
 MAX_DEPTH: Final = 200
 MAX_NODES: Final = 50_000
@@ -160,3 +168,74 @@ def _is_indirect(node: dict[str, Any]) -> bool:
     ref = node.get("$ref")
     plain = not isinstance(ref, str) or ref == "#" or (ref.startswith("#/") and "%" not in ref)
     return not plain or "$dynamicRef" in node or "$recursiveRef" in node
+
+
+logger = logging.getLogger(__name__)
+
+MAX_NAME: Final = 256
+EVERYTHING_DESTRUCTIVE: Final = Override("destructive")
+
+
+def build_tools(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]]) -> dict[str, Tool]:
+    """Compiles schemas, so call it in a worker thread. Entries that are no tools are skipped and told in the log."""
+    tools: dict[str, Tool] = {}
+    skipped = 0
+    for wire in listed:
+        if _is_a_tool(wire) and wire["name"] not in tools:
+            tools[wire["name"]] = build_tool(spec, wire)
+        else:
+            skipped += 1
+    if skipped:
+        logger.warning("%s: skipped %d entries of its list that are no tools or come twice", spec.name, skipped)
+    _tell_of_unchecked(spec.name, [tool for tool in tools.values() if tool.unchecked])
+    return tools
+
+
+def _tell_of_unchecked(server: str, unchecked: list[Tool]) -> None:
+    """One line for all of them: a server must not be able to fill the log with its list."""
+    if unchecked:
+        first = unchecked[0]
+        logger.warning("%s: the arguments of %d tools are not checked; of %s, because: %s",
+                       server, len(unchecked), first.name, first.unchecked)  # fmt: skip
+
+
+def _is_a_tool(wire: Mapping[str, Any]) -> bool:
+    name = wire.get("name")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        return False
+    return isinstance(wire.get("inputSchema"), dict)
+
+
+def build_tool(spec: UpstreamSpec, wire: Mapping[str, Any]) -> Tool:
+    name = wire["name"]
+    violation, unchecked = _checker(wire["inputSchema"])
+    return Tool(
+        server=spec.name,
+        name=name,
+        wire=wire,
+        declared=classify(wire.get("annotations"), spec.trust_annotations),
+        trusted=spec.trust_annotations,
+        overrides=tuple(_override(spec.name, name, entry) for entry in spec.overrides.get(name, ())),
+        violation=violation,
+        unchecked=unchecked,
+    )
+
+
+def _checker(schema: Any) -> tuple[Violation | None, str | None]:
+    try:
+        return compile_violation(schema), None
+    except Unusable as reason:
+        return None, str(reason)
+
+
+def _override(server: str, name: str, entry: OverrideEntry) -> Override:
+    """An entry that cannot be understood must not lower anything: from there on the tool is destructive."""
+    tool_class, when = entry
+    if when is None:
+        return Override(tool_class)
+    try:
+        return Override(tool_class, compile_match(when, otherwise=tool_class == "destructive"))
+    except Unusable as reason:
+        logger.error("%s:%s: a `when` of its override is unusable, so it counts as destructive: %s",
+                     server, name, reason)  # fmt: skip
+        return EVERYTHING_DESTRUCTIVE

@@ -1,20 +1,86 @@
-"""What a server says of itself unasked, who has to look again because of it, and what it has been asked to tell."""
+"""What a server says of itself unasked, who has to look again because of it, and what it has been asked to tell.
+
+What the gateway hears of a server beside the answers to its calls.
+
+What a server lists beside its tools, kept until it says that it changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from mcpproxy_py.upstream.lists._upstream_subscriptions import Subscriptions
-from mcpproxy_py.upstream.lists.catalog import Catalog
-from mcpproxy_py.upstream.lists.ears import Ears
-from mcpproxy_py.upstream.lists.subscriptions import Watch, watch
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.lists.subscriptions import Subscriptions, Watch, watch
 from mcpproxy_py.upstream.permit import Permit
-from mcpproxy_py.upstream.session.changes import Changes
 from mcpproxy_py.upstream.session.rpc import CHANGES
 from mcpproxy_py.upstream.session.session import Session
-from mcpproxy_py.upstream.session.throttle import Flow
+from mcpproxy_py.upstream.session.throttle import Changes, Flow
+
+OnNotification = Callable[[str, str, Mapping[str, Any]], None]
+OnUnattributed = Callable[[str, str], None]
+OnListChanged = Callable[[str, str], None]
+
+
+def deaf(*_: Any) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Called on the event loop; must not block."""
+
+    on_notification: OnNotification = deaf
+    """(server, method, params): a notification that belongs to no call."""
+    on_unattributed: OnUnattributed = deaf
+    """(server, method): a question that belongs to no one call, and was refused."""
+    on_list_changed: OnListChanged = deaf
+    """(server, method): it says itself that one of its lists changed, whether or not we see a difference."""
+
+
+LIST_TIMEOUT: Final = 60.0
+KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "prompts/list": ("prompts", "prompts"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resources", "resourceTemplates"),
+}
+"""Method to the capability it comes with and to the key of its list."""
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._kept: dict[str, list[dict[str, Any]]] = {}
+        self._age: dict[str, int] = {}
+        self._reading = {method: asyncio.Lock() for method in KINDS}
+
+    async def listed(self, session: Session, method: str) -> list[dict[str, Any]]:
+        """All pages of it. Asked by many at once, the server hears it once. Raises `UpstreamFailure`."""
+        if method not in KINDS:
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, f"{method[:80]} is no listing that is kept", sent=False)
+        async with self._reading[method]:
+            if method in self._kept:
+                return self._kept[method]
+            capability, kind = KINDS[method]
+            age = self._age.get(capability, 0)
+            entries = await session.list_entries(method, kind, capability, LIST_TIMEOUT)
+            if age == self._age.get(capability, 0):  # else it changed while it was read
+                self._kept[method] = entries
+            return entries
+
+    def forget(self, capability: str) -> bool:
+        """The server said that it changed. Whether anything was kept."""
+        self._age[capability] = self._age.get(capability, 0) + 1
+        gone = [method for method in self._kept if KINDS[method][0] == capability]
+        for method in gone:
+            del self._kept[method]
+        return bool(gone)
+
+    def forget_all(self) -> list[str]:
+        """What somebody may have seen and should look at again, by capability."""
+        return [capability for capability in ("prompts", "resources") if self.forget(capability)]
+
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LISTS: Final = frozenset((TOOLS_CHANGED, "notifications/prompts/list_changed", "notifications/resources/list_changed"))

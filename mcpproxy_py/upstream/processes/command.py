@@ -1,11 +1,98 @@
-"""What a server writes to stderr, kept small and private."""
+"""What a server writes to stderr, kept small and private.
+
+How a stdio server is started: with which environment, from where, and what to say when that fails.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.spec import UpstreamSpec
+
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_WINDOWS: Final = (
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME",
+    "USERPROFILE", "WINDIR",
+)  # fmt: skip
+_USER_INFO: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
+HARMLESS: Final = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TERM",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
+    *_PROXIES, *(name.lower() for name in _PROXIES),
+    *(_WINDOWS if sys.platform == "win32" else ()),
+})  # fmt: skip
+HARMLESS_PREFIXES: Final = ("LC_", "XDG_")
+HINTS: Final[Mapping[str, str]] = {
+    "npx": "install Node.js", "npm": "install Node.js", "node": "install Node.js",
+    "uvx": "install uv (https://docs.astral.sh/uv)", "uv": "install uv (https://docs.astral.sh/uv)",
+    "docker": "install Docker", "bunx": "install Bun", "deno": "install Deno", "pipx": "install pipx",
+}  # fmt: skip
+
+
+def child_environment(spec: UpstreamSpec, own: Mapping[str, str], cookie: Mapping[str, str]) -> dict[str, str]:
+    """A list of what a child may have, not of what it may not: secrets have too many names (UP-1).
+
+    What the operator wrote under `env` is given as it is, except that it cannot take the cookie away. A proxy is named
+    without the password for it, which only a server that was given it under `env` has.
+    """
+    harmless = {name: _without_password(name, value) for name, value in own.items() if _is_harmless(name)}
+    return {**harmless, **spec.env, **cookie}
+
+
+def _without_password(name: str, value: str) -> str:
+    return _USER_INFO.sub(r"\1", value) if name.upper() in _PROXIES else value
+
+
+def _is_harmless(name: str) -> bool:
+    known = name.upper() if sys.platform == "win32" else name
+    return known in HARMLESS or known.startswith(HARMLESS_PREFIXES)
+
+
+def resolve(spec: UpstreamSpec, env: Mapping[str, str]) -> str:
+    """The program to run. Raises `UpstreamFailure` with a sentence a person can act on."""
+    command = spec.command or ""
+    if spec.cwd is not None and not Path(spec.cwd).is_dir():
+        raise _unstartable(f"the working directory does not exist: {spec.cwd}")
+    if os.path.dirname(command):
+        command = str(Path(spec.cwd or ".", os.path.expanduser(command)))
+    found = shutil.which(command, path=env.get("PATH") or os.defpath)
+    if found is None:
+        raise _unstartable(_why_not_found(command))
+    return os.path.abspath(found)
+
+
+def _why_not_found(command: str) -> str:
+    if os.path.dirname(command) and Path(command).is_file():
+        return f"the command is not executable: {command} (chmod +x it)"
+    hint = HINTS.get(os.path.basename(command), "install it, or give its full path")
+    return f"command not found: {command or '(none given)'} ({hint})"
+
+
+def _unstartable(why: str) -> UpstreamFailure:
+    return UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False)
+
+
+def ending(status: int | None) -> str:
+    """How a command ended, in words."""
+    if status is None:
+        return "the command closed its output"
+    if status >= 0:
+        return f"the command ended with exit status {status}"
+    try:
+        return f"the command was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"the command was killed by signal {-status}"
+
 
 logger = logging.getLogger(__name__)
 

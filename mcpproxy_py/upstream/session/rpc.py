@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
-from mcpproxy_py import messages
-from mcpproxy_py._upstream_failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer, lost
+from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.protocol.client_channel import Talk
 from mcpproxy_py.core.values import NOTHING
-from mcpproxy_py.errors import Code
-from mcpproxy_py.lines import KEPT, id_at_the_edges
+from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
+from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, Permitted
 from mcpproxy_py.upstream.session.server_requests import TOO_LATE, WHOSE, Answer, Questions
 from mcpproxy_py.upstream.session.throttle import PROGRESS, Flow
@@ -104,7 +103,7 @@ class PendingRequest:
         message = self.permit()
         params, self.headers = self._stamp(message, self.talk)
         wants_progress = self.talk is not None and self.talk.wants_progress
-        return messages.encode(messages.request(self.id, message.method, params, wants_progress)), self.headers
+        return jsonrpc.encode(jsonrpc.request_object(self.id, message.method, params, wants_progress)), self.headers
 
     @property
     def over(self) -> bool:
@@ -174,7 +173,7 @@ class Notice:
     def compose(self) -> tuple[bytes, Headers]:
         message = self._permit()
         params, self.headers = self._stamp(message, self._permit.talk)
-        return messages.encode(messages.notification(message.method, params or None)), self.headers
+        return jsonrpc.encode(jsonrpc.notification_object(message.method, params or None)), self.headers
 
     def fail(self, failure: Exception) -> None:
         logger.debug("a notification was not sent: %s", failure)
@@ -354,10 +353,10 @@ class RpcPeer(RpcConnection):
     def receive_text(self, data: bytes | str, stream: int | None = None) -> None:
         """One message as it came off the wire; what is no JSON costs at most the call it answers."""
         try:
-            message = messages.decode(data)
+            message = jsonrpc.decode(data)
         except ValueError as error:
             raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-            self._unreadable(raw[:KEPT], raw[-KEPT:], messages.complaint(error))
+            self._unreadable(raw[:KEPT], raw[-KEPT:], jsonrpc.complaint(error))
             return
         if type(message) is dict and "method" not in message:
             pending = self._pending.get(request_id) if type(request_id := message.get("id")) is int else None
@@ -385,13 +384,13 @@ class RpcPeer(RpcConnection):
             self._receive_notification(method, _params(message), stream)
 
     def _settle(self, message: dict[str, Any]) -> None:
-        pending = self._pending.get(messages.own_id(message.get("id")))
+        pending = self._pending.get(jsonrpc.own_id(message.get("id")))
         if pending is None or pending.over:
             self._counters.unmatched += 1
         elif isinstance(result := message.get("result"), dict):
             pending.succeed(result)
         else:
-            pending.fail(messages.failure_of(message.get("error")))
+            pending.fail(jsonrpc.failure_of(message.get("error")))
 
     def _receive_request(self, request_id: Any, method: str, params: dict[str, Any], stream: int | None) -> None:
         if isinstance(request_id, bool) or not isinstance(request_id, str | int):
@@ -431,11 +430,11 @@ class RpcPeer(RpcConnection):
 
     def _receive_notification(self, method: str, params: dict[str, Any], stream: int | None) -> None:
         if method == PROGRESS:
-            self._note(messages.own_id(params.get("progressToken")), method, params)
+            self._note(jsonrpc.own_id(params.get("progressToken")), method, params)
         elif method == "notifications/cancelled":
             self._cancelled(params.get("requestId"))
         elif method == ACKNOWLEDGED:
-            self._note(stream or messages.own_id(_meta(params).get(SUBSCRIPTION_ID)), method, params)
+            self._note(stream or jsonrpc.own_id(_meta(params).get(SUBSCRIPTION_ID)), method, params)
         elif method in CHANGES:
             self._changed(method, params)
         else:
@@ -445,7 +444,7 @@ class RpcPeer(RpcConnection):
         meta = _meta(params)
         if SUBSCRIPTION_ID not in meta:
             self.on_notification(method, params)
-        elif not self._is_settled(messages.own_id(meta[SUBSCRIPTION_ID])):  # else it is late
+        elif not self._is_settled(jsonrpc.own_id(meta[SUBSCRIPTION_ID])):  # else it is late
             kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID}
             self.on_notification(method, {**params, "_meta": kept} if kept else _without_meta(params))
 
@@ -466,7 +465,7 @@ class RpcPeer(RpcConnection):
     def _cancelled(self, request_id: Any) -> None:
         """A question of the server's that it takes back, or, in the modern era, a subscription that it ends."""
         if not self._questions.withdraw(request_id):
-            pending = self._pending.get(messages.own_id(request_id))
+            pending = self._pending.get(jsonrpc.own_id(request_id))
             if pending is not None and pending.method == "subscriptions/listen":
                 pending.fail(lost("the server ended the subscription", sent=True))
 

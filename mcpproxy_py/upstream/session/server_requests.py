@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy_py import messages
+from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol.client_channel import Talk
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import RpcError
@@ -52,7 +52,7 @@ class Answer:
         self.sent = False
 
     def compose(self) -> tuple[bytes, Mapping[str, str]]:
-        return messages.encode(messages.answer(self._request_id, self._permit().body)), NOTHING
+        return jsonrpc.encode(jsonrpc.answer_object(self._request_id, self._permit().body)), NOTHING
 
     def fail(self, failure: Exception) -> None:
         self._on_fail(failure)
@@ -81,7 +81,7 @@ class Questions:
             self._open[request_id] = pending, task
 
     def refuse(self, request_id: Id, why: str, code: int = INVALID_REQUEST) -> None:
-        said = _OWN.answer(messages.error(code, why))
+        said = _OWN.answer(jsonrpc.error(code, why))
         self._send(Answer(request_id, lambda: said))
 
     def withdraw(self, request_id: Any) -> bool:
@@ -135,13 +135,13 @@ async def _outcome(talk: Talk, method: str, params: Mapping[str, Any]) -> tuple[
         async with asyncio.timeout(INPUT_TIMEOUT):
             return {"result": await talk.ask(method, params)}, True
     except RpcError as error:
-        return messages.error(error.code, error.message, error.data), True
+        return jsonrpc.error(error.code, error.message, error.data), True
     except TimeoutError:
         late = no_answer()
-        return messages.error(late.code, late.message), False
+        return jsonrpc.error(late.code, late.message), False
     except Exception:
         logger.exception("asking a client failed")
-        return messages.error(INTERNAL_ERROR, "asking the client failed inside mcpproxy"), False
+        return jsonrpc.error(INTERNAL_ERROR, "asking the client failed inside mcpproxy"), False
 
 
 def no_answer() -> RpcError:

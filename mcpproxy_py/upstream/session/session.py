@@ -1,22 +1,124 @@
-"""A connection that has shaken hands: requests in the way its era wants them."""
+"""A connection that has shaken hands: requests in the way its era wants them.
+
+What a request must carry so that its server knows the protocol revision: `_meta` and HTTP headers.
+
+Each era has its own way. The handshake era agrees once and only repeats the version in a header; the
+modern one has no session, so every request says everything again.
+
+Reading what a server lists, page by page, as raw objects.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.core.protocol._core_headers import TRACE_CONTEXT
+from mcpproxy_py import __version__
+from mcpproxy_py.core.protocol import constants
+from mcpproxy_py.core.protocol import headers as names
 from mcpproxy_py.core.protocol.client_channel import Talk
-from mcpproxy_py.core.protocol.constants import METHOD_NOT_FOUND
-from mcpproxy_py.core.protocol.headers import Mirror, declared
+from mcpproxy_py.core.protocol.constants import (
+    METHOD_NOT_FOUND,
+)
+from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, Mirror, declared, param_headers
 from mcpproxy_py.core.values import NOTHING
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
-from mcpproxy_py.upstream.session.listing import Listed, read_all
-from mcpproxy_py.upstream.session.negotiate import Handshake
 from mcpproxy_py.upstream.session.rpc import Headers, Hear, RpcConnection
+
+Era = Literal["handshake", "modern"]
+
+CLIENT_INFO: Final[Mapping[str, Any]] = {"name": "mcpproxy", "version": __version__}
+_CLIENT_INFO: Final = dict(CLIENT_INFO)
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"context": {}, "tools": {}},
+    "roots": {"listChanged": True},
+}
+"""For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    era: Era
+    version: str
+
+    def __call__(self, message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """A message of the gateway's own, which can do nothing but wait, with its headers."""
+        return self.params(message.params), self.headers(message.method, message.params)
+
+    def params(
+        self, params: Mapping[str, Any], meta: Mapping[str, Any] | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """`meta` and `capabilities` are those of the client it is for, as far as they go along."""
+        if self.era == "handshake":
+            return {**params, "_meta": dict(meta)} if meta else params
+        said = {
+            **(meta or {}),
+            constants.PROTOCOL_VERSION: self.version,
+            constants.CLIENT_INFO: _CLIENT_INFO,
+            constants.CLIENT_CAPABILITIES: {} if capabilities is None else capabilities,
+        }
+        return {**params, "_meta": said}
+
+    def headers(self, method: str, params: Mapping[str, Any], mirrored: tuple[Mirror, ...] = ()) -> dict[str, str]:
+        """`mirrored`: which arguments this tool wants repeated as headers."""
+        headers = {names.PROTOCOL_VERSION: self.version}
+        if self.era == "handshake":
+            return headers
+        headers[names.METHOD] = method
+        name = params.get(names.NAMED_BY.get(method, ""))
+        if isinstance(name, str):
+            headers[names.NAME] = names.encode_header_value(name)
+        if mirrored:
+            headers.update(param_headers(mirrored, params.get("arguments") or {}))
+        return headers
+
+
+logger = logging.getLogger(__name__)
+
+MAX_PAGES: Final = 1000
+MAX_ENTRIES: Final = 20_000
+Page = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+
+class Listed(NamedTuple):
+    entries: list[dict[str, Any]]
+    extras: dict[str, Any]
+    """What else the first page said: `_meta`, `ttlMs` and the like."""
+
+
+async def read_all(server: str, method: str, kind: str, page: Page) -> Listed:
+    """Every entry under the key `kind`, following `nextCursor`. A server whose pages never end gets a warning and what
+    was read so far.
+
+    Raises what `page` raises, and `UpstreamFailure` when the answer holds no list.
+    """
+    first = result = await page({})
+    extras = {key: value for key, value in first.items() if key not in (kind, "nextCursor")}
+    entries = _entries_of(first, method, kind)
+    seen: set[str] = set()
+    while isinstance(cursor := result.get("nextCursor"), str):
+        if cursor in seen or len(seen) + 1 >= MAX_PAGES or len(entries) >= MAX_ENTRIES:
+            logger.warning("%s: what it answers to %s does not end; using the first %d", server, method,
+                           min(len(entries), MAX_ENTRIES))  # fmt: skip
+            break
+        seen.add(cursor)
+        result = await page({"cursor": cursor})
+        entries.extend(_entries_of(result, method, kind))
+    return Listed(entries[:MAX_ENTRIES], extras)
+
+
+def _entries_of(result: Mapping[str, Any], method: str, kind: str) -> list[dict[str, Any]]:
+    entries = result.get(kind)
+    if not isinstance(entries, list):
+        raise bad_answer(f"it answered {method} without a list of {kind}")
+    return [entry if isinstance(entry, dict) else {} for entry in entries]
+
 
 Mirrored = dict[str, tuple[Mirror, ...]]
 """The arguments of each tool that its calls repeat as headers."""
@@ -110,3 +212,18 @@ class Session:
 
 def _trace_context(meta: Mapping[str, Any] | None) -> dict[str, str]:
     return {key: meta[key] for key in TRACE_CONTEXT if key in meta} if meta else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """Who answered, and how to talk to it. Everything is as it came."""
+
+    stamp: Stamp
+    server_info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    instructions: str | None = None
+    probe_unanswered: bool = False
+
+    @property
+    def protocol_version(self) -> str:
+        return self.stamp.version

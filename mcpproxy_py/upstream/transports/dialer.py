@@ -1,4 +1,7 @@
-"""Opening a connection of whatever kind a server is configured with."""
+"""Opening a connection of whatever kind a server is configured with.
+
+The two transports over HTTP, apart so that their client is imported with the first server that needs it.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,29 @@ from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.processes.command import CappedLog
 from mcpproxy_py.upstream.processes.reaper_client import Keeper
 from mcpproxy_py.upstream.session.rpc import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.transports.http_clients import AuthFor, Web
 from mcpproxy_py.upstream.transports.in_process import LocalUpstream, open_local
+from mcpproxy_py.upstream.transports.legacy_sse import open_sse
 from mcpproxy_py.upstream.transports.stdio import open_stdio
+from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.transports.http_clients import AuthFor
-    from mcpproxy_py.upstream.transports.overhttp import OverHttp
+
+
+class OverHttp:
+    def __init__(self, auth_for: AuthFor | None, traced: bool, max_result_bytes: int) -> None:
+        self._web = Web(auth_for, traced)
+        self._max_result_bytes = max_result_bytes
+
+    def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[RpcConnection]:
+        opened = open_sse if spec.transport == "sse" else open_streamable
+        return opened(spec, web=self._web, max_result_bytes=self._max_result_bytes)
 
 
 class Dialer:
@@ -48,7 +62,7 @@ class Dialer:
     @cached_property
     def _over_http(self) -> OverHttp:
         # Imported here: httpx2 is a twentieth of the start, and a gateway may have no server that needs it.
-        from mcpproxy_py.upstream.transports.overhttp import OverHttp
+        pass
 
         return OverHttp(self._auth_for, self._traced, self._max_result_bytes)
 

@@ -1,15 +1,94 @@
-"""Reading the body of a response as it comes: one JSON message, a stream of events, or what explains a refusal."""
+"""Reading the body of a response as it comes: one JSON message, a stream of events, or what explains a refusal.
+
+Server-sent events, bounded: one event too large is dropped, and the stream goes on.
+
+One request over HTTP and what comes of it, whichever client carries it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import zlib
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py._upstream_failure import bad_answer
-from mcpproxy_py.messages import complaint, decode
-from mcpproxy_py.upstream.transports.events import Event, EventParser
-from mcpproxy_py.upstream.transports.http_clients import refusal
+import httpx2
+
+from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer, lost
+from mcpproxy_py.jsonrpc import LineSplitter, complaint, decode
+from mcpproxy_py.upstream.session.rpc import PendingRequest
 from mcpproxy_py.upstream.transports.http_pool import Head
+
+FIELD_NAME_ROOM: Final = 64
+"""What `data: ` and the like may add to a line that holds a message of the largest size."""
+MAX_RETRY_SECONDS: Final = 30.0
+
+
+class Event(NamedTuple):
+    kind: str
+    data: bytes
+
+
+class EventParser:
+    """Bytes in; complete events out, in order. `last_id` and `retry` are what to reconnect with."""
+
+    def __init__(self, limit: int, on_event: Callable[[Event], None], on_oversize: Callable[[bytes, bytes], None]):
+        self.last_id: str | None = None
+        self.retry = 1.0
+        self._limit = limit
+        self._on_event = on_event
+        self._on_oversize = on_oversize
+        self._lines = LineSplitter(limit + FIELD_NAME_ROOM, self._line, self._line_oversize)
+        self._dropped = False
+        self._reset()
+
+    def feed(self, data: bytes) -> None:
+        self._lines.feed(data)
+
+    def _reset(self) -> None:
+        self._kind = "message"
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def _line(self, line: bytes) -> None:
+        line = line.removesuffix(b"\r")
+        if not line:
+            self._dispatch()
+            return
+        name, _, value = line.partition(b":")
+        self._field(name, value.removeprefix(b" "))
+
+    def _dispatch(self) -> None:
+        data, kind, dropped = b"\n".join(self._data), self._kind, self._dropped
+        self._dropped = False
+        self._reset()
+        if data and not dropped:
+            self._on_event(Event(kind, data))
+
+    def _field(self, name: bytes, value: bytes) -> None:
+        if name == b"data":
+            self._add(value)
+        elif name == b"event":
+            self._kind = value.decode("utf-8", "replace")
+        elif name == b"id" and b"\0" not in value:
+            self.last_id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry = min(int(value) / 1000, MAX_RETRY_SECONDS)
+
+    def _add(self, value: bytes) -> None:
+        self._size += len(value)
+        if self._size <= self._limit:
+            self._data.append(value)
+        elif not self._dropped:
+            self._dropped = True
+            head, self._data = b"".join(self._data) or value, []
+            self._on_oversize(head[:512], b"")
+
+    def _line_oversize(self, head: bytes, tail: bytes) -> None:
+        self._dropped = True
+        self._on_oversize(head.partition(b":")[2], tail)
+
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
@@ -144,3 +223,161 @@ def _decoded(body: Body, head: Head) -> Body:
 
 def media_type(head: Head) -> str:
     return head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
+
+
+logger = logging.getLogger(__name__)
+
+DRAIN: Final = 1.0
+"""How long an answered stream may take to end, so that its connection can be used again."""
+
+
+class Host(Protocol):
+    """Whose exchange it is: the connection, which knows who waits and what belongs to whom."""
+
+    @property
+    def limit(self) -> int: ...
+    def count(self, what: str) -> None: ...
+    def oversize(self, head: bytes, tail: bytes) -> None: ...
+    def is_settled(self, request_id: int) -> bool: ...
+    def opened(self, exchange: Exchange, head: Head) -> bool: ...
+    def message_in(self, exchange: Exchange, message: Any) -> None: ...
+    def text_in(self, exchange: Exchange, data: bytes) -> None: ...
+    def failed(self, exchange: Exchange, failure: UpstreamFailure) -> None: ...
+    def ended(self, exchange: Exchange) -> None: ...
+    def shut(self, why: str) -> None: ...
+
+
+class Exchange:
+    """Hears a response (as its `Receiver`) and what its body says (as its `Ear`). Whatever is wrong with it fails this
+    request and no other. `hang_up` and `plain` are for who carries it; after `hang_up` nothing more is told."""
+
+    def __init__(self, host: Host, pending: PendingRequest) -> None:
+        self.pending, self.request_id = pending, pending.id
+        self.hang_up: Callable[[], None] = _nothing
+        self.plain = False
+        self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
+        self._host = host
+        self._body: Body | None = None
+        self._drain: asyncio.TimerHandle | None = None
+        self._over = False
+
+    @property
+    def events(self) -> EventParser | None:
+        """The stream that answers it, if one does."""
+        return self._body.parser if isinstance(self._body, EventBody) else None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the message, as it was sent."""
+        return self.pending.headers
+
+    # As a receiver.
+
+    def head(self, head: Head) -> None:
+        if self._host.opened(self, head):
+            self._guarded(self._begin, head)
+
+    def body(self, data: bytes) -> None:
+        if self._body is None:
+            return
+        self._guarded(self._body.feed, data)
+        if self._drain is None and self._host.is_settled(self.request_id) and not self._over:
+            self._drain = asyncio.get_running_loop().call_later(DRAIN, self.hang_up)
+
+    def end(self) -> None:
+        self.hang_up = _nothing  # what it came by may carry another already
+        if self._body is not None:
+            self._guarded(self._body.end)
+        self._finish()
+
+    def broken(self, why: str) -> None:
+        if self.events is not None and self.events.last_id is not None:
+            self.end()  # the rest can be fetched
+        else:
+            self.fail(lost(why, sent=self.pending.sent))
+
+    # As an ear.
+
+    def message(self, message: Any) -> None:
+        self._host.message_in(self, message)
+
+    def error(self, message: dict[str, Any]) -> None:
+        self.message({**message, "id": self.request_id})
+
+    def text(self, data: bytes) -> None:
+        self._host.text_in(self, data)
+
+    # Endings.
+
+    def fail(self, failure: UpstreamFailure) -> None:
+        self._host.failed(self, failure)
+        self.hang_up()
+        self._finish()
+
+    def withheld(self) -> None:
+        """It was not sent, and whoever waits for it knows why."""
+        self.hang_up = _nothing
+        self._finish()
+
+    def unreachable(self, error: Exception) -> None:
+        """Nothing answers there at all, so this is the end of the conversation too."""
+        self.fail(unsent(error))
+        self._host.shut(unreachable(error))
+
+    def _begin(self, head: Head) -> None:
+        self._body = body_after(head, self)
+
+    def _guarded(self, act: Callable[..., None], *args: Any) -> None:
+        try:
+            act(*args)
+        except UpstreamFailure as failure:
+            self.fail(failure)
+        except Exception as error:
+            logger.exception("an exchange over HTTP failed")
+            self.fail(lost(f"the exchange failed ({type(error).__name__})", sent=True))
+
+    def _finish(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        if self._drain is not None:
+            self._drain.cancel()
+        self._host.ended(self)
+
+
+def _nothing() -> None:
+    return
+
+
+_HINTS: Final[Mapping[int, str]] = {
+    401: "it wants authorization: give it a header, or log in",
+    403: "it does not allow this",
+    404: "nothing answers at this URL",
+    405: "this URL does not take MCP messages",
+    429: "it is asked too often",
+}
+
+
+def refusal(head: Head) -> UpstreamFailure:
+    """What an HTTP status that is no answer means. Names no query and no credentials: those can be secrets."""
+    status = head.status
+    if 300 <= status < 400 and (location := _location(head)):
+        return bad_answer(f"it redirects to {location}, which is not followed; use that as the url if it is right")
+    hint = _HINTS.get(status)
+    return bad_answer(f"it answered with HTTP status {status}" + (f" ({hint})" if hint else ""), {"status": status})
+
+
+def _location(head: Head) -> str:
+    try:
+        location = httpx2.URL(head.fields.get(b"location", b"").decode("ascii"))
+    except (httpx2.InvalidURL, UnicodeDecodeError):
+        return ""
+    return str(location.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def unreachable(error: Exception) -> str:
+    return f"cannot connect: {error}" if str(error) else f"cannot connect: {type(error).__name__}"
+
+
+def unsent(error: Exception) -> UpstreamFailure:
+    return UpstreamFailure(Code.SERVER_UNAVAILABLE, unreachable(error), sent=False)

@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from mcpproxy_py import __version__
-from mcpproxy_py._upstream_failure import MAY_HAVE_ACTED, UpstreamFailure, bad_answer
 from mcpproxy_py.core.protocol.client_channel import NOBODY, CallContext, Talk
 from mcpproxy_py.core.protocol.constants import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.values import Caller
-from mcpproxy_py.errors import Code, GatewayError, RpcError
+from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, GatewayError, RpcError, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import NotPermitted, Permit
 from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.server_requests import INPUT_TIMEOUT, no_answer

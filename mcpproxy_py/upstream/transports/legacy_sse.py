@@ -12,22 +12,11 @@ import anyio
 import anyio.abc
 import httpx2
 
-from mcpproxy_py._upstream_failure import UpstreamFailure, lost
-from mcpproxy_py.errors import Code
+from mcpproxy_py.errors import Code, UpstreamFailure, lost
 from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, RpcPeer, cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.events import Event, EventParser
-from mcpproxy_py.upstream.transports.http_clients import (
-    BROKEN,
-    Web,
-    Withheld,
-    head_of,
-    post,
-    refusal,
-    stream,
-    unreachable,
-    unsent,
-)
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, Withheld, head_of, post, stream
+from mcpproxy_py.upstream.transports.http_exchange import Event, EventParser, refusal, unreachable, unsent
 
 logger = logging.getLogger(__name__)
 

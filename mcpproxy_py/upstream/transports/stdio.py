@@ -13,11 +13,9 @@ from typing import Any, Final, cast
 
 import anyio
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
-from mcpproxy_py.errors import Code
-from mcpproxy_py.lines import LineSplitter
-from mcpproxy_py.upstream.processes.command import CappedLog
-from mcpproxy_py.upstream.processes.process import child_environment, ending, resolve
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.jsonrpc import LineSplitter
+from mcpproxy_py.upstream.processes.command import CappedLog, child_environment, ending, resolve
 from mcpproxy_py.upstream.processes.reaper_client import Keeper
 from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec

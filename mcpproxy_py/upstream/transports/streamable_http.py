@@ -15,17 +15,13 @@ import anyio
 import anyio.abc
 import httpx2
 
-from mcpproxy_py._upstream_failure import FORGOTTEN, UpstreamFailure, bad_answer
-from mcpproxy_py.core.protocol import _core_headers as names
-from mcpproxy_py.errors import Code
+from mcpproxy_py.core.protocol import headers as names
+from mcpproxy_py.errors import FORGOTTEN, Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.rpc import Notice, Outgoing, PendingRequest, RpcPeer, Stamp, cancellation, unstamped
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.carrier import Carrier
-from mcpproxy_py.upstream.transports.events import Event, EventParser
-from mcpproxy_py.upstream.transports.exchange import Exchange
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, Withheld, head_of, post, stream, unreachable
-from mcpproxy_py.upstream.transports.http_exchange import EVENTS, media_type
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, Carrier, Web, Withheld, head_of, post, stream
+from mcpproxy_py.upstream.transports.http_exchange import EVENTS, Event, EventParser, Exchange, media_type, unreachable
 from mcpproxy_py.upstream.transports.http_pool import Head
 
 logger = logging.getLogger(__name__)

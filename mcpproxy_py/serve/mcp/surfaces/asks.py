@@ -1,26 +1,36 @@
 """From a client's request to the gateway's reply: the one way by which every MCP surface asks (`Gateway.call`).
 
 Here the rounds of a modern request become one ask again, whichever way it is continued.
+
+From the gateway's reply to what a surface answers: a result, or an error of the protocol.
+
+Which server a URI belongs to, learned from what was relayed (SURF-8).
+
+Asking in a way that resources named in the answer can be read from then on, at the gate and directly (SURF-8).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
-from mcpproxy_py.core.protocol.constants import INVALID_PARAMS, MODERN
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN
 from mcpproxy_py.core.protocol.request_state import Sealed
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
-from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.failure import StoreUnavailable
-from mcpproxy_py.gateway.call import Call
+from mcpproxy_py.errors import FACTS, Code, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.input_rounds import BadState, Bound, Held, Rounds, Spend, first_time
 from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
+from mcpproxy_py.serve.mcp.surfaces import surface
+from mcpproxy_py.serve.mcp.surfaces.surface import text_param
 
 
 class Asking:
@@ -204,3 +214,129 @@ def _carried(said: Any, inner: Any) -> dict[str, Any]:
     """What the upstream gets to see of a later round: the answers, and its own state."""
     answers = {} if said is None else {"inputResponses": said}
     return answers if inner is None else {**answers, "requestState": inner}
+
+
+def gated(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
+    """The gate: refusals are results that the model can mend; only an unknown outer tool is an error (GATE-5)."""
+    if isinstance(reply, dict):
+        return reply
+    if reply.refusal is not None and reply.refusal.rule == "outer_name":
+        raise RpcError(INVALID_PARAMS, reply.refusal.message)
+    return reply.result
+
+
+def called_directly(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
+    """Direct: as `passed_through`, but that a tool which does not exist is an error of the protocol."""
+    if isinstance(reply, Call) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
+        refusal = reply.refusal
+        raise RpcError(INVALID_PARAMS, refusal.message, {"nearest": refusal.details.get("nearest", [])})
+    return passed_through(reply)
+
+
+def passed_through(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
+    """A refusal is a result, one of an unknown tool too: most servers answer so, and a model only sees results. Its
+    details go into `_meta`, because the tool may declare an `outputSchema`, and some clients hold errors to it too."""
+    if isinstance(reply, dict):
+        return reply
+    refusal = reply.refusal
+    if refusal is None:
+        return reply.result
+    return {
+        "content": reply.result["content"],
+        "isError": True,
+        "_meta": {tool_results.REFUSAL_KEY: tool_results.refusal_json(refusal)},
+    }
+
+
+def relayed(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
+    """What is no tool call has no result that could hold an error."""
+    if isinstance(reply, dict):
+        return reply
+    if reply.refusal is not None:
+        raise upstreams_own(reply.refusal) or refused(reply.refusal)
+    return reply.result
+
+
+def upstreams_own(refusal: Refusal) -> RpcError | None:
+    """The error that the upstream itself answered with, with its code and data (UP-6)."""
+    said = refusal.details.get("upstream")
+    if refusal.code is not Code.UPSTREAM_ERROR or not isinstance(said, Mapping):
+        return None
+    code = said.get("code")
+    if not isinstance(code, int) or isinstance(code, bool):
+        return None
+    return RpcError(code, refusal.message, said.get("data"))
+
+
+def refused(refusal: Refusal) -> RpcError:
+    return RpcError(INTERNAL_ERROR, refusal.message, tool_results.refusal_json(refusal))
+
+
+MOST: Final = 10_000
+LONGEST_URI: Final = 8192
+LISTS: Final = ("resources", "contents")
+
+
+class Links:
+    """By principal: what was named to one is not there for another. Bounded: the longest unused go first."""
+
+    def __init__(self) -> None:
+        self._owners: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def learn(self, principal: str, server: str, result: Mapping[str, Any]) -> None:
+        for uri in named_in(result):
+            self._owners[principal, uri] = server
+            self._owners.move_to_end((principal, uri))
+            if len(self._owners) > MOST:
+                self._owners.popitem(last=False)
+
+    def owner(self, principal: str, uri: str) -> str | None:
+        return self._owners.get((principal, uri))
+
+
+def named_in(result: Mapping[str, Any]) -> list[str]:
+    """The URIs of a tool result, a prompt, a listing, or a resource that was read."""
+    found = [_in_content(item) for item in _list(result, "content")]
+    if "messages" in result:
+        found += [_in_content(_of(message, "content")) for message in _list(result, "messages")]
+    for key in LISTS:
+        if key in result:
+            found += [_of(row, "uri") for row in _list(result, key)]
+    return [uri for uri in found if isinstance(uri, str) and len(uri) <= LONGEST_URI]
+
+
+def _in_content(item: object) -> object:
+    kind = _of(item, "type")
+    if kind == "resource_link":
+        return _of(item, "uri")
+    return _of(_of(item, "resource"), "uri") if kind == "resource" else None
+
+
+def _of(row: object, key: str) -> object:
+    found = json_values.as_object(row)
+    return None if found is None else found.get(key)
+
+
+def _list(result: Mapping[str, Any], key: str) -> list[Any]:
+    return json_values.as_array(result.get(key)) or []
+
+
+async def call_linking(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Call | dict[str, Any]:
+    """A tool call, whose result may name resources."""
+    name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
+    reply = await asking.call(exchange, kind, name, arguments)
+    if isinstance(reply, Call) and isinstance(reply.decision, Route):
+        links.learn(exchange.peer.principal, reply.decision.server, reply.result)
+    return reply
+
+
+async def read_linked(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Mapping[str, Any]:
+    """A resource that something relayed has named, from the server that named it (SURF-8)."""
+    uri = text_param(exchange, "uri")
+    server = links.owner(exchange.peer.principal, uri)
+    if server is None:
+        raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
+    reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), server)
+    result = relayed(reply)
+    links.learn(exchange.peer.principal, server, result)
+    return result

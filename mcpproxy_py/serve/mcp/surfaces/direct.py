@@ -6,22 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.naming import SEPARATOR, direct_name
 from mcpproxy_py.core.policy.rungs import named_directly
-from mcpproxy_py.core.policy.showing import shown_directly
-from mcpproxy_py.core.policy.surface_tools import definitions
+from mcpproxy_py.core.policy.surface_tools import definitions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.headers import Mirror
-from mcpproxy_py.core.values import Server, Snapshot, Tool
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
+from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces import surface
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking
-from mcpproxy_py.serve.mcp.surfaces.linking import call_linking, read_linked
-from mcpproxy_py.serve.mcp.surfaces.links import Links
-from mcpproxy_py.serve.mcp.surfaces.replies import called_directly, relayed
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links, call_linking, called_directly, read_linked, relayed
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,

@@ -9,10 +9,7 @@ from typing import Any, Final
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
 from mcpproxy_py.core.protocol.headers import Mirror
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking
-from mcpproxy_py.serve.mcp.surfaces.linking import call_linking, read_linked
-from mcpproxy_py.serve.mcp.surfaces.links import Links
-from mcpproxy_py.serve.mcp.surfaces.replies import gated
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links, call_linking, gated, read_linked
 from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, OwnSurface, Welcome, one_page
 
 CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from mcpproxy_py._upstream_failure import UpstreamFailure
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from mcpproxy_py.core.protocol.headers import Mirror
 from mcpproxy_py.core.values import Server, Snapshot
-from mcpproxy_py.errors import RpcError
-from mcpproxy_py.gateway.call import Call
+from mcpproxy_py.errors import RpcError, UpstreamFailure
+from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.request import LEVELS, McpRequest, Peer
 from mcpproxy_py.serve.mcp.surfaces import surface
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking
-from mcpproxy_py.serve.mcp.surfaces.replies import passed_through, relayed, upstreams_own
+from mcpproxy_py.serve.mcp.surfaces.asks import Asking, passed_through, relayed, upstreams_own
 from mcpproxy_py.serve.mcp.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
-from mcpproxy_py.upstream.session.negotiate import Handshake
+from mcpproxy_py.upstream.session.session import Handshake
 
 LISTS: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""

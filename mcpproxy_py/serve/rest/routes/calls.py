@@ -1,8 +1,13 @@
-"""Asks over REST: call, search and explain. Each is an ask like any other, decided and recorded by the gateway."""
+"""Asks over REST: call, search and explain. Each is an ask like any other, decided and recorded by the gateway.
+
+What an agent discovers over plain HTTP, by the door of the MCP surfaces (CAT-5).
+
+The lists of tools are looked up, as `tools/list` is. What the catalog answers is an ask, decided and recorded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
@@ -10,12 +15,12 @@ from starlette.requests import ClientDisconnect, Request
 
 from mcpproxy_py.core.policy.tool_class import call_with
 from mcpproxy_py.core.policy.tool_results import refusal_json
-from mcpproxy_py.core.values import VARIANT_OF, Refusal, Snapshot
+from mcpproxy_py.core.search.tool_search import unavailable_reason
+from mcpproxy_py.core.values import VARIANT_OF, Operation, Refusal, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import requests, responses
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
-from mcpproxy_py.serve.rest.endpoint import Reply
-from mcpproxy_py.serve.rest.routes.tools import find_tool
+from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange, Reply
+from mcpproxy_py.serve.rest.routes.servers import find_tool
 
 T = TypeVar("T")
 
@@ -83,7 +88,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     return result[0]
 
 
-ENDPOINTS: Final = (
+CALL_ENDPOINTS: Final = (
     Endpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
              body=requests.Call, refusals=REFUSALS),
     Endpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
@@ -91,4 +96,65 @@ ENDPOINTS: Final = (
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
     Endpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
              responses.Explanation, body=requests.Explain),
+)  # fmt: skip
+
+
+async def visible_tools(x: Exchange) -> Mapping[str, Any]:
+    snapshot = x.parts.gateway.snapshot
+    return {"tools": [_shown(tool, snapshot) for tool in _visible(snapshot, x.query.server)]}
+
+
+async def tool_ids(x: Exchange) -> Mapping[str, Any]:
+    return {"ids": [tool.full_name for tool in _visible(x.parts.gateway.snapshot, x.query.server)]}
+
+
+async def catalog(x: Exchange) -> Mapping[str, Any]:
+    return await _asked(x, "read", "mcp_list_catalog", x.query.model_dump(exclude_none=True))
+
+
+async def request_capability(x: Exchange) -> Mapping[str, Any]:
+    return await _asked(x, "write", "mcp_request_capability", x.body.model_dump(exclude_unset=True))
+
+
+def _visible(snapshot: Snapshot, wanted: str | None) -> Iterable[Tool]:
+    """Those that can be called now. A server nobody has is one without tools, as for one that nobody may know of."""
+    for name, server in snapshot.servers.items():
+        if wanted is None or name == wanted:
+            yield from (tool for tool in server.tools.values() if unavailable_reason(server, tool) is None)
+
+
+def _shown(tool: Tool, snapshot: Snapshot) -> dict[str, Any]:
+    return {
+        "name": tool.full_name,
+        "server": tool.server,
+        "description": tool.wire.get("description", ""),
+        "inputSchema": tool.wire.get("inputSchema", {"type": "object"}),
+        "annotations": dict(tool.annotations),
+        "call_with": call_with(tool, snapshot.policy),
+    }
+
+
+async def _asked(x: Exchange, operation: Operation, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    params = {"name": f"catalog:{tool}", "args": dict(args), "intent": {"operation_type": operation}}
+    reply = await while_connected(x.request, x.parts.gateway.call(x.ask(VARIANT_OF[operation], params)))
+    if reply.refusal is not None:
+        refuse(reply.refusal, reply.id)
+    if reply.result.get("isError"):
+        details = {"id": reply.id}
+        raise GatewayError(Code.INVALID_ARGUMENTS, reply.result["content"][0]["text"], details=details)
+    return reply.result["structuredContent"]
+
+
+_GROUP: Final = "Discovery, for agents"
+
+DISCOVERY_ENDPOINTS: Final = (
+    Endpoint("GET", "/mcp/tools", _GROUP, "The tools that can be called now", visible_tools, responses.VisibleTools,
+             query=requests.VisibleTools, guarded="agent"),
+    Endpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids, responses.ToolIds,
+             query=requests.VisibleTools, guarded="agent"),
+    Endpoint("GET", "/mcp/catalog", _GROUP, "Known servers and what is connected, as mcp_list_catalog says; recorded",
+             catalog, responses.CatalogAnswer, query=requests.CatalogSearch, guarded="agent", refusals=REFUSALS),
+    Endpoint("POST", "/mcp/request-capability", _GROUP, "Ask a person for a server, as mcp_request_capability does",
+             request_capability, responses.Requested, body=requests.CapabilityRequest, guarded="agent",
+             refusals=REFUSALS),
 )  # fmt: skip

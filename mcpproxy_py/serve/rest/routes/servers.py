@@ -1,19 +1,65 @@
-"""Servers and their tools: look, add, remove, switch, restart, and read what they complain about."""
+"""Servers and their tools: look, add, remove, switch, restart, and read what they complain about.
+
+Tools as a person sees them: every one, callable or not, with what the gate makes of it.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.tool_class import call_with, class_of
 from mcpproxy_py.core.search.tokens import nearest
+from mcpproxy_py.core.search.tool_search import unavailable_reason
+from mcpproxy_py.core.values import Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.asgi import bad_request
 from mcpproxy_py.serve.rest import requests, responses
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
-from mcpproxy_py.serve.rest.cursor import cursor_of, place_of
-from mcpproxy_py.serve.rest.routes.tools import find_tool, page_of_tools, shown_tool
+from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.requests import cursor_of, place_of
+
+
+def find_tool(snapshot: Snapshot, name: str) -> Tool | None:
+    server, _, tool = name.partition(":")
+    found = snapshot.servers.get(server)
+    return found.tools.get(tool) if found else None
+
+
+def shown_tool(snapshot: Snapshot, tool: Tool) -> dict[str, Any]:
+    tool_class, origin = class_of(tool, None)
+    reason = unavailable_reason(snapshot.servers[tool.server], tool)
+    return {
+        "name": tool.full_name,
+        "server": tool.server,
+        "description": tool.wire.get("description", ""),
+        "annotations": dict(tool.annotations),
+        "class": tool_class,
+        "class_origin": origin,
+        "call_with": call_with(tool, snapshot.policy),
+        "inputSchema": tool.wire.get("inputSchema", {"type": "object"}),
+        "callable": reason is None,
+        "unavailable_reason": reason,
+    }
+
+
+def page_of_tools(
+    snapshot: Snapshot, server: str | None, after: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Tools by name, from the one behind `after`, and the name to go on behind, if there are more."""
+    chosen = sorted(_of(snapshot, server), key=lambda tool: tool.full_name)
+    start = bisect_right(chosen, after, key=lambda tool: tool.full_name) if after is not None else 0
+    page = chosen[start : start + limit]
+    more = start + limit < len(chosen)
+    return [shown_tool(snapshot, tool) for tool in page], page[-1].full_name if more else None
+
+
+def _of(snapshot: Snapshot, server: str | None) -> Iterable[Tool]:
+    for name, found in snapshot.servers.items():
+        if server is None or name == server:
+            yield from found.tools.values()
 
 
 async def list_servers(x: Exchange) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import metrics, requests, responses
-from mcpproxy_py.serve.rest._serve_endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
 
 
 async def healthz(x: Exchange) -> Mapping[str, Any]:
