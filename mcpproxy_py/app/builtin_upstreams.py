@@ -11,12 +11,12 @@ from dataclasses import fields
 from typing import Any, Final
 
 from mcpproxy_py.providers import Loader, installed
-from mcpproxy_py.settings import Handling, ProviderSettings, Settings, check_name
+from mcpproxy_py.settings import ProviderSettings, Settings, UpstreamSettings, check_name
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.in_process import LocalUpstream
+from mcpproxy_py.upstream.transports.in_process import InProcessServer
 
 
-def spec_of(name: str, configured: Handling, **other: Any) -> UpstreamSpec:
+def spec_of(name: str, configured: UpstreamSettings, **other: Any) -> UpstreamSpec:
     """All that both have under the same name, so that a new switch reaches every kind; `other` goes before."""
     common = {field.name for field in fields(UpstreamSpec)} - {"name", *other}
     taken = {key: getattr(configured, key) for key in common if hasattr(configured, key)}
@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 CATALOG: Final = "catalog"
 
 
-class Inside:
+class BuiltinUpstreams:
     """What lives in here, made once: a provider that stays configured keeps what it remembers through a reload."""
 
-    def __init__(self, catalog: LocalUpstream, providers: Loader, found: Mapping[str, str] | None = None) -> None:
+    def __init__(self, catalog: InProcessServer, providers: Loader, found: Mapping[str, str] | None = None) -> None:
         """`found` are the installed providers, name to `module:object`; looked for once, because it takes a while."""
         self._catalog = catalog
         self._providers = providers
@@ -45,7 +45,7 @@ class Inside:
     def specs(self, settings: Settings) -> dict[str, UpstreamSpec]:
         return {CATALOG: UpstreamSpec(CATALOG, transport="local"), **provider_specs(settings, self._found)}
 
-    def served(self, specs: Mapping[str, UpstreamSpec]) -> dict[str, LocalUpstream]:
+    def served(self, specs: Mapping[str, UpstreamSpec]) -> dict[str, InProcessServer]:
         wanted = {name: spec.command or "" for name, spec in specs.items() if name != CATALOG}
         return {CATALOG: self._catalog, **self._providers.served(wanted)}
 

@@ -20,14 +20,14 @@ LIST_CHANGED: Final = "list_changed"
 TAKEN_UP: Final = "taken_up"
 
 
-class Shared(Protocol):
+class SharedStore(Protocol):
     """What this needs of the store room."""
 
     def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
     async def switch(self, name: str) -> Any: ...
 
 
-async def follow_freeze(store: Shared, apply: Callable[[bool], None]) -> None:
+async def follow_freeze(store: SharedStore, apply: Callable[[bool], None]) -> None:
     """Endless. A thaw only takes hold here when somebody is heard to thaw: after a time without the database, what
     it says may be older than a freeze of ours that could not be written."""
     heard, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -58,25 +58,25 @@ async def follow_freeze(store: Shared, apply: Callable[[bool], None]) -> None:
         end()
 
 
-class Line(Protocol):
+class ClusterChannel(Protocol):
     """What this needs of the store room to talk with other gateways."""
 
     def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
     def tell_others(self, kind: str, payload: Any = None) -> None: ...
 
 
-class Servers(Protocol):
+class ClusterServers(Protocol):
     """What this needs of the upstream room."""
 
     def list_changed_elsewhere(self, server: str, method: str) -> bool: ...
     def look_again(self) -> None: ...
 
 
-class Neighbours:
+class ClusterSync:
     """A client may be answered by any gateway of a database, so what one of them learns in between requests the others
     have to know: that a server says its lists changed (UP-4), that a call goes on elsewhere (SURF-6)."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ClusterChannel) -> None:
         self._line = line
 
     def tell_list_changed(self, server: str, method: str) -> None:
@@ -86,7 +86,7 @@ class Neighbours:
         self._line.tell_others(TAKEN_UP, ask_id)
 
     def listen(
-        self, servers: Servers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
+        self, servers: ClusterServers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
     ) -> Callable[[], None]:
         """From now on; gives what ends it. All is done on the loop of the caller."""
         loop = asyncio.get_running_loop()

@@ -24,16 +24,16 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.app import logs
-from mcpproxy_py.app.builtin_upstreams import Inside
-from mcpproxy_py.app.cluster import Neighbours, follow_freeze
-from mcpproxy_py.app.live_settings import Current, watch
+from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
+from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
+from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import IdMaker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN, Admin
-from mcpproxy_py.gateway.approvals import Approvals
-from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
@@ -41,15 +41,15 @@ from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
-from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.server import HttpServer
-from mcpproxy_py.serve.mcp.attach import Attachments
-from mcpproxy_py.serve.mcp.endpoints import Endpoints, Tidings
-from mcpproxy_py.serve.mcp.subscriptions import Hub
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links
-from mcpproxy_py.serve.mcp.surfaces.direct import Direct
-from mcpproxy_py.serve.mcp.surfaces.gate import Gate
-from mcpproxy_py.serve.mcp.surfaces.passthrough import Passthrough
+from mcpproxy_py.serve.mcp.attach import AttachServer
+from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
+from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
+from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
+from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -62,7 +62,7 @@ from mcpproxy_py.settings import (
     rotate_key,
     shown,
 )
-from mcpproxy_py.settings.mask_patterns import Patterns
+from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -108,8 +108,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))
-        hub = Hub(settings.limits.max_sessions)
-        tidings, neighbours = Tidings(hub), Neighbours(store)
+        hub = SubscriptionHub(settings.limits.max_sessions)
+        tidings, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store),
@@ -128,8 +128,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 approvals,
             )
         )
-        inside = Inside(catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes))
-        current = Current(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
+        inside = BuiltinUpstreams(
+            catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
+        )
+        current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
         gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
@@ -145,9 +147,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
-        approvals = Approvals(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
-        links = Links()
-        asking = Asking(
+        approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
+        links = ResourceLinks()
+        asking = AskRunner(
             gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
         endpoints = Endpoints(
@@ -155,9 +157,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             settings.limits.max_sessions,
             upstreams,
             {
-                "gate": lambda _: traces.surface(Gate(asking, links, current.face)),
-                "direct": lambda _: traces.surface(Direct(asking, links, upstreams, lambda: current.face().wish_text)),
-                "passthrough": lambda server: traces.surface(Passthrough(server, asking, upstreams)),
+                "gate": lambda _: traces.surface(GateSurface(asking, links, current.face)),
+                "direct": lambda _: traces.surface(
+                    DirectSurface(asking, links, upstreams, lambda: current.face().wish_text)
+                ),
+                "passthrough": lambda server: traces.surface(PassthroughSurface(server, asking, upstreams)),
             },
             traces.edge,
         )
@@ -166,7 +170,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current.on_reload = lambda _: tidings.gate_shows(current.face())
         endpoints.use(settings.surfaces, current.enabled)
         tidings.gate_shows(current.face())
-        attachments = Attachments(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
+        attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
         rest = answered_by(rest_app(gateway, store, admin, approvals))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve)
@@ -197,8 +201,8 @@ class _Listings:
         self.save = store.save_listing
 
 
-def _limits(settings: Settings) -> Limits:
-    return Limits(
+def _limits(settings: Settings) -> CallLimits:
+    return CallLimits(
         payload_bytes=settings.activity.max_payload_bytes,
         in_flight=settings.limits.max_in_flight,
         refuse_unrecorded=settings.activity.on_failure == "refuse",
@@ -208,7 +212,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _masker(settings: Settings) -> Masker:
     own = settings.activity.mask_patterns
-    return replace(MASKER, own=Patterns((each.name, each.pattern) for each in own)) if own else MASKER
+    return replace(MASKER, own=MaskPatterns((each.name, each.pattern) for each in own)) if own else MASKER
 
 
 def _admin_key(settings: Settings) -> Callable[[], str]:
@@ -216,8 +220,8 @@ def _admin_key(settings: Settings) -> Callable[[], str]:
     return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
 
 
-def _guard_rules(settings: Settings) -> GuardRules:
-    return GuardRules(
+def _guard_rules(settings: Settings) -> AccessRules:
+    return AccessRules(
         admin_key=_admin_key(settings),
         listen_host=settings.address[0],
         allowed_hosts=settings.allowed_hosts,
@@ -274,7 +278,7 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 async def _until_told(
-    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: Attachments, guard: Guard, idle_exit: float | None
+    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: AttachServer, guard: Guard, idle_exit: float | None
 ) -> None:
     """Until a signal, or until nobody has needed us for a while."""
     async with anyio.create_task_group() as tasks:
@@ -303,7 +307,7 @@ async def _drain(gateway: Gateway, timeout: float) -> None:
         log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
 
 
-def _status(current: Current, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
+def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
     settings, policy = current.settings, gateway.snapshot.policy
     return {
         "version": __version__,

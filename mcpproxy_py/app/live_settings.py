@@ -15,11 +15,11 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy_py import __version__
-from mcpproxy_py.app.builtin_upstreams import Inside, server_specs
+from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams, server_specs
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.values import Caller, Client, IdMaker, Policy
+from mcpproxy_py.core.values import Caller, ClientInfo, IdMaker, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
-from mcpproxy_py.serve.mcp.surfaces.gate import Face
+from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.settings import Loaded, Settings, fingerprint, load, loosened, needs_restart
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -27,11 +27,18 @@ from mcpproxy_py.upstream.supervisor import Supervisor
 log = logging.getLogger(__name__)
 
 
-class Current:
+class LiveSettings:
     """The settings in force. A reload is a new value, applied as a whole or not at all."""
 
     def __init__(
-        self, loaded: Loaded, upstreams: Supervisor, store: Store, new_id: IdMaker, inside: Inside, *, frozen: bool
+        self,
+        loaded: Loaded,
+        upstreams: Supervisor,
+        store: Store,
+        new_id: IdMaker,
+        inside: BuiltinUpstreams,
+        *,
+        frozen: bool,
     ) -> None:
         self._loaded = loaded
         self._upstreams = upstreams
@@ -51,9 +58,9 @@ class Current:
     def settings(self) -> Settings:
         return self._loaded.settings
 
-    def face(self) -> Face:
+    def face(self) -> GateOptions:
         settings = self.settings
-        return Face(
+        return GateOptions(
             schema=settings.intent_declaration.schema_,
             wishes=settings.capture_missing_capabilities,
             wish_text=settings.request_capability_description,
@@ -125,7 +132,7 @@ class Current:
 
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()
-        event_id, by = self._new_id(now), Caller("local", "internal", Client("mcpproxy", __version__))
+        event_id, by = self._new_id(now), Caller("local", "internal", ClientInfo("mcpproxy", __version__))
         asked = events.administrative(event_id, now, "change_config", None, by, details)
         self._store.append(asked, events.finished(event_id, now, events.Outcome("success"), 0.0, 0))
         await self._store.synced()

@@ -43,7 +43,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ModelTurn:
     """One turn: calls to make, or none when the driver is done. `trouble` says why a turn gave nothing usable."""
 
     calls: tuple[Wanted, ...] = ()
@@ -63,7 +63,7 @@ class Answered:
 class Dialogue(Protocol):
     """One prompt from its first turn to its last."""
 
-    async def turn(self, answered: Sequence[Answered] = ()) -> Turn:
+    async def turn(self, answered: Sequence[Answered] = ()) -> ModelTurn:
         """The next turn, given the results of the calls of the last one. Raises `DriverError`."""
         ...
 
@@ -93,7 +93,7 @@ class Malformed(Exception):
     """The API answered with something its documents do not describe. It costs the prompt, not the run."""
 
 
-class Exchange:
+class RetryingHttp:
     """A client of one API. `headers` hold the key, so nothing of them may get into a message."""
 
     def __init__(self, url: str, headers: Mapping[str, str], *, first_pause: float = 1.0) -> None:
@@ -181,7 +181,11 @@ class ModelDriver:
     is_model = True
 
     def __init__(
-        self, api: str, model: str, exchange: Exchange, dialogue: Callable[[Exchange, str, str, Tools], Dialogue]
+        self,
+        api: str,
+        model: str,
+        exchange: RetryingHttp,
+        dialogue: Callable[[RetryingHttp, str, str, Tools], Dialogue],
     ) -> None:
         self.name = f"{api} {model}"
         self._model = model
@@ -200,22 +204,22 @@ class _Talk:
 
     It is kept whole because models want parts of it back that nobody here looks at, like sealed thoughts."""
 
-    def __init__(self, exchange: Exchange, model: str, prompt: str, tools: Tools) -> None:
+    def __init__(self, exchange: RetryingHttp, model: str, prompt: str, tools: Tools) -> None:
         self._exchange = exchange
         self._model = model
         self._tools = [self._tool(tool) for tool in tools]
         self._said: list[Any] = [{"role": "user", **self._text(prompt)}]
 
-    async def turn(self, answered: Sequence[Answered] = ()) -> Turn:
+    async def turn(self, answered: Sequence[Answered] = ()) -> ModelTurn:
         if answered:
             self._said += self._results(answered)
         try:
             answer = await self._exchange.post(self._path(), self._body())
             return self._read(answer)
         except Malformed as error:
-            return Turn(trouble=f"malformed: {error}")
+            return ModelTurn(trouble=f"malformed: {error}")
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            return Turn(trouble=f"malformed: {type(error).__name__} in the answer")
+            return ModelTurn(trouble=f"malformed: {type(error).__name__} in the answer")
 
     def _path(self) -> str:
         raise NotImplementedError
@@ -232,7 +236,7 @@ class _Talk:
     def _results(self, answered: Sequence[Answered]) -> list[Any]:
         raise NotImplementedError
 
-    def _read(self, answer: Object) -> Turn:
+    def _read(self, answer: Object) -> ModelTurn:
         raise NotImplementedError
 
 
@@ -256,14 +260,14 @@ class _Anthropic(_Talk):
         ]
         return [{"role": "user", "content": blocks}]
 
-    def _read(self, answer: Object) -> Turn:
+    def _read(self, answer: Object) -> ModelTurn:
         blocks, usage = answer["content"], answer.get("usage") or {}
         self._said.append({"role": "assistant", "content": blocks})
         calls = tuple(
             _wanted(block["name"], block["input"], block["id"]) for block in blocks if block["type"] == "tool_use"
         )
         trouble = _ended_early(answer.get("stop_reason"), {"refusal": "refused", "max_tokens": "cut off"})
-        return Turn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
+        return ModelTurn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
 
 
 class _OpenAI(_Talk):
@@ -284,7 +288,7 @@ class _OpenAI(_Talk):
     def _results(self, answered: Sequence[Answered]) -> list[Any]:
         return [{"type": "function_call_output", "call_id": one.call.id, "output": one.text} for one in answered]
 
-    def _read(self, answer: Object) -> Turn:
+    def _read(self, answer: Object) -> ModelTurn:
         items, usage = answer["output"], answer.get("usage") or {}
         self._said += items
         calls = tuple(
@@ -296,7 +300,7 @@ class _OpenAI(_Talk):
         trouble = (
             "refused" if refused else _ended_early(answer.get("status"), {"incomplete": "cut off", "failed": "failed"})
         )
-        return Turn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
+        return ModelTurn(calls, trouble, _usage(usage, "input_tokens", "output_tokens"))
 
 
 class _Gemini(_Talk):
@@ -330,11 +334,11 @@ class _Gemini(_Talk):
         ]  # fmt: skip
         return [{"role": "user", "parts": parts}]
 
-    def _read(self, answer: Object) -> Turn:
+    def _read(self, answer: Object) -> ModelTurn:
         used = answer.get("usageMetadata") or {}
         usage = _usage(used, "promptTokenCount", "candidatesTokenCount")
         if blocked := (answer.get("promptFeedback") or {}).get("blockReason"):
-            return Turn(trouble=f"refused: {blocked}", usage=usage)
+            return ModelTurn(trouble=f"refused: {blocked}", usage=usage)
         candidate = answer["candidates"][0]
         content = candidate.get("content") or {}
         parts = content.get("parts") or []
@@ -343,7 +347,9 @@ class _Gemini(_Talk):
         calls = tuple(_wanted(call["name"], call.get("args") or {}, call.get("id", "")) for call in wanted)
         reason = candidate.get("finishReason")
         normal = reason in (None, "STOP")
-        return Turn(calls, None if normal else "cut off" if reason == "MAX_TOKENS" else f"refused: {reason}", usage)
+        return ModelTurn(
+            calls, None if normal else "cut off" if reason == "MAX_TOKENS" else f"refused: {reason}", usage
+        )
 
 
 def _wanted(name: Any, arguments: Any, call_id: Any) -> Wanted:
@@ -369,7 +375,7 @@ class Api:
 
     def __init__(
         self, name: str, keys: tuple[str, ...], base: tuple[str, str],
-        headers: Callable[[str], Mapping[str, str]], dialogue: Callable[[Exchange, str, str, Tools], Dialogue],
+        headers: Callable[[str], Mapping[str, str]], dialogue: Callable[[RetryingHttp, str, str, Tools], Dialogue],
     ) -> None:  # fmt: skip
         self.name = name
         self.keys = keys
@@ -382,7 +388,9 @@ class Api:
         key = next((environ[name] for name in self.keys if environ.get(name)), None)
         if key is None:
             raise DriverError(f"{' or '.join(self.keys)} is not set")
-        exchange = Exchange(environ.get(self._base_variable) or self._base, self._headers(key), first_pause=first_pause)
+        exchange = RetryingHttp(
+            environ.get(self._base_variable) or self._base, self._headers(key), first_pause=first_pause
+        )
         return ModelDriver(self.name, model, exchange, self._dialogue)
 
 

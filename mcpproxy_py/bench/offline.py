@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
-from mcpproxy_py.bench.models import Answered, Dialogue, Turn, Wanted
-from mcpproxy_py.bench.suite import Server
-from mcpproxy_py.core.catalog.approval_rules import Wish
+from mcpproxy_py.bench.models import Answered, Dialogue, ModelTurn, Wanted
+from mcpproxy_py.bench.suite import BenchTarget
+from mcpproxy_py.core.catalog.approval_rules import CapabilityWish
 from mcpproxy_py.core.catalog.model import NotAnswered
 from mcpproxy_py.providers.catalog.data_files import data_files
 from mcpproxy_py.providers.catalog.load import load
@@ -73,12 +73,12 @@ class _Routed:
         self._prompt = prompt
         self._turns = 0
 
-    async def turn(self, answered: Sequence[Answered] = ()) -> Turn:
+    async def turn(self, answered: Sequence[Answered] = ()) -> ModelTurn:
         self._turns += 1
         if self._turns == 1:
-            return Turn((_route(self._prompt),))
+            return ModelTurn((_route(self._prompt),))
         better = next(_second_try(answered), None)
-        return Turn((better,) if better and self._turns == 2 else ())
+        return ModelTurn((better,) if better and self._turns == 2 else ())
 
 
 def _second_try(answered: Sequence[Answered]) -> Iterator[Wanted]:
@@ -137,18 +137,18 @@ class _Caller:
 class _NoRequests:
     """Nobody's queue may fill with what a benchmark asks for."""
 
-    async def submit(self, wish: Wish, principal: str) -> NoReturn:
+    async def submit(self, wish: CapabilityWish, principal: str) -> NoReturn:
         raise NotAnswered("Nothing is filed while the catalog is measured")
 
 
-def catalog() -> Server:
+def catalog() -> BenchTarget:
     """The shipped catalog, answering in this process."""
     provider = CatalogProvider(load(), lambda principal: (), _NoRequests())
 
     async def call(tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
         return await provider.call(tool, arguments, _Caller())
 
-    return Server(provider.tools(), call, raw_data())
+    return BenchTarget(provider.tools(), call, raw_data())
 
 
 def raw_data() -> dict[str, str]:

@@ -167,7 +167,7 @@ MOST_TURNS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class BenchTarget:
     """What is measured: its tools, a way to call them, and the data files that they spare an agent, by agent."""
 
     tools: Sequence[Mapping[str, Any]]
@@ -252,26 +252,26 @@ class Run:
     scenarios: tuple[ScenarioOutcome, ...]
 
 
-async def run(driver: Driver, server: Server, suite: Suite, count: Count | None = None) -> Run:
+async def run(driver: Driver, server: BenchTarget, suite: Suite, count: Count | None = None) -> Run:
     """Raises `DriverError` where the driver cannot go on. Without `count` there are no token figures."""
     prompts = [await _prompt(driver, server, prompt) for prompt in suite.prompts]
     scenarios = [await _scenario(driver, server, scenario, count) for scenario in suite.scenarios]
     return Run(driver.name, driver.is_model, tuple(prompts), tuple(scenarios))
 
 
-async def _prompt(driver: Driver, server: Server, prompt: Prompt) -> PromptOutcome:
+async def _prompt(driver: Driver, server: BenchTarget, prompt: Prompt) -> PromptOutcome:
     played = await _play(driver, server, prompt.text, MOST_TURNS)
     return PromptOutcome(prompt, played, await _resolves(server, prompt))
 
 
-async def _resolves(server: Server, prompt: Prompt) -> bool | None:
+async def _resolves(server: BenchTarget, prompt: Prompt) -> bool | None:
     if prompt.said is None:
         return None
     arguments = {**prompt.expected.arguments, "capability": prompt.said}
     return right(prompt.expected, await server.call(prompt.expected.tool, arguments))
 
 
-async def _scenario(driver: Driver, server: Server, scenario: Scenario, count: Count | None) -> ScenarioOutcome:
+async def _scenario(driver: Driver, server: BenchTarget, scenario: Scenario, count: Count | None) -> ScenarioOutcome:
     if driver.is_model:
         played = await _play(driver, server, scenario.prompt, MOST_TURNS + scenario.most)
     else:
@@ -289,7 +289,7 @@ async def _scenario(driver: Driver, server: Server, scenario: Scenario, count: C
     )
 
 
-async def _play(driver: Driver, server: Server, prompt: str, most: int) -> Played:
+async def _play(driver: Driver, server: BenchTarget, prompt: str, most: int) -> Played:
     """One dialogue. It ends when a turn wants no calls, or when there were too many turns."""
     dialogue = driver.begin(prompt, server.tools)
     made: list[Made] = []
@@ -306,7 +306,7 @@ async def _play(driver: Driver, server: Server, prompt: str, most: int) -> Playe
     return Played(tuple(made), f"not done after {most} turns", usage)
 
 
-async def _make(server: Server, tool: str, arguments: Any) -> Made:
+async def _make(server: BenchTarget, tool: str, arguments: Any) -> Made:
     """A call, or the error a host would give a model for one that cannot be made."""
     if tool not in {known["name"] for known in server.tools}:
         return Made(Step(tool, {}), _error(f"There is no tool {tool[:100]}"))

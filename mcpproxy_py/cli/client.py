@@ -41,7 +41,7 @@ class _OtherConnection(Exception):
     """The request would go over a connection on which nothing was proved."""
 
 
-class Client:
+class RestClient:
     """Finds the gateway and its key when first used. One request at a time, never resent: a call may have acted."""
 
     def __init__(self, where: Where) -> None:

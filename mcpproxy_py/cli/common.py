@@ -77,7 +77,7 @@ SHARED: Final[dict[str, tuple[Any, Any]]] = {
 
 
 @dataclass(frozen=True)
-class Session:
+class CommandContext:
     """One run of one command: which gateway it is about, and how to print."""
 
     where: Where
@@ -85,9 +85,9 @@ class Session:
 
     @functools.cached_property
     def client(self) -> Any:
-        from mcpproxy_py.cli.client import Client
+        from mcpproxy_py.cli.client import RestClient
 
-        return Client(self.where)
+        return RestClient(self.where)
 
     @property
     def human(self) -> bool:
@@ -158,11 +158,11 @@ def _sign(run: Any, function: Callable[..., Any], shared: list[str]) -> None:
     del run.__wrapped__
 
 
-def _session(ctx: typer.Context) -> Session:
+def _session(ctx: typer.Context) -> CommandContext:
     chosen = {name: _chosen(ctx, name) for name in SHARED}
     data_dir, config, listen, form = (value for value, _ in chosen.values())
     typed = frozenset(name for name, (_, by_flag) in chosen.items() if by_flag and name != "output")
-    return Session(Where(_absolute(data_dir), _absolute(config), listen, typed), form or Format.TABLE)
+    return CommandContext(Where(_absolute(data_dir), _absolute(config), listen, typed), form or Format.TABLE)
 
 
 def _absolute(path: Path | None) -> Path | None:

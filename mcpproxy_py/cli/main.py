@@ -15,7 +15,7 @@ from mcpproxy_py.cli.common import group, with_shared_options
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """Where a top-level command lives (`module:group`, below `cli/commands/`), and the line `mcpproxy --help` shows
     without importing it."""
 
@@ -24,23 +24,25 @@ class Entry:
     is_group: bool = False
 
 
-COMMANDS: Final[dict[str, Entry]] = {
-    "serve": Entry("gateway:serve_app", "Run the gateway in the foreground."),
-    "stdio": Entry("gateway:serve_app", "Speak MCP over stdin and stdout."),
-    "status": Entry("gateway:gateway_app", "State of the running gateway."),
-    "doctor": Entry("doctor:app", "Find what is wrong, and say how to fix it."),
-    "call": Entry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
-    "tools": Entry("tools:tools_app", "The tools behind the gateway.", is_group=True),
-    "explain": Entry("tools:explain_app", "Show what the gate would decide, rung by rung."),
-    "upstream": Entry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
-    "activity": Entry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
-    "approvals": Entry("approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True),
-    "gaps": Entry("approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
-    "catalog": Entry("catalog:app", "The data of the capability catalog.", is_group=True),
-    "freeze": Entry("gateway:gateway_app", "Refuse everything above read, at once."),
-    "unfreeze": Entry("gateway:gateway_app", "Lift a freeze."),
-    "config": Entry("config:app", "The configuration, checked and explained.", is_group=True),
-    "key": Entry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
+COMMANDS: Final[dict[str, CommandEntry]] = {
+    "serve": CommandEntry("gateway:serve_app", "Run the gateway in the foreground."),
+    "stdio": CommandEntry("gateway:serve_app", "Speak MCP over stdin and stdout."),
+    "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
+    "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
+    "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
+    "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
+    "explain": CommandEntry("tools:explain_app", "Show what the gate would decide, rung by rung."),
+    "upstream": CommandEntry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
+    "activity": CommandEntry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
+    "approvals": CommandEntry(
+        "approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True
+    ),
+    "gaps": CommandEntry("approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
+    "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
+    "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
+    "unfreeze": CommandEntry("gateway:gateway_app", "Lift a freeze."),
+    "config": CommandEntry("config:app", "The configuration, checked and explained.", is_group=True),
+    "key": CommandEntry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
 }
 
 
@@ -59,7 +61,7 @@ class LazyRoot(TyperGroup):
         return name, loaded(name) if name in COMMANDS else command, rest
 
 
-def _placeholder(name: str, entry: Entry) -> TyperCommand:
+def _placeholder(name: str, entry: CommandEntry) -> TyperCommand:
     return TyperCommand(name, help=entry.help, rich_markup_mode=None)
 
 

@@ -26,14 +26,14 @@ class Deadlines:
     def __len__(self) -> int:
         return len(self._due)
 
-    def put(self, who: Any, seconds: float, call: Callable[[], object]) -> None:
+    def add(self, who: Any, seconds: float, call: Callable[[], object]) -> None:
         """`call` is called in so many seconds, unless `who` is taken out before, or put in anew."""
         when = self._now() + seconds
         self._due[who] = when, call
         if when < self._wakes:
             self._wake(when)
 
-    def take(self, who: Any) -> None:
+    def discard(self, who: Any) -> None:
         self._due.pop(who, None)
 
     def _wake(self, when: float) -> None:

@@ -116,7 +116,7 @@ ANNOTATIONS_LIMIT: Final = 2048
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Client(NamedTuple):
+class ClientInfo(NamedTuple):
     """Who says it is asking. Claimed, never trusted."""
 
     name: str = ""
@@ -154,7 +154,7 @@ class Ask(NamedTuple):
     source: Source = "mcp"
     surface: Surface = "gate"
     principal: str = "local"
-    client: Client = Client()
+    client: ClientInfo = ClientInfo()
     session_id: str | None = None
     request_id: str | None = None
     server: str | None = None
@@ -176,7 +176,7 @@ class Caller:
 
     principal: str
     source: Source
-    client: Client
+    client: ClientInfo
     request_id: str | None = None
 
 
@@ -350,7 +350,7 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalAnswer:
     """The gateway answers this one itself (`retrieve_tools`, `request_capability`)."""
 
     tool: str
@@ -381,4 +381,4 @@ class Refusal:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Decision = Route | Relay | Local | Refusal
+Decision = Route | Relay | LocalAnswer | Refusal

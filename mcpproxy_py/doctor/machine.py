@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from mcpproxy_py.doctor.running import Doubt, Finding, found
+from mcpproxy_py.doctor.running import CheckResult, CheckWarning, found
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
@@ -17,17 +17,17 @@ NO_ROOM: Final = 100 << 20
 MEGABYTE: Final = 1 << 20
 
 
-def folder(settings: Settings) -> Iterator[Finding]:
+def folder(settings: Settings) -> Iterator[CheckResult]:
     """Also of a gateway that runs: its disk may have filled since."""
     return _each(FOLDER, settings)
 
 
-def before_start(settings: Settings) -> Iterator[Finding]:
+def before_start(settings: Settings) -> Iterator[CheckResult]:
     """What a running gateway has taken, or has passed, already."""
     return _each(START, settings)
 
 
-def _each(looks: Looks, settings: Settings) -> Iterator[Finding]:
+def _each(looks: Looks, settings: Settings) -> Iterator[CheckResult]:
     return (found(subject, partial(look, settings)) for subject, look in looks.items())
 
 
@@ -46,7 +46,7 @@ def _room(settings: Settings) -> str:
             "activity.retention_days or activity.max_size_mb"
         )
     if free < LITTLE_ROOM:
-        raise Doubt(f"only {left}; activity.retention_days and activity.max_size_mb bound it")
+        raise CheckWarning(f"only {left}; activity.retention_days and activity.max_size_mb bound it")
     return left
 
 

@@ -15,24 +15,24 @@ Look = Callable[[], str]
 """Says what is fine, and raises what is not."""
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     subject: str
     state: State
     says: str
     """What is so; where it is a problem, how to mend it too."""
 
 
-class Doubt(Exception):
+class CheckWarning(Exception):
     """Nothing that keeps a gateway from working today."""
 
 
-def found(subject: str, look: Look) -> Finding:
+def found(subject: str, look: Look) -> CheckResult:
     try:
-        return Finding(subject, "ok", look())
-    except Doubt as doubt:
-        return Finding(subject, "warning", str(doubt))
+        return CheckResult(subject, "ok", look())
+    except CheckWarning as doubt:
+        return CheckResult(subject, "warning", str(doubt))
     except GatewayError as error:
-        return Finding(subject, "problem", error.message)
+        return CheckResult(subject, "problem", error.message)
 
 
 LATE: Final = 60.0
@@ -40,48 +40,50 @@ LATE: Final = 60.0
 STATES: Final[Mapping[str, State]] = {"failed": "problem", "connecting": "warning"}
 
 
-def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[Finding]:
+def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[CheckResult]:
     """`version` is this command's own."""
-    yield Finding(
+    yield CheckResult(
         "gateway", "ok", f"version {status.get('version')} runs at {status.get('url')}, process {status.get('pid')}"
     )
     if status.get("version") != version:
-        yield Finding("gateway", "warning", f"this command is version {version}: restart the gateway to use it too")
+        yield CheckResult("gateway", "warning", f"this command is version {version}: restart the gateway to use it too")
     if status.get("config_error"):
         says = f"the configuration changed and cannot be used, so the old one applies: {status['config_error']}"
-        yield Finding("configuration", "problem", says)
+        yield CheckResult("configuration", "problem", says)
     if status.get("frozen"):
-        yield Finding("gateway", "warning", "it is frozen: only reads run, until `mcpproxy unfreeze`")
+        yield CheckResult("gateway", "warning", "it is frozen: only reads run, until `mcpproxy unfreeze`")
     yield from _record(status, status.get("store") or {})
 
 
-def _record(status: Mapping[str, Any], store: Mapping[str, Any]) -> Iterator[Finding]:
+def _record(status: Mapping[str, Any], store: Mapping[str, Any]) -> Iterator[CheckResult]:
     late, why = store.get("lag_seconds") or 0, store.get("last_error")
     if not store.get("writable", True):
         says = f"nothing can be recorded: {why or 'the journal cannot be written'}"
-        yield Finding("record", "problem", f"{says}; see `disk` and `data directory` here")
+        yield CheckResult("record", "problem", f"{says}; see `disk` and `data directory` here")
     elif late > LATE:
-        yield Finding("record", "warning", f"the database is {late:.0f} s behind the journal: {why or 'it is slow'}")
+        yield CheckResult(
+            "record", "warning", f"the database is {late:.0f} s behind the journal: {why or 'it is slow'}"
+        )
     else:
-        yield Finding("record", "ok", f"goes to {store.get('database')}")
+        yield CheckResult("record", "ok", f"goes to {store.get('database')}")
     for doubt in store.get("unbelieved") or ():
-        yield Finding("record", "problem", doubt)
+        yield CheckResult("record", "problem", doubt)
     if status.get("unrecorded"):
-        yield Finding("record", "warning", f"{status['unrecorded']} calls could not be recorded since the start")
+        yield CheckResult("record", "warning", f"{status['unrecorded']} calls could not be recorded since the start")
 
 
-def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
     for row in rows:
         name, state = row["name"], row["state"]
         subject, logs = f"server {name}", f"; see `mcpproxy upstream logs {name}`"
         if state in STATES:
-            yield Finding(subject, STATES[state], f"{state}: {row.get('error') or 'no reason given'}{logs}")
+            yield CheckResult(subject, STATES[state], f"{state}: {row.get('error') or 'no reason given'}{logs}")
         elif state == "connected":
-            yield Finding(subject, "ok", f"connected, {row.get('tool_count')} tools")
+            yield CheckResult(subject, "ok", f"connected, {row.get('tool_count')} tools")
         else:
-            yield Finding(subject, "ok", f"is {state}")
+            yield CheckResult(subject, "ok", f"is {state}")
         if row.get("left_out"):
             told = ", ".join(f"{tool} ({why})" for tool, why in row["left_out"].items())
-            yield Finding(subject, "warning", f"some of its tools cannot be used: {told}")
+            yield CheckResult(subject, "warning", f"some of its tools cannot be used: {told}")
         if (row.get("ignored") or {}).get("garbage"):
-            yield Finding(subject, "warning", f"writes output that is no message where only messages belong{logs}")
+            yield CheckResult(subject, "warning", f"writes output that is no message where only messages belong{logs}")

@@ -15,14 +15,14 @@ import httpx2
 
 from mcpproxy_py.app.builtin_upstreams import server_specs
 from mcpproxy_py.core.protocol.constants import LATEST_MODERN
-from mcpproxy_py.doctor.running import Doubt, Finding, Look, found
+from mcpproxy_py.doctor.running import CheckResult, CheckWarning, Look, found
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.jsonrpc import encode, request_object
 from mcpproxy_py.settings import Settings
 from mcpproxy_py.upstream.processes.command import child_environment, resolve
-from mcpproxy_py.upstream.session.session import Stamp
+from mcpproxy_py.upstream.session.session import VersionStamp
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, stream
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, stream
 from mcpproxy_py.upstream.transports.http_exchange import EVENTS
 from mcpproxy_py.upstream.transports.streamable_http import JSON_OR_EVENTS
 
@@ -39,15 +39,15 @@ TURNED_AWAY: Final[Mapping[int, str]] = {
 }
 
 
-def within_reach(settings: Settings) -> Iterator[Finding]:
-    web = Web()
+def within_reach(settings: Settings) -> Iterator[CheckResult]:
+    web = HttpClients()
     with ThreadPoolExecutor(AT_ONCE) as threads:
         yield from threads.map(partial(_looked_for, web), server_specs(settings).values())
 
 
-def _looked_for(web: Web, spec: UpstreamSpec) -> Finding:
+def _looked_for(web: HttpClients, spec: UpstreamSpec) -> CheckResult:
     if not spec.enabled:
-        return Finding(f"server {spec.name}", "ok", "is disabled")
+        return CheckResult(f"server {spec.name}", "ok", "is disabled")
     look: Look = partial(_command, spec) if spec.transport == "stdio" else lambda: anyio.run(_answer, web, spec)
     return found(f"server {spec.name}", look)
 
@@ -59,7 +59,7 @@ def _command(spec: UpstreamSpec) -> str:
         raise _unavailable(failure.message) from None
 
 
-async def _answer(web: Web, spec: UpstreamSpec) -> str:
+async def _answer(web: HttpClients, spec: UpstreamSpec) -> str:
     """By the way that calls would go. Only the host is named: the rest of an address may be a secret."""
     where = urlsplit(spec.url or "").netloc.rpartition("@")[2]
     try:
@@ -75,7 +75,7 @@ async def _answer(web: Web, spec: UpstreamSpec) -> str:
 def _request(spec: UpstreamSpec) -> dict[str, Any]:
     if spec.transport == "sse":
         return {"method": "GET", "url": spec.url, "headers": {"accept": EVENTS}}
-    stamp = Stamp("modern", LATEST_MODERN)
+    stamp = VersionStamp("modern", LATEST_MODERN)
     question = encode(request_object(1, DISCOVER, stamp.params({}), wants_progress=False))
     return {"method": "POST", "url": spec.url, "headers": {**stamp.headers(DISCOVER, {}), **JSON_OR_EVENTS},
             "content": question}  # fmt: skip
@@ -87,7 +87,7 @@ def _understood(where: str, status: int) -> str:
     if status >= 500:
         raise _unavailable(f"{where} answers {status}: it fails itself; its own log says why")
     if 300 <= status < 400:
-        raise Doubt(f"{where} answers {status} and redirects; write the address where it sends us instead")
+        raise CheckWarning(f"{where} answers {status} and redirects; write the address where it sends us instead")
     return f"{where} answers"
 
 

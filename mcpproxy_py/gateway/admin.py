@@ -20,7 +20,7 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, Policy, Snapshot
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.upstream.calls.scheduler import Measured
+from mcpproxy_py.upstream.calls.scheduler import ServerStats
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -28,7 +28,7 @@ FROZEN = "frozen"
 """The name of the durable switch."""
 
 
-class Servers(Protocol):
+class ServerEditor(Protocol):
     """What this needs of the upstream room."""
 
     @property
@@ -36,7 +36,7 @@ class Servers(Protocol):
     def set_policy(self, policy: Policy) -> None: ...
     async def restart(self, server: str) -> None: ...
     def describe(self) -> list[dict[str, Any]]: ...
-    def measured(self) -> list[Measured]: ...
+    def measured(self) -> list[ServerStats]: ...
     def log_path(self, server: str) -> Path: ...
 
 
@@ -48,7 +48,7 @@ class Ledger(Protocol):
     async def set_switch(self, name: str, value: Any) -> None: ...
 
 
-class File(Protocol):
+class ConfigStore(Protocol):
     """The configuration file, edited in place with its comments kept."""
 
     def put_server(self, name: str, config: dict[str, Any], *, replace: bool = False) -> None: ...
@@ -61,9 +61,9 @@ class Admin:
 
     def __init__(
         self,
-        servers: Servers,
+        servers: ServerEditor,
         ledger: Ledger,
-        file: File,
+        file: ConfigStore,
         *,
         edit: Callable[[Callable[[], object]], Awaitable[None]],
         rotate_key: Callable[[], str],
@@ -135,7 +135,7 @@ class Admin:
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[ServerStats]:
         return self._servers.measured()
 
     async def server_log(self, name: str, lines: int) -> list[str]:

@@ -13,11 +13,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from mcpproxy_py import __version__
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted, Wish
+from mcpproxy_py.core.catalog.approval_rules import (
+    ApprovalDecision,
+    ApprovalRequest,
+    CapabilityWish,
+    NotAccepted,
+    Status,
+    Submitted,
+)
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
 
@@ -27,18 +34,20 @@ Step = Literal["approve", "deny"]
 
 AT_ONCE: Final = 500
 FINAL: Final = "A decision is final. If it was wrong, the agent can ask again; after a denial in 24 hours."
-CLOCK: Final = Caller("local", "internal", Client("mcpproxy", __version__))
+CLOCK: Final = Caller("local", "internal", ClientInfo("mcpproxy", __version__))
 """Who lets a request expire."""
 
 
 class Book(Protocol):
     """What this needs of the store room."""
 
-    async def submit(self, wish: Wish, principal: str, *, new_id: str, now_ms: int) -> Submitted | NotNow: ...
-    async def decide(self, request_id: str, step: Step, review: Review) -> Request | NotNow: ...
-    async def get(self, request_id: str) -> Request | None: ...
-    async def list(self, *, status: Status | None, before: str | None, limit: int) -> Sequence[Request]: ...
-    async def overdue(self, now_ms: int, limit: int) -> Sequence[Request]: ...
+    async def submit(
+        self, wish: CapabilityWish, principal: str, *, new_id: str, now_ms: int
+    ) -> Submitted | NotAccepted: ...
+    async def decide(self, request_id: str, step: Step, review: ApprovalDecision) -> ApprovalRequest | NotAccepted: ...
+    async def get(self, request_id: str) -> ApprovalRequest | None: ...
+    async def list(self, *, status: Status | None, before: str | None, limit: int) -> Sequence[ApprovalRequest]: ...
+    async def overdue(self, now_ms: int, limit: int) -> Sequence[ApprovalRequest]: ...
     async def expire(self, request_id: str, now_ms: int) -> None: ...
 
 
@@ -60,7 +69,7 @@ class Verdict:
     terminal: bool = False
 
 
-class Approvals:
+class ApprovalService:
     """Raises `GatewayError` for what cannot be done, and `StoreUnavailable`."""
 
     def __init__(
@@ -69,7 +78,7 @@ class Approvals:
         on_record: OnRecord,
         append: Callable[[Mapping[str, Any]], None],
         new_id: Callable[[float], str],
-        advice: Callable[[Wish], str | None],
+        advice: Callable[[CapabilityWish], str | None],
         masker: Masker = MASKER,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -83,7 +92,7 @@ class Approvals:
         self._masker = masker
         self._now = now
 
-    async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow:
+    async def submit(self, wish: CapabilityWish, principal: str) -> Submitted | NotAccepted:
         await self._let_expire()
         at = self._now()
         filed = await self._book.submit(self._masked(wish), principal, new_id=self._new_id(at), now_ms=_millis(at))
@@ -105,10 +114,12 @@ class Approvals:
         await self._let_expire()
         await self._found(request_id)
 
-        async def act() -> Request:
-            review = Review(_reviewer(by, verdict), _source(by), verdict.terminal, _millis(self._now()), verdict.notes)
+        async def act() -> ApprovalRequest:
+            review = ApprovalDecision(
+                _reviewer(by, verdict), _source(by), verdict.terminal, _millis(self._now()), verdict.notes
+            )
             after = await self._book.decide(request_id, verdict.step, review)
-            if isinstance(after, NotNow):
+            if isinstance(after, NotAccepted):
                 raise GatewayError(Code.CONFLICT, after.message, details={"remedy": FINAL})
             self._tell(after.id, after.status)
             return after
@@ -116,12 +127,12 @@ class Approvals:
         details = {"approval_id": request_id, **asdict(verdict)}
         return self._shown(await self._on_record(f"{verdict.step}_request", None, by, details, act))
 
-    def _masked(self, wish: Wish) -> Wish:
+    def _masked(self, wish: CapabilityWish) -> CapabilityWish:
         """Kept like a record: an agent may put a secret into its reasons."""
         context = self._masker.mask(dict(wish.context))
         return replace(wish, rationale=self._masker.mask_text(wish.rationale), context=context)
 
-    async def _found(self, request_id: str) -> Request:
+    async def _found(self, request_id: str) -> ApprovalRequest:
         found = await self._book.get(request_id)
         if found is None:
             raise GatewayError(Code.NOT_FOUND, f"There is no request '{quoted(request_id)}'")
@@ -145,7 +156,7 @@ class Approvals:
         except StoreUnavailable as error:
             log.error("no event was sent that request %s is %s: %s", request_id, status, error.message)
 
-    def _shown(self, request: Request) -> dict[str, Any]:
+    def _shown(self, request: ApprovalRequest) -> dict[str, Any]:
         return {**request.in_full(), "connect_command": self._advice(request.wish)}
 
 

@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol, TypeGuard
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
-    Nobody,
-    Talk,
+    ClientChannel,
+    NoClient,
     forwarded_meta,
     is_served,
     relayed_capabilities,
@@ -32,9 +32,9 @@ from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
     Ask,
     Caller,
-    Client,
+    ClientInfo,
     Decision,
-    Local,
+    LocalAnswer,
     Refusal,
     Relay,
     Route,
@@ -45,7 +45,7 @@ from mcpproxy_py.core.values import (
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call, Record, Recorder, Tally
+from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call, CallCounters, EventLog, Recorder
 from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Upstreams(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallLimits:
     payload_bytes: int = 65_536
     in_flight: int = 1000
     refuse_unrecorded: bool = True
@@ -84,7 +84,9 @@ class CallPermit:
 
     __slots__ = ("_call", "_gateway", "_message", "_to", "method", "talk")
 
-    def __init__(self, gateway: Gateway, call: Call, to: Route | Relay, talk: Talk, carried: Mapping[str, Any]) -> None:
+    def __init__(
+        self, gateway: Gateway, call: Call, to: Route | Relay, talk: ClientChannel, carried: Mapping[str, Any]
+    ) -> None:
         if isinstance(to, Relay):
             self.method, params = to.method, to.params
         else:
@@ -148,17 +150,17 @@ class Gateway:
     def __init__(
         self,
         upstreams: Upstreams,
-        journal: Record,
-        limits: Limits,
+        journal: EventLog,
+        limits: CallLimits,
         new_id: Callable[[float], str],
         masker: Masker = MASKER,
-        tally: Tally | None = None,
+        tally: CallCounters | None = None,
     ) -> None:
         self.upstreams = upstreams
         self._limits = limits
         self._new_id = new_id
         self.recorder = Recorder(
-            journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or Tally()
+            journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or CallCounters()
         )
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
@@ -182,7 +184,7 @@ class Gateway:
             await self._idle.wait()
 
     def new_ask(
-        self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
+        self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
         session_id: str | None = None, request_id: str | None = None, server: str | None = None,
         method: str = "tools/call", meta: Mapping[str, Any] | None = None, plain: bool = False,
     ) -> Ask:  # fmt: skip
@@ -193,7 +195,7 @@ class Gateway:
             method, forwarded_meta(meta), plain=plain,
         )  # fmt: skip
 
-    async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
+    async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
         cancellation: every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot
@@ -204,7 +206,7 @@ class Gateway:
             decision = call.decision
             if isinstance(decision, Refusal):
                 call.refuse(decision)
-            elif isinstance(decision, Local):
+            elif isinstance(decision, LocalAnswer):
                 result = LOCAL[decision.tool](call.snapshot, decision.params)
                 call.answer(events.outcome_of(result, {}), result)
             else:
@@ -246,7 +248,7 @@ class Gateway:
     def unattributed(self, server: str, method: str) -> None:
         """A server asked something that belongs to no one call. It was refused; that is on record too (UP-5)."""
         ask = self.new_ask(
-            method, {}, source="internal", surface="passthrough", principal="server", client=Client(server),
+            method, {}, source="internal", surface="passthrough", principal="server", client=ClientInfo(server),
             server=server, method=method,
         )  # fmt: skip
         message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
@@ -267,7 +269,7 @@ class Gateway:
 
     # From the decision to the server. What stands in the way raises `NotPermitted`, wherever it is met.
 
-    async def _forward(self, call: Call, to: Route | Relay, talk: Talk) -> None:
+    async def _forward(self, call: Call, to: Route | Relay, talk: ClientChannel) -> None:
         try:
             if to.confirm:
                 await self._confirm(call, to, talk)
@@ -290,7 +292,7 @@ class Gateway:
         else:
             self._close(call, to, talk, result)
 
-    async def _converse(self, call: Call, to: Route | Relay, talk: Talk) -> dict[str, Any]:
+    async def _converse(self, call: Call, to: Route | Relay, talk: ClientChannel) -> dict[str, Any]:
         """The server's last word: a result, or questions for a client that answers between calls only. A client that
         can be asked in mid-call answers here."""
         carried = call.ask.carried
@@ -309,20 +311,20 @@ class Gateway:
         raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked back more than {MAX_ROUNDS} times")
 
     async def _answered(
-        self, call: Call, to: Route | Relay, result: Mapping[str, Any], talk: Talk
+        self, call: Call, to: Route | Relay, result: Mapping[str, Any], talk: ClientChannel
     ) -> Mapping[str, Any]:
         """Put a modern server's questions to a client of the handshake era; what goes along in the next round."""
         questions = questions_of(result)
         methods = [method for method, _ in questions.values()]
         try:
-            said = {key: await talk.ask(method, params) for key, (method, params) in questions.items()}
+            said = {key: await talk.request(method, params) for key, (method, params) in questions.items()}
         except RpcError as error:
             message = f"the server asks for input that the client does not give: {error.message}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message) from None
         await self.record_answers(call, to, methods, said)
         return answers_to(result, said)
 
-    def _close(self, call: Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> None:
+    def _close(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
         if asks_back(result):
             self._ask_back(call, to, talk, result)
         elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
@@ -335,9 +337,9 @@ class Gateway:
                 result = tool_results.with_warning(result, to.warning)
             call.answer(outcome, result)
 
-    def _ask_back(self, call: Call, to: Route | Relay, talk: Talk, result: dict[str, Any]) -> None:
+    def _ask_back(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
-        if isinstance(talk, Nobody):
+        if isinstance(talk, NoClient):
             message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
             call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
             return
@@ -361,7 +363,7 @@ class Gateway:
             message = f"The gateway has {self.in_flight} calls in flight"
             raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
 
-    async def _confirm(self, call: Call, to: Route | Relay, talk: Talk) -> None:
+    async def _confirm(self, call: Call, to: Route | Relay, talk: ClientChannel) -> None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
         if call.ask.carried and not call.ask.again:
             raise NotPermitted(_without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
@@ -374,7 +376,7 @@ class Gateway:
         except StoreUnavailable:
             raise NotPermitted(_unrecordable(to)) from None
 
-    async def _objection(self, call: Call, to: Route | Relay, talk: Talk) -> str | None:
+    async def _objection(self, call: Call, to: Route | Relay, talk: ClientChannel) -> str | None:
         """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
         call waits here for it, and a later one asks again."""
         patience = self._limits.patience
@@ -383,7 +385,7 @@ class Gateway:
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if talk.live else None):
-                said = await talk.ask(tool_results.METHOD, tool_results.question(to))
+                said = await talk.request(tool_results.METHOD, tool_results.question(to))
             self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
             return tool_results.objection(said)
         except RpcError as error:
@@ -427,25 +429,25 @@ class Gateway:
         call.on_disk = self.recorder.unrecorded
 
 
-class _Narrowed:
+class _NarrowedChannel:
     """A client's way back, with other capabilities than it declared: those that can be served here."""
 
-    def __init__(self, talk: Talk, capabilities: Mapping[str, Any]) -> None:
+    def __init__(self, talk: ClientChannel, capabilities: Mapping[str, Any]) -> None:
         self.capabilities = capabilities
         self.caller, self.wants_progress, self.live, self.key = talk.caller, talk.wants_progress, talk.live, talk.key
-        self.note, self.pause, self.ask = talk.note, talk.pause, talk.ask
+        self.notify, self.pause, self.request = talk.notify, talk.pause, talk.request
 
 
-def _narrowed(talk: Talk, surface: Surface) -> Talk:
+def _narrowed(talk: ClientChannel, surface: Surface) -> ClientChannel:
     declared = talk.capabilities
     if is_served(declared):
         return talk
     kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
-    return talk if kept is declared else _Narrowed(talk, kept)
+    return talk if kept is declared else _NarrowedChannel(talk, kept)
 
 
-def _mute(ask: Ask) -> Talk:
-    return Nobody(Caller(ask.principal, ask.source, ask.client, ask.request_id))
+def _mute(ask: Ask) -> ClientChannel:
+    return NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
 
 
 def _same(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:

@@ -100,7 +100,7 @@ NONE: Final = "none"
 """The class of an ask that was turned down before its tool was known, or is about no tool."""
 
 
-class Kind(NamedTuple):
+class CallLabels(NamedTuple):
     """What is counted as one."""
 
     variant: str
@@ -109,15 +109,15 @@ class Kind(NamedTuple):
     rule: str
 
 
-class Tally:
+class CallCounters:
     def __init__(self) -> None:
-        self.asks: Counter[Kind] = Counter()
+        self.asks: Counter[CallLabels] = Counter()
 
     def count(self, ask: Ask, decision: Decision, rule: str, outcome: Status) -> None:
         """An ask has ended. `rule` decided in the end: a call that was allowed may still find no room."""
         variant = ask.tool if ask.surface == "gate" and ask.tool in OWN_TOOLS else variant_of(ask)
         tool_class = (decision.tool_class or NONE) if type(decision) is Route else class_of(decision)
-        self.asks[Kind(variant, tool_class, outcome, rule)] += 1
+        self.asks[CallLabels(variant, tool_class, outcome, rule)] += 1
 
     def by_variant(self) -> dict[str, dict[str, int]]:
         table: dict[str, dict[str, int]] = {}
@@ -146,7 +146,7 @@ OWED: Final = 500
 """Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
 
 
-class Record(Protocol):
+class EventLog(Protocol):
     """What the gateway needs of the store room. The first two raise `StoreUnavailable`."""
 
     def append(self, *events: Event) -> None: ...
@@ -156,7 +156,7 @@ class Record(Protocol):
 
 class Recorder:
     def __init__(
-        self, journal: Record, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: Tally
+        self, journal: EventLog, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: CallCounters
     ) -> None:
         self._journal = journal
         self._masker = masker

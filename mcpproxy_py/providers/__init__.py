@@ -5,7 +5,7 @@ from mcpproxy_py.providers.elicitation import Accept, Asking, Cancel, Decline, I
 from mcpproxy_py.providers.loader import Loader, installed, load
 from mcpproxy_py.providers.results import Error, Link, Raw, Structured, Text, ToolError
 from mcpproxy_py.providers.spec import ProviderError, ToolProvider, ToolSpec
-from mcpproxy_py.providers.upstream import Served
+from mcpproxy_py.providers.upstream import ProviderUpstream
 
 __all__ = [
     "Accept",
@@ -19,9 +19,9 @@ __all__ = [
     "Live",
     "Loader",
     "ProviderError",
+    "ProviderUpstream",
     "Raw",
     "Replay",
-    "Served",
     "Structured",
     "Text",
     "ToolError",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from mcpproxy_py.core.values import Caller
-from mcpproxy_py.providers.elicitation import Answer, Live, Rounds, answer_of, question
+from mcpproxy_py.providers.elicitation import Answer, ElicitationReplay, Live, answer_of, question
 from mcpproxy_py.providers.results import ToolError, plain_json
 from mcpproxy_py.providers.spec import check_question
 
@@ -24,10 +24,10 @@ def unheard(params: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CallerLink:
     """What connects one call with its caller. `asker` is absent where nobody can be asked."""
 
-    asker: Live | Rounds | None = None
+    asker: Live | ElicitationReplay | None = None
     on_progress: Tell = unheard
     on_log: Tell = unheard
     caller: Caller | None = None
@@ -36,7 +36,7 @@ class Line:
 class Context:
     """Annotate a parameter with this class and it is filled in; it stays out of the tool's schema."""
 
-    def __init__(self, tool: str, line: Line) -> None:
+    def __init__(self, tool: str, line: CallerLink) -> None:
         self._tool = tool
         self._line = line
         self._loop = asyncio.get_running_loop()

@@ -100,7 +100,7 @@ def answer_of(result: Any, schema: Mapping[str, Any]) -> Answer:
     return Accept(content)
 
 
-class Rounds:
+class ElicitationReplay:
     """The questions of one call on the modern wire: those of earlier rounds, and those still open in this one."""
 
     def __init__(self, replay: Replay) -> None:
@@ -168,7 +168,7 @@ def _digest(params: Mapping[str, Any]) -> str:
 log = logging.getLogger(__name__)
 
 
-class Talk(Protocol):
+class ProviderChannel(Protocol):
     """The way back to whoever asked, while the call is under way."""
 
     @property
@@ -177,16 +177,16 @@ class Talk(Protocol):
     @property
     def live(self) -> bool: ...
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None: ...
+    def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]: ...
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
-class CallContext(Protocol):
+class ProviderCall(Protocol):
     """What comes with a call beside its arguments. `request_state` is our own, given back unsealed."""
 
     @property
-    def talk(self) -> Talk: ...
+    def talk(self) -> ProviderChannel: ...
 
     @property
     def input_responses(self) -> Mapping[str, Any] | None: ...
@@ -198,7 +198,7 @@ class CallContext(Protocol):
     def caller(self) -> Caller: ...
 
 
-def asking_of(context: CallContext) -> Asking | None:
+def asking_of(context: ProviderCall) -> Asking | None:
     """How the client can be asked; `None` where it cannot draw a form. Raises `ToolError` for a state that is none."""
     if not _draws_forms(context.talk.capabilities.get("elicitation")):
         return None
@@ -221,10 +221,10 @@ def _draws_forms(declared: Any) -> bool:
     return isinstance(declared, Mapping) and (not declared or "form" in declared)
 
 
-def _asks(talk: Talk) -> Any:
+def _asks(talk: ProviderChannel) -> Any:
     async def ask(params: dict[str, Any]) -> Mapping[str, Any]:
         try:
-            return await talk.ask("elicitation/create", params)
+            return await talk.request("elicitation/create", params)
         except Exception as error:
             log.warning("a client could not be asked: %s", error)
             raise ToolError("The person behind this client could not be asked") from None

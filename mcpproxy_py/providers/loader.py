@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy_py.providers.spec import HasTools, ProviderError
-from mcpproxy_py.providers.upstream import Served
+from mcpproxy_py.providers.upstream import ProviderUpstream
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +31,15 @@ class Loader:
         """`directory` is where modules are looked for last, beside Python's own path."""
         self._directory = str(directory)
         self._most = max_result_bytes
-        self._served: dict[tuple[str, str], Served] = {}
+        self._served: dict[tuple[str, str], ProviderUpstream] = {}
 
-    def served(self, wanted: Mapping[str, str]) -> dict[str, Served]:
+    def served(self, wanted: Mapping[str, str]) -> dict[str, ProviderUpstream]:
         """An upstream for each name and its `module:object`. Imports nothing yet."""
         self._served = {key: self._served.get(key) or self._new(*key) for key in wanted.items()}
         return {name: served for (name, _), served in self._served.items()}
 
-    def _new(self, name: str, target: str) -> Served:
-        return Served(name, lambda: self._load(target), max_result_bytes=self._most)
+    def _new(self, name: str, target: str) -> ProviderUpstream:
+        return ProviderUpstream(name, lambda: self._load(target), max_result_bytes=self._most)
 
     def _load(self, target: str) -> HasTools:
         if self._directory not in sys.path:

@@ -12,14 +12,14 @@ from typing import Any, Final
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers import results
-from mcpproxy_py.providers.context import Context, Line, Tell, unheard
+from mcpproxy_py.providers.context import CallerLink, Context, Tell, unheard
 from mcpproxy_py.providers.elicitation import (
     Asking,
-    CallContext,
+    ElicitationReplay,
     InputRequired,
     Live,
+    ProviderCall,
     Replay,
-    Rounds,
     asking_of,
     round_of,
 )
@@ -39,7 +39,7 @@ LINGER: Final = 5.0
 """Seconds a function gets to clean up when its round ends."""
 
 
-class Served:
+class ProviderUpstream:
     """Fits the upstream room's `LocalUpstream`. `make` gives the provider and may import, block and fail: it runs
     in a worker thread, at the first connection and again after a failure."""
 
@@ -71,7 +71,7 @@ class Served:
         self._offered = {tool.name: tool for tool in tools}
         return [dict(tool.wire) for tool in self._offered.values()]
 
-    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext | None = None) -> dict[str, Any]:
+    async def call_tool(self, name: str, args: dict[str, Any], context: ProviderCall | None = None) -> dict[str, Any]:
         """The raw result of a call, or of a round of it. Without a context nobody can be asked or told."""
         if context is None:
             result = await self.call(name, args)
@@ -80,7 +80,7 @@ class Served:
                 asking = asking_of(context)
             except ToolError as error:
                 return results.failed(str(error))
-            note = context.talk.note
+            note = context.talk.notify
             on_progress, on_log = partial(note, "notifications/progress"), partial(note, "notifications/message")
             result = await self.call(name, args, asking, on_progress=on_progress, on_log=on_log, caller=context.caller)
         return round_of(result) if isinstance(result, InputRequired) else result
@@ -94,9 +94,9 @@ class Served:
         tool = self._offered.get(name)
         if tool is None:
             return results.failed(f"There is no tool '{name[:200]}' here")
-        rounds = Rounds(asking) if self._asks and isinstance(asking, Replay) else None
+        rounds = ElicitationReplay(asking) if self._asks and isinstance(asking, Replay) else None
         asker = rounds or (asking if self._asks and isinstance(asking, Live) else None)
-        ctx = Context(name, Line(asker, on_progress, on_log, caller))
+        ctx = Context(name, CallerLink(asker, on_progress, on_log, caller))
         try:
             answer = self._answer(tool, dict(arguments), ctx)
             result = await (_one_round(answer, rounds) if rounds else answer)
@@ -126,7 +126,7 @@ class Served:
         return tool.promised(tool.function.dress(value))
 
 
-async def _one_round(answer: Awaitable[dict[str, Any]], rounds: Rounds) -> dict[str, Any] | InputRequired:
+async def _one_round(answer: Awaitable[dict[str, Any]], rounds: ElicitationReplay) -> dict[str, Any] | InputRequired:
     """Run until there is a result, or until a person has to be asked; what waits for the person is cancelled then."""
     task = asyncio.ensure_future(answer)
     asked = asyncio.ensure_future(_questions(rounds))
@@ -141,7 +141,7 @@ async def _one_round(answer: Awaitable[dict[str, Any]], rounds: Rounds) -> dict[
             task.exception()  # a failure while cleaning up is nobody's result
 
 
-async def _questions(rounds: Rounds) -> None:
+async def _questions(rounds: ElicitationReplay) -> None:
     """Until the questions of this round are complete."""
     await rounds.asked.wait()
     with suppress(TimeoutError):

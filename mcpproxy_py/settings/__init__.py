@@ -14,14 +14,13 @@ from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, f
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings, check_doors
 from mcpproxy_py.settings.reference_page import json_schema
-from mcpproxy_py.settings.servers import Handling, OverrideEntry, ProviderSettings, ServerSettings, check_name
+from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, UpstreamSettings, check_name
 
 __all__ = [
     "CONFIG_NAME",
     "DEFAULT_DATA_DIR",
     "Activity",
     "ConfigFile",
-    "Handling",
     "IntentDeclaration",
     "Limits",
     "Loaded",
@@ -30,6 +29,7 @@ __all__ = [
     "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "UpstreamSettings",
     "check_data_dir",
     "check_doors",
     "check_name",

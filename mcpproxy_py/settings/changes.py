@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import Handling
+from mcpproxy_py.settings.servers import UpstreamSettings
 
 FIXED_AT_START: Final = (
     "listen", "require_mcp_auth", "mcp_token", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
@@ -66,7 +66,7 @@ def _compared(rules: Mapping[str, Rule], old: Any, new: Any, key: str = "", name
 
 
 def _compared_upstreams(
-    key: str, rules: Mapping[str, Rule], old: Mapping[str, Handling], new: Mapping[str, Handling]
+    key: str, rules: Mapping[str, Rule], old: Mapping[str, UpstreamSettings], new: Mapping[str, UpstreamSettings]
 ) -> Iterator[Change]:
     """A server that is new has nothing that it could be looser than; its own record says that it was added."""
     for name, before in old.items():

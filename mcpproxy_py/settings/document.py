@@ -16,7 +16,7 @@ KeyPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigProblem:
     """Something wrong at a place in the configuration; `text` is what a person reads after the place."""
 
     path: KeyPath
@@ -65,25 +65,25 @@ def _number(text: str) -> float:
     return value
 
 
-def parse(text: str) -> tuple[Any, list[Problem]]:
+def parse(text: str) -> tuple[Any, list[ConfigProblem]]:
     """The JSON value, comments and all, and what is wrong with the text. Nothing is raised for bad input."""
     try:
         value = json.loads(text, object_pairs_hook=_node, parse_constant=_refuse_constant, parse_float=_number)
         return value, list(flaws(value))
     except json.JSONDecodeError as error:
-        return None, [Problem((), f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}")]
+        return None, [ConfigProblem((), f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg}")]
     except RecursionError:
-        return None, [Problem((), f"nested deeper than {MAX_DEPTH} levels")]
+        return None, [ConfigProblem((), f"nested deeper than {MAX_DEPTH} levels")]
     except ValueError as error:
-        return None, [Problem((), f"not valid JSON: {error}")]
+        return None, [ConfigProblem((), f"not valid JSON: {error}")]
 
 
-def flaws(value: Any, path: KeyPath = ()) -> Iterator[Problem]:
+def flaws(value: Any, path: KeyPath = ()) -> Iterator[ConfigProblem]:
     """What no value may be, whatever it means: ambiguous, bottomless, or text that is not text."""
     if len(path) > MAX_DEPTH:
-        yield Problem(path[:3], f"nested deeper than {MAX_DEPTH} levels")
+        yield ConfigProblem(path[:3], f"nested deeper than {MAX_DEPTH} levels")
     elif isinstance(value, Mapping):
-        yield from (Problem(path, _repeated(path, key)) for key in getattr(value, "repeated", ()))
+        yield from (ConfigProblem(path, _repeated(path, key)) for key in getattr(value, "repeated", ()))
         for key, item in value.items():
             if not is_comment(key):
                 yield from flaws(key, path)
@@ -92,7 +92,7 @@ def flaws(value: Any, path: KeyPath = ()) -> Iterator[Problem]:
         for index, item in enumerate(value):
             yield from flaws(item, (*path, index))
     elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-        yield Problem(path, "holds half of a character (a lone surrogate), which cannot be passed on")
+        yield ConfigProblem(path, "holds half of a character (a lone surrogate), which cannot be passed on")
 
 
 def _repeated(path: KeyPath, key: str) -> str:

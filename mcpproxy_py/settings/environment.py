@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings.document import Problem, flaws, parse, without_comments
+from mcpproxy_py.settings.document import ConfigProblem, flaws, parse, without_comments
 from mcpproxy_py.settings.models import ENV_DELIMITER, ENV_PREFIX, Settings
 
 
@@ -104,7 +104,7 @@ class EnvironmentSource(PydanticBaseSettingsSource):
         self.layer: dict[str, Any] = {}
         self.variables: dict[Names, str] = {}
         self.warnings: list[str] = []
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
         for name in sorted(environ):
             if name.upper().startswith(ENV_PREFIX) and name.upper() not in NOT_SETTINGS and environ[name] != "":
                 self._read(name, environ[name])
@@ -118,7 +118,7 @@ class EnvironmentSource(PydanticBaseSettingsSource):
         path, annotation = found
         self.variables[path] = name
         value, problems = decode(text, annotation)
-        self.problems += [Problem((*path, *problem.path), problem.text) for problem in problems]
+        self.problems += [ConfigProblem((*path, *problem.path), problem.text) for problem in problems]
         _put(self.layer, path, value)
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
@@ -152,7 +152,7 @@ def _key(at: Any, part: str) -> str:
     return next((key for key in fields_by_key(at) if key.lower() == part.lower()), "")
 
 
-def decode(text: str, annotation: Any) -> tuple[Any, list[Problem]]:
+def decode(text: str, annotation: Any) -> tuple[Any, list[ConfigProblem]]:
     """The value a variable means for a type; text that does not fit is left for validation to report."""
     at = plain(annotation)
     if is_model(at) or get_origin(at) in (dict, tuple):
@@ -169,7 +169,7 @@ def _scalar(text: str, at: Any) -> Any:
     return text
 
 
-def _structure(text: str, at: Any) -> tuple[Any, list[Problem]]:
+def _structure(text: str, at: Any) -> tuple[Any, list[ConfigProblem]]:
     """JSON; a list of plain texts may also be written with commas, and one class stands for an override."""
     if get_origin(at) is tuple and not text.lstrip().startswith(("[", "{")):
         takes_texts = not is_model(plain(get_args(at)[0]))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings.document import KeyPath, Problem, parse, servers_by_name, without_comments
+from mcpproxy_py.settings.document import ConfigProblem, KeyPath, parse, servers_by_name, without_comments
 from mcpproxy_py.settings.environment import EnvironmentSource
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import ENV_PREFIX, Settings
@@ -85,19 +85,19 @@ def load(
 def validate_text(text: str, *, origin: str) -> list[str]:
     """Every problem of a file's text, as sentences; its secrets need not be there."""
     written, problems = read_document(text, Path())
-    found: list[Problem] = []
+    found: list[ConfigProblem] = []
     if not problems or written:
         _, found = _settings(written, stood_in)
     return list(sentences([*problems, *found], lambda path: f"{origin}: {dotted(path)}" if path else origin))
 
 
-def read_document(text: str, base: Path) -> tuple[Document, list[Problem]]:
+def read_document(text: str, base: Path) -> tuple[Document, list[ConfigProblem]]:
     """The file as a plain document with servers by name; relative directories in it start at `base`."""
     value, problems = parse(text.removeprefix("\ufeff"))
     if problems and value is None:
         return {}, problems
     if not isinstance(value, dict):
-        return {}, [Problem((), "expected an object: { ... }")]
+        return {}, [ConfigProblem((), "expected an object: { ... }")]
     plain = without_comments(value)
     plain.pop("$schema", None)
     return _anchored(_servers_named(plain), base), problems
@@ -126,8 +126,8 @@ def _mappings(servers: Any) -> Iterator[dict[str, Any]]:
 
 
 def _settings(
-    merged: Document, fill: Callable[[Document], tuple[Document, list[Problem]]]
-) -> tuple[Settings | None, list[Problem]]:
+    merged: Document, fill: Callable[[Document], tuple[Document, list[ConfigProblem]]]
+) -> tuple[Settings | None, list[ConfigProblem]]:
     values, problems = fill(merged)
     # pydantic-settings would take keys with an underscore in front for its own switches.
     swallowed = [key for key in values if key.startswith("_")]

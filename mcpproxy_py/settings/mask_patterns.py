@@ -21,7 +21,7 @@ _WHOLE_TEXT: Final = re.compile(r"[\^$]|\\[Az]")
 """What looks at where a text begins and ends, which cannot be seen from the JSON around it."""
 
 
-class Patterns:
+class MaskPatterns:
     """The operator's patterns at work. Where one has a group named `secret`, only that part is masked."""
 
     def __init__(self, named: Iterable[tuple[str, str]]) -> None:

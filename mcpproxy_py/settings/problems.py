@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mcpproxy_py.settings.document import KeyPath, Problem
+from mcpproxy_py.settings.document import ConfigProblem, KeyPath
 from mcpproxy_py.settings.environment import fields_by_key, is_model, known_keys, type_at
 from mcpproxy_py.settings.masking import is_secret_place, masked_text
 from mcpproxy_py.settings.models import Settings
@@ -42,28 +42,28 @@ _CONTAINERS: Final = ("dict_type", "model_type", "tuple_type")
 _LONGEST_SHOWN: Final = 80
 
 
-def problems_in(error: ValidationError, written: Any) -> list[Problem]:
+def problems_in(error: ValidationError, written: Any) -> list[ConfigProblem]:
     """Every problem, in the order of the models. Values are shown as `written`, before secrets were filled in."""
     return [_problem(detail, written) for detail in error.errors(include_url=False)]
 
 
-def unknown_key(path: KeyPath) -> Problem:
+def unknown_key(path: KeyPath) -> ConfigProblem:
     """For a key that no model has; its value stays unsaid, because nobody knows whether it is a secret."""
     near = _nearest(path)
-    return Problem(path, "is not a known key" + (f"; did you mean `{near}`?" if near else _choices(path[:-1])))
+    return ConfigProblem(path, "is not a known key" + (f"; did you mean `{near}`?" if near else _choices(path[:-1])))
 
 
-def _problem(detail: ErrorDetails, written: Any) -> Problem:
+def _problem(detail: ErrorDetails, written: Any) -> ConfigProblem:
     path, kind = detail["loc"], detail["type"]
     if kind == "extra_forbidden":
         return unknown_key(path)
     if kind == "missing":
-        return Problem(path, "is missing")
+        return ConfigProblem(path, "is missing")
     expected = _expected(detail)
     if path and path[-1] == "[key]":
-        return Problem(path[:-2], f"the name {_quoted(path[-2])} is not valid; expected {expected}")
+        return ConfigProblem(path[:-2], f"the name {_quoted(path[-2])} is not valid; expected {expected}")
     path = _as_far_as_written(path, written)
-    return Problem(path, _about_value(path, kind, expected, written))
+    return ConfigProblem(path, _about_value(path, kind, expected, written))
 
 
 def _about_value(path: KeyPath, kind: str, expected: str, written: Any) -> str:
@@ -148,7 +148,7 @@ def dotted(path: KeyPath) -> str:
     return ".".join(str(part) for part in path)
 
 
-def sentences(problems: list[Problem], place: Callable[[KeyPath], str]) -> Iterator[str]:
+def sentences(problems: list[ConfigProblem], place: Callable[[KeyPath], str]) -> Iterator[str]:
     """One sentence each; `place` says where a path was written: in the file, a variable, a flag."""
     for problem in dict.fromkeys(problems):
         joint = " " if problem.text.startswith(("is ", "holds ")) else ": "

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.settings.document import Problem
+from mcpproxy_py.settings.document import ConfigProblem
 
 # Where references are looked for; `*` stands for any one key or position.
 PLACES: Final = (
@@ -100,9 +100,9 @@ def _from_keyring(name: str) -> str:
     return value
 
 
-def filled_in(document: Any, resolve: Resolve) -> tuple[Any, list[Problem]]:
+def filled_in(document: Any, resolve: Resolve) -> tuple[Any, list[ConfigProblem]]:
     """A copy with every reference replaced, and one problem for each that could not be; those stay as written."""
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
 
     def fill(value: Any, path: Place) -> Any:
         if isinstance(value, str) and _is_place(path):
@@ -116,7 +116,7 @@ def filled_in(document: Any, resolve: Resolve) -> tuple[Any, list[Problem]]:
     return fill(document, ()), problems
 
 
-def stood_in(document: Any) -> tuple[Any, list[Problem]]:
+def stood_in(document: Any) -> tuple[Any, list[ConfigProblem]]:
     """A copy with a harmless value for each reference, for checking a file without its secrets."""
 
     def stand_in(reference: Reference) -> str:
@@ -134,7 +134,7 @@ def _is_place(path: Place) -> bool:
     )
 
 
-def _filled(text: str, path: Place, resolve: Resolve, problems: list[Problem]) -> str:
+def _filled(text: str, path: Place, resolve: Resolve, problems: list[ConfigProblem]) -> str:
     key = next((part for part in reversed(path) if isinstance(part, str)), "")
 
     def value(match: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def _filled(text: str, path: Place, resolve: Resolve, problems: list[Problem]) -
                 raise Unresolved("it is not one of ${env:NAME}, ${file:PATH}, ${keyring:NAME}")
             return resolve(reference)
         except Unresolved as why:
-            problems.append(Problem(path, f"{match[0]} has no value: {why}"))
+            problems.append(ConfigProblem(path, f"{match[0]} has no value: {why}"))
             return match[0]
 
     return _REFERENCE.sub(value, text)

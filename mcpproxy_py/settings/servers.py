@@ -92,7 +92,7 @@ def _as_transport(value: Any) -> Any:
     return TRANSPORT_SPELLINGS.get(value, value) if isinstance(value, str) else value
 
 
-class Handling(BaseModel):
+class UpstreamSettings(BaseModel):
     """How calls to an upstream are handled, whatever kind it is."""
 
     model_config = FROZEN
@@ -123,7 +123,7 @@ class Handling(BaseModel):
         }
 
 
-class ServerSettings(Handling):
+class ServerSettings(UpstreamSettings):
     """One upstream: a command to start, or the address of a server that runs already."""
 
     transport: Annotated[
@@ -193,7 +193,7 @@ def _provider_object(value: str) -> str:
     return value
 
 
-class ProviderSettings(Handling):
+class ProviderSettings(UpstreamSettings):
     """A provider of tools that runs inside the gateway: an object of a Python module, or an installed package's."""
 
     object: Annotated[str, AfterValidator(_provider_object)] | None = Field(

@@ -18,7 +18,14 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.core.catalog import approval_rules as rules
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Status, Submitted, Wish
+from mcpproxy_py.core.catalog.approval_rules import (
+    ApprovalDecision,
+    ApprovalRequest,
+    CapabilityWish,
+    NotAccepted,
+    Status,
+    Submitted,
+)
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database, plain
@@ -35,15 +42,20 @@ CHANGED: Final = (
 )
 
 
-class InThread(Protocol):
+class ApprovalReaderThread(Protocol):
     def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
-class Approvals:
+class ApprovalStore:
     """What is written here is on the disk when it returns. Everything raises `StoreUnavailable`."""
 
     def __init__(
-        self, database: Database, in_thread: InThread, seals: Seals, on_record: OnRecord, doubts: UnbelievedRows
+        self,
+        database: Database,
+        in_thread: ApprovalReaderThread,
+        seals: Seals,
+        on_record: OnRecord,
+        doubts: UnbelievedRows,
     ) -> None:
         self._database = database
         self._in_thread = in_thread
@@ -51,22 +63,28 @@ class Approvals:
         self._on_record = on_record
         self._doubts = doubts
 
-    async def submit(self, wish: Wish, principal: str, *, new_id: str, now_ms: int) -> Submitted | NotNow:
+    async def submit(
+        self, wish: CapabilityWish, principal: str, *, new_id: str, now_ms: int
+    ) -> Submitted | NotAccepted:
         return await self._in_thread(partial(self._submit, wish, principal, new_id, now_ms))
 
-    async def decide(self, request_id: str, step: Literal["approve", "deny"], review: Review) -> Request | NotNow:
+    async def decide(
+        self, request_id: str, step: Literal["approve", "deny"], review: ApprovalDecision
+    ) -> ApprovalRequest | NotAccepted:
         """Raises `KeyError` where there is no such request."""
         return await self._in_thread(partial(self._decide, request_id, step, review))
 
-    async def get(self, request_id: str) -> Request | None:
+    async def get(self, request_id: str) -> ApprovalRequest | None:
         found = await self._in_thread(partial(self._read, approvals.c.id == request_id, limit=1))
         return found[0] if found else None
 
-    async def list(self, *, status: Status | None = None, before: str | None = None, limit: int) -> list[Request]:
+    async def list(
+        self, *, status: Status | None = None, before: str | None = None, limit: int
+    ) -> list[ApprovalRequest]:
         """The newest first, older than `before` where that is given."""
         return await self._in_thread(partial(self._list, status, before, limit))
 
-    async def overdue(self, now_ms: int, limit: int) -> list[Request]:
+    async def overdue(self, now_ms: int, limit: int) -> list[ApprovalRequest]:
         """Those whose time ran out and that do not say so yet."""
         late = (approvals.c.status == "pending", approvals.c.expires_at <= now_ms)
         return await self._in_thread(partial(self._read, *late, limit=limit))
@@ -74,11 +92,11 @@ class Approvals:
     async def expire(self, request_id: str, now_ms: int) -> None:
         await self._in_thread(partial(self._expire, request_id, now_ms))
 
-    def _list(self, status: Status | None, before: str | None, limit: int) -> list[Request]:
+    def _list(self, status: Status | None, before: str | None, limit: int) -> list[ApprovalRequest]:
         """What was approved in the database alone is still pending, so what the column says is only a beginning."""
         columns = ("pending", "approved") if status == "pending" else (status,)
         wanted = [] if status is None else [approvals.c.status.in_(columns)]
-        found: list[Request] = []
+        found: list[ApprovalRequest] = []
         while len(found) < limit:
             older = [] if before is None else [approvals.c.id < before]
             some = self._read(*wanted, *older, limit=AT_ONCE)
@@ -88,7 +106,7 @@ class Approvals:
             before = some[-1].id
         return found[:limit]
 
-    def _submit(self, wish: Wish, principal: str, new_id: str, now_ms: int) -> Submitted | NotNow:
+    def _submit(self, wish: CapabilityWish, principal: str, new_id: str, now_ms: int) -> Submitted | NotAccepted:
         mine = approvals.c.principal == principal
         matters = or_(approvals.c.status == "pending", approvals.c.subject == wish.subject)
         with self._changing() as connection:
@@ -98,15 +116,17 @@ class Approvals:
                 connection.execute(insert(approvals), [self._row(found.request)])
         return found
 
-    def _decide(self, request_id: str, step: Literal["approve", "deny"], review: Review) -> Request | NotNow:
+    def _decide(
+        self, request_id: str, step: Literal["approve", "deny"], review: ApprovalDecision
+    ) -> ApprovalRequest | NotAccepted:
         with self._changing() as connection:
             found = self._requests(connection, approvals.c.id == request_id)
             if not found:
                 raise KeyError(request_id)
             if step == "approve" and not found[0].sealed:
-                return NotNow(CHANGED.format(found[0].id))
+                return NotAccepted(CHANGED.format(found[0].id))
             after = rules.decide(found[0], step, review)
-            if isinstance(after, Request):
+            if isinstance(after, ApprovalRequest):
                 self._tell(self._put(connection, after), review.at_ms / 1000)
         return after
 
@@ -145,11 +165,13 @@ class Approvals:
                 if after.status != found.status:  # else it would only be sealed again, as whoever changed it left it
                     self._put(connection, after)
 
-    def _read(self, *where: ColumnElement[bool], limit: int) -> list[Request]:
+    def _read(self, *where: ColumnElement[bool], limit: int) -> list[ApprovalRequest]:
         with self._database.reading() as connection:
             return self._requests(connection, *where, limit=limit)
 
-    def _requests(self, connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[Request]:
+    def _requests(
+        self, connection: Connection, *where: ColumnElement[bool], limit: int | None = None
+    ) -> list[ApprovalRequest]:
         found = requests(connection, self._seals, *where, limit=limit)
         for request in found:
             if request.sealed:
@@ -159,13 +181,13 @@ class Approvals:
                 self._doubts.found(request.id, says)
         return found
 
-    def _put(self, connection: Connection, request: Request) -> Mapping[str, Any]:
+    def _put(self, connection: Connection, request: ApprovalRequest) -> Mapping[str, Any]:
         row = self._row(request)
         connection.execute(update(approvals).where(approvals.c.id == request.id).values(row))
         self._doubts.settled(request.id)
         return row
 
-    def _row(self, request: Request) -> dict[str, Any]:
+    def _row(self, request: ApprovalRequest) -> dict[str, Any]:
         row = _row(request)
         return {**row, "seal": self._seals.seal(*_sealed(row))}
 
@@ -182,7 +204,7 @@ class Approvals:
 
 def requests(
     connection: Connection, seals: Seals, *where: ColumnElement[bool], limit: int | None = None
-) -> list[Request]:
+) -> list[ApprovalRequest]:
     query = select(approvals).where(*where).order_by(approvals.c.id.desc()).limit(limit)
     return [_believed(row, seals) for row in connection.execute(query)]
 
@@ -200,7 +222,7 @@ def _sealed(row: Mapping[Any, Any]) -> list[Any]:
     return [row[column] for column in SEALED]
 
 
-def _believed(row: Any, seals: Seals) -> Request:
+def _believed(row: Any, seals: Seals) -> ApprovalRequest:
     if request_holds(seals, row):
         return _request(row)
     said = replace(_request(row), sealed=False)
@@ -208,7 +230,7 @@ def _believed(row: Any, seals: Seals) -> Request:
     return said if closed else replace(said, status="pending", review=None)
 
 
-def _row(request: Request) -> dict[str, Any]:
+def _row(request: ApprovalRequest) -> dict[str, Any]:
     return {
         "id": request.id,
         "principal": request.principal,
@@ -221,14 +243,14 @@ def _row(request: Request) -> dict[str, Any]:
     }
 
 
-def _request(row: Any) -> Request:
+def _request(row: Any) -> ApprovalRequest:
     wish = decode(row.wish)
-    return Request(
+    return ApprovalRequest(
         id=row.id,
         principal=row.principal,
-        wish=Wish(**{**wish, "requested_tools": tuple(wish["requested_tools"])}),
+        wish=CapabilityWish(**{**wish, "requested_tools": tuple(wish["requested_tools"])}),
         created_at_ms=row.created_at,
         expires_at_ms=row.expires_at,
         status=row.status,
-        review=None if row.review is None else Review(**decode(row.review)),
+        review=None if row.review is None else ApprovalDecision(**decode(row.review)),
     )

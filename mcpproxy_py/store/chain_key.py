@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FILE_MODE, explained, private_file
-from mcpproxy_py.store.journal.chain import START, Head, Sealer
+from mcpproxy_py.store.journal.chain import START, ChainHead, Sealer
 
 KEY = "chain.key"
 NAME = "chain.name"
@@ -85,15 +85,15 @@ def put_private(path: Path, text: str) -> None:
     fresh.rename(path)
 
 
-def published_head(data_dir: Path, chain: str) -> Head:
+def published_head(data_dir: Path, chain: str) -> ChainHead:
     """How long this chain was at least, when that was last written down; the start where it never was."""
     with contextlib.suppress(OSError, ValueError):
         head, _, name = (data_dir / HEAD).read_text("ascii", "replace").strip().partition(" ")
-        return Head.read(head) if name == chain else START
+        return ChainHead.read(head) if name == chain else START
     return START
 
 
-def publish_head(data_dir: Path, chain: str, head: Head) -> None:
+def publish_head(data_dir: Path, chain: str, head: ChainHead) -> None:
     """For events that are on the disk: a head that outlived them in a power cut would tell of a cut that was none.
     Written over in place and not synced, because this is done often and the next one is as good."""
     with contextlib.suppress(OSError, StoreUnavailable):
@@ -115,11 +115,11 @@ class Anchor(NamedTuple):
     clock when it was given."""
 
     chain: str
-    head: Head
+    head: ChainHead
     at: str
 
     @classmethod
-    def now(cls, chain: str, head: Head) -> Anchor:
+    def now(cls, chain: str, head: ChainHead) -> Anchor:
         return cls(chain, head, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
 
     @classmethod
@@ -130,7 +130,7 @@ class Anchor(NamedTuple):
             raise ValueError(
                 "that is no anchor, or not all of one: it is the line that `mcpproxy activity anchor` prints"
             )
-        return cls(found["chain"], Head(int(found["seq"]), found["mac"]), found["at"])
+        return cls(found["chain"], ChainHead(int(found["seq"]), found["mac"]), found["at"])
 
     @property
     def line(self) -> str:

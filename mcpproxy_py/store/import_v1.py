@@ -70,7 +70,7 @@ def _events_of(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**end, **{name: row[name] for name in ended}}
 
 
-def _waiting(folder: Path, place: segment_files.Place) -> list[dict[str, Any]]:
+def _waiting(folder: Path, place: segment_files.JournalPosition) -> list[dict[str, Any]]:
     """Events that never got from the old journal into the database."""
     found: list[dict[str, Any]] = []
     for number in segment_files.numbers(folder, OLD_SUFFIX):
@@ -81,10 +81,10 @@ def _waiting(folder: Path, place: segment_files.Place) -> list[dict[str, Any]]:
     return found
 
 
-def _old_place(connection: Connection) -> segment_files.Place:
+def _old_place(connection: Connection) -> segment_files.JournalPosition:
     query = text('SELECT segment, "offset" FROM journal_position WHERE journal = :journal')
     row = connection.execute(query, {"journal": OLD_JOURNAL}).first()
-    return segment_files.Place(*row) if row else segment_files.Place(0, 0)
+    return segment_files.JournalPosition(*row) if row else segment_files.JournalPosition(0, 0)
 
 
 def _some(events: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

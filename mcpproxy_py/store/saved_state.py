@@ -24,7 +24,7 @@ KEPT_SPENT: Final = 3600.0
 _NEVER: Final = SwitchState(0, None)
 
 
-class Shelf:
+class SavedState:
     """Blocking. Raises `StoreUnavailable` when the database cannot be read or written."""
 
     def __init__(

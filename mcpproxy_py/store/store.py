@@ -17,28 +17,28 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FolderLock, private_folder
-from mcpproxy_py.store.activity.feed import Position, Stream, Told
-from mcpproxy_py.store.activity.gap_signals import Gaps
+from mcpproxy_py.store.activity.feed import ActivityFeed, FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.gap_signals import GapSignals
 from mcpproxy_py.store.activity.reader import Filters, Page, Reader
-from mcpproxy_py.store.approvals import Approvals
+from mcpproxy_py.store.approvals import ApprovalStore
 from mcpproxy_py.store.chain_key import Anchor, Identity, has_identity, identity, publish_head, published_head
 from mcpproxy_py.store.cluster import membership
 from mcpproxy_py.store.cluster.event_bus import RECORDED
-from mcpproxy_py.store.cluster.membership import Watchman
+from mcpproxy_py.store.cluster.membership import Heartbeat
 from mcpproxy_py.store.database.engine import READERS, Database, plain
 from mcpproxy_py.store.database.migrate import migrate
-from mcpproxy_py.store.database.reader_threads import Threads
+from mcpproxy_py.store.database.reader_threads import ReaderThreads
 from mcpproxy_py.store.import_v1 import adopt
 from mcpproxy_py.store.journal import segment_files
-from mcpproxy_py.store.journal.chain import Head
+from mcpproxy_py.store.journal.chain import ChainHead
 from mcpproxy_py.store.journal.journal import Journal
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import last_head, read_place
-from mcpproxy_py.store.projection.follower import Follower, Patience
-from mcpproxy_py.store.projection.projector import Writer
-from mcpproxy_py.store.projection.projector_client import Remote, run_apart
+from mcpproxy_py.store.projection.follower import CommitWaiters, JournalFollower
+from mcpproxy_py.store.projection.projector import Projector
+from mcpproxy_py.store.projection.projector_client import ProjectorProcess, run_apart
 from mcpproxy_py.store.projection.retention import Retention
-from mcpproxy_py.store.saved_state import Shelf
+from mcpproxy_py.store.saved_state import SavedState
 from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 
 __all__ = ["DATABASE", "JOURNAL", "LOCK", "Options", "Store", "open_store"]
@@ -76,10 +76,10 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
             undo.callback(_leave, database, me)
             journal = _journal(data_dir, options, who, me, database)
             undo.callback(journal.close)
-            saved = SavedState(database, journal, Seals.of(who, options), memory)
+            saved = SealedState(database, journal, Seals.of(who, options), memory)
             saved.begin(adopt=used)
             retention = None if apart else Retention(database, who.sealer(), me.number, options)
-            writer = Writer(journal, database, who, me.number, retention)
+            writer = Projector(journal, database, who, me.number, retention)
             adopt(database, journal, writer.drain)
             writer.drain()
             _interrupt_pending(journal, database, me)
@@ -88,14 +88,14 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
     follower = writer
     if apart:
         told = replace(options, sealing_keys=())  # it has no use for them
-        follower = Remote(journal, data_dir, writer.place, lock.descriptor, told, writer.unreadable)
+        follower = ProjectorProcess(journal, data_dir, writer.place, lock.descriptor, told, writer.unreadable)
     follower.start()
     log.info("the chain %s is at %s", who.name, journal.head)
     return Store(lock, database, journal, follower, me, who, options, saved)
 
 
 def _journal(data_dir: Path, options: Options, who: Identity, me: membership.Membership, database: Database) -> Journal:
-    place = read_place(database, who.name) or segment_files.Place(0, 0)
+    place = read_place(database, who.name) or segment_files.JournalPosition(0, 0)
     with database.reading() as connection:
         head = last_head(connection, me.number)
     journal = Journal(
@@ -141,7 +141,7 @@ def _interrupt_pending(journal: Journal, database: Database, me: membership.Memb
         journal.sync_now()
 
 
-class SavedState:
+class SealedState:
     """What is kept beside the record and only believed with a seal, see `seals`."""
 
     def __init__(self, database: Database, journal: Journal, seals: Seals, memory: SwitchMemory) -> None:
@@ -149,20 +149,20 @@ class SavedState:
         self._memory = memory
         self.seals = seals
         self.doubts = UnbelievedRows()
-        self.shelf = Shelf(database, seals, memory, self._on_record, self.doubts)
-        self.in_thread = Threads(READERS, database.label).run
-        self.approvals = Approvals(database, self.in_thread, seals, self._on_record, self.doubts)
+        self.saved_state = SavedState(database, seals, memory, self._on_record, self.doubts)
+        self.in_thread = ReaderThreads(READERS, database.label).run
+        self.approvals = ApprovalStore(database, self.in_thread, seals, self._on_record, self.doubts)
 
     def begin(self, *, adopt: bool) -> None:
         """At every start. What a version before seals has left is taken over once, and never again: from then on a row
         without a seal is one that somebody else wrote. A directory that was never used has nothing to take over."""
         if self._memory.is_new and adopt:
-            switches, requests = self.shelf.adopt(), self.approvals.adopt()
+            switches, requests = self.saved_state.adopt(), self.approvals.adopt()
             if switches or requests:
                 log.warning("%d switches and %d requests of before they were sealed are taken over as they are; "
                             "see that they are right", switches, requests)  # fmt: skip
         elif not self._memory.is_new and self._memory.key_ids != self.seals.key_ids:
-            self.shelf.seal_again()
+            self.saved_state.seal_again()
             self.approvals.seal_again()
         self._memory.begin(self.seals.key_ids)
 
@@ -174,8 +174,8 @@ class SavedState:
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
-    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: Follower, me: membership.Membership,
-                 who: Identity, options: Options, saved: SavedState) -> None:  # fmt: skip
+    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: JournalFollower, me: membership.Membership,
+                 who: Identity, options: Options, saved: SealedState) -> None:  # fmt: skip
         self._lock = lock
         self._database = database
         self._journal = journal
@@ -185,16 +185,16 @@ class Store:
         self._options = options
         self._reader = Reader(database)
         self._saved = saved
-        self._shelf = saved.shelf
-        self._stream = Stream(database, saved.seals)
-        self._patience = Patience(writer)
+        self._shelf = saved.saved_state
+        self._stream = ActivityFeed(database, saved.seals)
+        self._patience = CommitWaiters(writer)
         writer.on_move = self._moved
         self._in_thread = saved.in_thread
         self.approvals = saved.approvals
-        self.gaps = Gaps(database, self._in_thread)
+        self.gaps = GapSignals(database, self._in_thread)
         self._closed = False
         self._bell = database.bell()
-        self._watchman = Watchman(database, me, self._bury) if database.shared else None
+        self._watchman = Heartbeat(database, me, self._bury) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
         self.append: Callable[..., None] = journal.append
@@ -258,11 +258,11 @@ class Store:
         told = f"{self._options.as_line()}\n{published}\n{anchor.line if anchor else ''}\n"
         return json.loads(await run_apart("mcpproxy_py.store.verify", self._journal.folder.parent, told))
 
-    async def position(self) -> Position:
+    async def position(self) -> FeedPosition:
         """How far the events are now."""
         return await self._stream.now()
 
-    def events(self, after: Position | None = None) -> AsyncGenerator[Told | None]:
+    def events(self, after: FeedPosition | None = None) -> AsyncGenerator[FeedEvent | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
         return self._stream.follow(after, self._bell)
 
@@ -295,7 +295,7 @@ class Store:
         return await self._in_thread(partial(self._shelf.spend, key, expires), COMMIT_TIMEOUT)
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         """How long the chain is; what was published elsewhere shows when its end is cut off."""
         return self._journal.durable_head
 

@@ -34,12 +34,12 @@ from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.migrate import revision
 from mcpproxy_py.store.database.tables import HEAD, activity, approvals, checkpoints, events, gateways, switches
 from mcpproxy_py.store.journal import segment_files
-from mcpproxy_py.store.journal.chain import PAYLOADS, START, Head, digest
-from mcpproxy_py.store.journal.entries import UNREADABLE, Entry, entry_of, last_head, read
-from mcpproxy_py.store.journal.segment_files import Place
+from mcpproxy_py.store.journal.chain import PAYLOADS, START, ChainHead, digest
+from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of, last_head, read
+from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import read_place
-from mcpproxy_py.store.projection.rows import Draft
+from mcpproxy_py.store.projection.rows import RowDraft
 from mcpproxy_py.store.saved_state import switch_holds
 from mcpproxy_py.store.seals import DECIDED, SWITCH, Seals, SwitchMemory
 
@@ -52,12 +52,12 @@ recorded before its ask has the time of its end."""
 class _Open:
     """A record whose row does not match yet: it is unfinished, or there is more to come, or somebody changed it."""
 
-    def __init__(self, entry: Entry, gateway: int) -> None:
-        self.draft = Draft(None, entry.at)
+    def __init__(self, entry: JournalEntry, gateway: int) -> None:
+        self.draft = RowDraft(None, entry.at)
         self.gateway = gateway
         self.digests: dict[str, str | None] = {}
 
-    def fold(self, entry: Entry) -> None:
+    def fold(self, entry: JournalEntry) -> None:
         columns = dict(self.draft.columns)
         self.draft.fold(entry)
         if entry.kind == "erased":
@@ -87,7 +87,7 @@ class RowCheck:
         self._connection = connection
         self._found = found
         self._open: dict[str, _Open] = {}
-        self._early: dict[str, list[Entry]] = {}
+        self._early: dict[str, list[JournalEntry]] = {}
         """Events of records whose ask was not seen yet: another gateway closed what this one left."""
         self._gateway = 0
         self._before = 0
@@ -100,14 +100,14 @@ class RowCheck:
         self._befores[gateway] = before
         self._seen[gateway] = 0
 
-    def check(self, entries: Sequence[Entry]) -> None:
+    def check(self, entries: Sequence[JournalEntry]) -> None:
         touched = dict.fromkeys(self._fold(entry, entry.key) for entry in entries if entry.key is not None)
         for row in self._rows([key for key in touched if key in self._open]):
             record = self._open[row.id]
             if "status" in record.draft.columns and record.difference(row) is None:
                 del self._open[row.id]
 
-    def _fold(self, entry: Entry, key: str) -> str:
+    def _fold(self, entry: JournalEntry, key: str) -> str:
         if entry.kind == "asked" and key not in self._open:
             self._open[key] = _Open(entry, self._gateway)
             self._seen[self._gateway] += 1
@@ -210,7 +210,7 @@ class StateCheck:
         """Events of before this row's time may be gone."""
         self._before = max(self._before, at_of(before))
 
-    def check(self, entries: Sequence[Entry]) -> None:
+    def check(self, entries: Sequence[JournalEntry]) -> None:
         for entry in entries:
             if entry.kind == SWITCH:
                 self._set.setdefault(str(entry.event.get("name")), {})[entry.event.get("id")] = entry.event
@@ -342,11 +342,11 @@ class TrustedState(NamedTuple):
     """What is known outside of the database."""
 
     who: Identity
-    published: Head | None
+    published: ChainHead | None
     """Of our own chain; `None` where that was never written down."""
-    waiting: Iterable[Entry | None] = ()
+    waiting: Iterable[JournalEntry | None] = ()
     """Our own events that the journal holds and the database may not have yet; `None` for a line that is damaged."""
-    peers: Mapping[str, Head] = {}
+    peers: Mapping[str, ChainHead] = {}
     anchor: Anchor | None = None
     seals: Seals | None = None
     memory: SwitchMemory | None = None
@@ -355,7 +355,7 @@ class TrustedState(NamedTuple):
 class _PinnedHead(NamedTuple):
     """An event that must be part of a chain, with this hash."""
 
-    head: Head
+    head: ChainHead
     kind: Literal["published", "seen", "anchor"]
     at: str = ""
 
@@ -439,7 +439,7 @@ class _Chain:
         before = START.mac if row.seq == 1 else self._connection.execute(mark).scalar()
         return before is not None and self._sealer.mac(before, row.head.encode()) == row.mac
 
-    def check(self, marks: Sequence[_PinnedHead], waiting: Iterable[Entry | None]) -> None:
+    def check(self, marks: Sequence[_PinnedHead], waiting: Iterable[JournalEntry | None]) -> None:
         wanted = {mark.head.seq: "" for mark in marks}
         begin, before = self._beginning()
         rows, state = self._folds
@@ -475,7 +475,7 @@ class _Chain:
             yield batch
             after = batch[-1].seq
 
-    def _beginning(self) -> tuple[Head, int]:
+    def _beginning(self) -> tuple[ChainHead, int]:
         """Where the chain begins, and the lowest number of a row that must still be there."""
         row = self._connection.execute(select(checkpoints).where(checkpoints.c.chain == self._number)).first()
         if row is None:
@@ -483,15 +483,15 @@ class _Chain:
         by = self._names.get(row.sealed_by, "")
         seal = self._who.sealer(by).seal("checkpoint", row.chain, row.seq, row.mac, row.before) if by else None
         if seal == row.seal:
-            return Head(row.seq, row.mac), first_of(row.before)
+            return ChainHead(row.seq, row.mac), first_of(row.before)
         if self._shared and by not in ("", self._who.name):
             self._report.unchecked(f"chain {self._name}: gateway {by}, whose key is not here, says that everything up "
                                    f"to event {row.seq} was deleted for its age")  # fmt: skip
-            return Head(row.seq, row.mac), first_of(row.before)
+            return ChainHead(row.seq, row.mac), first_of(row.before)
         self._found("changed", row.seq, "its checkpoint is not what retention wrote")
         return START, 0
 
-    def _check_event(self, row: Any, entry: Entry, end: Head) -> Head:
+    def _check_event(self, row: Any, entry: JournalEntry, end: ChainHead) -> ChainHead:
         if row.seq != end.seq + 1:
             gone = f"event {end.seq + 1} is" if row.seq == end.seq + 2 else f"events {end.seq + 1} to {row.seq - 1} are"
             self._found("missing", end.seq + 1, f"{gone} missing")
@@ -499,9 +499,9 @@ class _Chain:
             self._found("damaged", row.seq, f"event {row.seq} was damaged before it reached the database")
         elif self._sealer.mac(end.mac, row.head.encode()) != row.mac or row.at != entry.at:
             self._found(*_difference(row.seq, entry.event.get("seq")))
-        return Head(row.seq, row.mac)
+        return ChainHead(row.seq, row.mac)
 
-    def _check_mark(self, mark: _PinnedHead, there: str, begin: Head, end: Head) -> None:
+    def _check_mark(self, mark: _PinnedHead, there: str, begin: ChainHead, end: ChainHead) -> None:
         seq, mac = mark.head
         if seq == begin.seq:
             there = begin.mac
@@ -542,7 +542,7 @@ def _event(head: str) -> Mapping[str, Any]:
 # -- what is known outside of the database
 
 
-def _waiting(folder: Path, place: Place) -> Iterator[Entry | None]:
+def _waiting(folder: Path, place: JournalPosition) -> Iterator[JournalEntry | None]:
     """What the journal holds from there on: what a gateway that was killed has left, its next start brings. That there
     is nothing more before it, the chain itself tells."""
     for number in segment_files.numbers(folder):
@@ -556,14 +556,14 @@ def _waiting(folder: Path, place: Place) -> Iterator[Entry | None]:
             start = after
 
 
-def _peers(folder: Path, key_id: str) -> dict[str, Head]:
+def _peers(folder: Path, key_id: str) -> dict[str, ChainHead]:
     """Those that held with the key of today."""
     path = folder / PEERS
     if not path.exists():
         return {}
     try:
         kept = json.loads(path.read_bytes())
-        return {str(name): Head.read(head) for name, head in kept["chains"].items() if kept["key"] == key_id}
+        return {str(name): ChainHead.read(head) for name, head in kept["chains"].items() if kept["key"] == key_id}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise StoreUnavailable(
             f"{path} is damaged. Restore it from a backup, or remove it to forget the chains of other gateways."
@@ -597,10 +597,10 @@ def _opened(folder: Path, options: Options) -> Database:
 def _known(folder: Path, database: Database, options: Options, head: str, anchor: Anchor | None) -> TrustedState:
     """`head` is said by a gateway that runs, and then the database has all that the journal has."""
     who = identity(folder, make=False)
-    waiting: Iterable[Entry | None] = ()
-    published: Head | None = Head.read(head) if head else None
+    waiting: Iterable[JournalEntry | None] = ()
+    published: ChainHead | None = ChainHead.read(head) if head else None
     if published is None:
-        waiting = _waiting(folder / JOURNAL, read_place(database, who.name) or Place(0, 0))
+        waiting = _waiting(folder / JOURNAL, read_place(database, who.name) or JournalPosition(0, 0))
         last = max(published_head(folder, who.name), last_head(folder / JOURNAL))
         published = None if last == START else last
     memory = SwitchMemory(folder)

@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 from opentelemetry import context as contexts
 from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 
-from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
 from mcpproxy_py.gateway.gateway import Gateway, Upstreams
-from mcpproxy_py.gateway.recorder import Call, Record, Tally, class_of, variant_of
+from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, class_of, variant_of
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.surface import Handler as SurfaceHandler
@@ -82,12 +82,12 @@ class TracedSurface:
 
 
 class TracedGateway(Gateway):
-    def __init__(self, tracer: Tracer, upstreams: Upstreams, journal: Record, *rest: Any) -> None:
+    def __init__(self, tracer: Tracer, upstreams: Upstreams, journal: EventLog, *rest: Any) -> None:
         parts = TracedUpstreams(tracer, upstreams), TracedRecord(tracer, journal)
         super().__init__(*parts, *rest, tally=TracedTally())
         self._tracer = tracer
 
-    async def call(self, ask: Ask, talk: Talk | None = None) -> Call:
+    async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
         kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
         about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
         with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
@@ -97,7 +97,7 @@ class TracedGateway(Gateway):
             return reply
 
 
-class TracedTally(Tally):
+class TracedTally(CallCounters):
     """Where an ask is counted its span learns what became of it: both are told the same, on every path."""
 
     def count(self, ask: Ask, decision: Decision, rule: str, outcome: Status) -> None:
@@ -150,7 +150,7 @@ class TracedUpstreams:
 class TracedRecord:
     """How long the disk takes is part of every call above read."""
 
-    def __init__(self, tracer: Tracer, journal: Record) -> None:
+    def __init__(self, tracer: Tracer, journal: EventLog) -> None:
         self._tracer = tracer
         self._journal = journal
         self.append = journal.append

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, final
 
-from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.values import NOTHING, Refusal
 
 
@@ -47,7 +47,7 @@ class Permit(Protocol):
         ...
 
     @property
-    def talk(self) -> Talk | None:
+    def talk(self) -> ClientChannel | None:
         """The client it is for; `None` for the gateway itself."""
         ...
 
@@ -82,7 +82,7 @@ class OwnPermit:
 
     __slots__ = ("_message",)
 
-    talk: Talk | None = None
+    talk: ClientChannel | None = None
     tool: str | None = None
 
     def __init__(self, method: str, params: Mapping[str, Any] = NOTHING) -> None:
@@ -112,7 +112,7 @@ class WatchPermit:
 
     __slots__ = ("_inner", "_message")
 
-    talk: Talk | None = None
+    talk: ClientChannel | None = None
     tool: str | None = None
 
     def __init__(self, inner: Permit, method: str, params: Mapping[str, Any]) -> None:

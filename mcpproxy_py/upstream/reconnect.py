@@ -14,10 +14,10 @@ import anyio
 
 from mcpproxy_py.core.values import ServerState
 from mcpproxy_py.errors import FORGOTTEN, UpstreamFailure
-from mcpproxy_py.upstream.processes.command import CappedLog
-from mcpproxy_py.upstream.session.negotiate import Greeter, attempt
+from mcpproxy_py.upstream.processes.command import ServerLog
+from mcpproxy_py.upstream.session.negotiate import SessionOpener, attempt
 from mcpproxy_py.upstream.session.rpc import RpcConnection
-from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer
 
@@ -55,7 +55,7 @@ class Backoff:
 logger = logging.getLogger(__name__)
 
 
-class Stage(Protocol):
+class ConnectionOwner(Protocol):
     """Where a life takes place, and who makes something of it."""
 
     error: str | None
@@ -63,23 +63,25 @@ class Stage(Protocol):
 
     def show(self, state: ServerState, error: str | None = None) -> None: ...
 
-    async def prepare(self, session: Session) -> None:
+    async def prepare(self, session: UpstreamSession) -> None:
         """All that has to be known before the server counts as connected."""
         ...
 
-    def enter(self, session: Session) -> None: ...
+    def enter(self, session: UpstreamSession) -> None: ...
 
-    async def attend(self, session: Session) -> None:
+    async def attend(self, session: UpstreamSession) -> None:
         """What goes on beside the calls. Cancelled when the session ends."""
         ...
 
     def leave(self) -> None: ...
 
 
-class Life:
+class ReconnectLoop:
     """The main session of one server, with one configuration."""
 
-    def __init__(self, spec: UpstreamSpec, stage: Stage, dialer: Dialer, greeter: Greeter, log: CappedLog) -> None:
+    def __init__(
+        self, spec: UpstreamSpec, stage: ConnectionOwner, dialer: Dialer, greeter: SessionOpener, log: ServerLog
+    ) -> None:
         self._spec = spec
         self._stage = stage
         self._dialer = dialer
@@ -118,13 +120,13 @@ class Life:
             self._stage.leave()
         return reason, anyio.current_time() - begun if connected else None
 
-    async def _connect(self, connection: RpcConnection) -> Session:
+    async def _connect(self, connection: RpcConnection) -> UpstreamSession:
         with attempt(connection, self._spec, self._log):
             session = await self._greeter.greet(connection, self._spec)
             await self._stage.prepare(session)
             return session
 
-    async def _stay(self, session: Session) -> None:
+    async def _stay(self, session: UpstreamSession) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._stage.attend, session)
             await session.closed.wait()

@@ -12,20 +12,20 @@ from typing import Any, Final
 
 import anyio
 
-from mcpproxy_py.core.search.index import Segment
+from mcpproxy_py.core.search.index import IndexSegment
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
-from mcpproxy_py.upstream.calls.legacy_sessions import Elder
-from mcpproxy_py.upstream.calls.scheduler import Calls, Lane, Measured
-from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Pool
-from mcpproxy_py.upstream.lists.notifications import Ears, News
-from mcpproxy_py.upstream.lists.tool_list import KnownListings, Toolset
+from mcpproxy_py.upstream.calls.legacy_sessions import LegacySessions
+from mcpproxy_py.upstream.calls.scheduler import CallScheduler, CallSlots, ServerStats
+from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, SessionPool
+from mcpproxy_py.upstream.lists.notifications import ServerNotifications, UpstreamCallbacks
+from mcpproxy_py.upstream.lists.tool_list import ListingStore, ToolList
 from mcpproxy_py.upstream.permit import Permit
-from mcpproxy_py.upstream.processes.command import CappedLog
-from mcpproxy_py.upstream.reconnect import Life
-from mcpproxy_py.upstream.session.negotiate import Greeter, attempt, set_level
-from mcpproxy_py.upstream.session.session import Session
-from mcpproxy_py.upstream.snapshot import Board
+from mcpproxy_py.upstream.processes.command import ServerLog
+from mcpproxy_py.upstream.reconnect import ReconnectLoop
+from mcpproxy_py.upstream.session.negotiate import SessionOpener, attempt, set_level
+from mcpproxy_py.upstream.session.session import UpstreamSession
+from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer
 
@@ -36,35 +36,35 @@ BESIDE: Final = frozenset((SUBSCRIBE, UNSUBSCRIBE, "logging/setLevel"))
 log level is for all its sessions."""
 
 
-class Worker:
+class UpstreamServer:
     """Everything that changes about one server is born and changed in here."""
 
     def __init__(
-        self, spec: UpstreamSpec, *, board: Board, dialer: Dialer, log_path: Path, known: KnownListings | None,
-        clock: Callable[[], float], ears: Ears, hurry: float,
+        self, spec: UpstreamSpec, *, board: SnapshotPublisher, dialer: Dialer, log_path: Path, known: ListingStore | None,
+        clock: Callable[[], float], ears: UpstreamCallbacks, hurry: float,
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec
         """Whose lists and `confirm` are in force."""
         self._withdrawn = False
-        self.session: Session | None = None
+        self.session: UpstreamSession | None = None
         self.state: ServerState = "connecting"
         self.error: str | None = None
         self.restarts = 0
         self.since = clock()
         self.done = anyio.Event()
         numbers = count(2)
-        self.pool = Pool(self._open_another, numbers)
-        self.elder = Elder(spec.name, self._open_elder, numbers, Lane(MAX_EXTRA))
-        self.calls = Calls(spec, self.main_session, self.pool, self.elder, hurry)
-        self.news = News(spec.name, ears)
+        self.pool = SessionPool(self._open_another, numbers)
+        self.elder = LegacySessions(spec.name, self._open_elder, numbers, CallSlots(MAX_EXTRA))
+        self.calls = CallScheduler(spec, self.main_session, self.pool, self.elder, hurry)
+        self.news = ServerNotifications(spec.name, ears)
         self._board = board
         self._dialer = dialer
-        self._greeter = Greeter(self.news.hear, self.calls.asked_outside, self.news.unattributed)
-        self._elder_greeter = Greeter(self.news.hear, self.elder.asked_outside, self.news.unattributed)
-        self._log = CappedLog(log_path)
+        self._greeter = SessionOpener(self.news.receive, self.calls.asked_outside, self.news.unattributed)
+        self._elder_greeter = SessionOpener(self.news.receive, self.elder.asked_outside, self.news.unattributed)
+        self._log = ServerLog(log_path)
         self._clock = clock
-        self.toolset = Toolset(
+        self.toolset = ToolList(
             lambda: self.spec, known, self.news, lambda part: self.show(self.state, self.error, part)
         )
         self._life = anyio.CancelScope()
@@ -147,7 +147,7 @@ class Worker:
         come. Modern sessions hear it with each call."""
         main, kind = self.main_session(), self.calls.sessions
         if kind == "per_client":
-            its_own = not main.modern or self.elder.fits(main, permit.talk, kind)
+            its_own = not main.modern or self.elder.wanted_for(main, permit.talk, kind)
             return await self.calls.request(permit) if its_own else {}
         answer = {} if main.modern else await main.request(permit, timeout=self.spec.timeout)
         self._greeter.log_level = self._elder_greeter.log_level = permit().params
@@ -163,14 +163,14 @@ class Worker:
         self.pool.forget(key)
         self.elder.pool.forget(key)
 
-    def sessions_of(self, key: str) -> list[Session]:
+    def sessions_of(self, key: str) -> list[UpstreamSession]:
         """Those that are this client's alone, for good or while its call is under way."""
         own = [*self.pool.of(key), *self.elder.pool.of(key)]
         alone = [*self.pool.sessions(), *([self.session] if self.session else [])] if self.calls.alone else []
         older = self.elder.pool.sessions() if self.elder.alone(self.calls.sessions) else []
         return own + [each for each in (*alone, *older) if each not in own and each.connection.serves(key)]
 
-    def main_session(self) -> Session:
+    def main_session(self) -> UpstreamSession:
         """The session everybody shares, if they share one. Raises `UpstreamFailure`."""
         session = self.session
         if session is None or session.closed.is_set():
@@ -181,9 +181,9 @@ class Worker:
     def counts(self) -> dict[str, int]:
         return self.session.connection.counts() if self.session else {}
 
-    def measured(self) -> Measured:
+    def measured(self) -> ServerStats:
         calls, sessions = self.calls, len(self.pool) + len(self.elder.pool) + (self.session is not None)
-        return Measured(
+        return ServerStats(
             self.spec.name, self.state, calls.lane.in_flight, calls.lane.waiting, sessions, self.restarts,
             self.counts(), calls.traffic,
         )  # fmt: skip
@@ -208,20 +208,20 @@ class Worker:
             await self._wake.wait()
         self.elder.start_over()
         async with self.pool.living(), self.elder.pool.living():
-            await Life(spec, self, self._dialer, self._greeter, self._log).run()
+            await ReconnectLoop(spec, self, self._dialer, self._greeter, self._log).run()
 
-    async def prepare(self, session: Session) -> None:
-        session.connection.on_gap = self.news.gap
+    async def prepare(self, session: UpstreamSession) -> None:
+        session.connection.on_gap = self.news.missed
         await self.toolset.read(session)
 
-    def enter(self, session: Session) -> None:
+    def enter(self, session: UpstreamSession) -> None:
         session.connection.on_closed = partial(self._lost, session)
         self.session = session
         self.show("connected")
         if session.closed.is_set():
             self._lost(session)
 
-    def _lost(self, session: Session) -> None:
+    def _lost(self, session: UpstreamSession) -> None:
         """Told at once: what is left of a dead server can take seconds to end, and it is no server meanwhile."""
         if self.session is session:
             self.session = None
@@ -230,20 +230,24 @@ class Worker:
     def leave(self) -> None:
         self.session = None
 
-    async def attend(self, session: Session) -> None:
+    async def attend(self, session: UpstreamSession) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.toolset.follow, session)
             tasks.start_soon(self.news.follow, session)
             tasks.start_soon(self.elder.follow)
 
     @asynccontextmanager
-    async def _open_another(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
+    async def _open_another(
+        self, number: int, permit: Permit | None, for_it_alone: bool
+    ) -> AsyncIterator[UpstreamSession]:
         modern = self.main_session().modern
         async with self._beside(self._greeter, number, permit, for_it_alone, modern) as session:
             yield session
 
     @asynccontextmanager
-    async def _open_elder(self, number: int, permit: Permit | None, for_it_alone: bool) -> AsyncIterator[Session]:
+    async def _open_elder(
+        self, number: int, permit: Permit | None, for_it_alone: bool
+    ) -> AsyncIterator[UpstreamSession]:
         try:
             async with self._beside(self._elder_greeter, number, permit, for_it_alone, False) as session:
                 if session.modern:
@@ -255,21 +259,21 @@ class Worker:
 
     @asynccontextmanager
     async def _beside(
-        self, greeter: Greeter, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
-    ) -> AsyncIterator[Session]:
+        self, greeter: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
+    ) -> AsyncIterator[UpstreamSession]:
         """A session beside the main one. Its client can be asked from the first moment on."""
         spec, log = self.spec, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
             talk = permit.talk if permit is not None else None
             if permit is not None and talk is not None:
-                connection.host(permit)
+                connection.bind_client(permit)
             capabilities = talk.capabilities if talk is not None and for_it_alone else None
             with attempt(connection, spec, log):
                 session = await greeter.greet_again(connection, spec, modern, capabilities)
             yield session
 
-    def show(self, state: ServerState, error: str | None = None, part: Segment | None = None) -> None:
+    def show(self, state: ServerState, error: str | None = None, part: IndexSegment | None = None) -> None:
         """The one place that changes the state, and tells everybody."""
         if state != self.state:
             self.since = self._clock()
@@ -279,7 +283,7 @@ class Worker:
         else:
             self._settled.set()
         if not self._stopped:
-            self._board.show(self._server(), part)
+            self._board.publish(self._server(), part)
 
     def _server(self) -> Server:
         spec, session = self.spec, self.session

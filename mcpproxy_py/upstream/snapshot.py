@@ -6,23 +6,23 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from mcpproxy_py.core.search.index import Index, Segment
+from mcpproxy_py.core.search.index import Index, IndexSegment
 from mcpproxy_py.core.values import Policy, Server, Snapshot
 
 logger = logging.getLogger(__name__)
 
 
-class Board:
+class SnapshotPublisher:
     def __init__(self, on_change: Callable[[], None] | None) -> None:
         self.snapshot = Snapshot(index=Index({}))
         self._on_change = on_change
 
-    def show(self, server: Server, segment: Segment | None = None) -> None:
+    def publish(self, server: Server, segment: IndexSegment | None = None) -> None:
         """Publish one server's state, and its tools' part of the index where they are new; nobody else's is rebuilt."""
         index = self.snapshot.index if segment is None else self.snapshot.index.with_segment(server.name, segment)
         self._publish(replace(self.snapshot, servers={**self.snapshot.servers, server.name: server}, index=index))
 
-    def keep_only(self, names: Iterable[str]) -> None:
+    def retain(self, names: Iterable[str]) -> None:
         """Take down every server that is not named, and put the rest into this order."""
         index = self.snapshot.index
         for gone in self.snapshot.servers.keys() - set(names):

@@ -13,17 +13,24 @@ import anyio.abc
 
 from mcpproxy_py.core.values import Policy, Snapshot
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.calls.scheduler import HURRY, Measured
-from mcpproxy_py.upstream.lists.notifications import LISTS, Ears, OnListChanged, OnNotification, OnUnattributed, deaf
-from mcpproxy_py.upstream.lists.tool_list import KnownListings
+from mcpproxy_py.upstream.calls.scheduler import HURRY, ServerStats
+from mcpproxy_py.upstream.lists.notifications import (
+    LISTS,
+    OnListChanged,
+    OnNotification,
+    OnUnattributed,
+    UpstreamCallbacks,
+    deaf,
+)
+from mcpproxy_py.upstream.lists.tool_list import ListingStore
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
-from mcpproxy_py.upstream.processes.reaper_client import Keeper
-from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, Worker
-from mcpproxy_py.upstream.session.session import Handshake
-from mcpproxy_py.upstream.snapshot import Board
+from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
+from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, UpstreamServer
+from mcpproxy_py.upstream.session.session import Negotiated
+from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer
-from mcpproxy_py.upstream.transports.in_process import LocalUpstream
+from mcpproxy_py.upstream.transports.in_process import InProcessServer
 
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.transports.http_clients import AuthFor
@@ -37,7 +44,7 @@ class Supervisor:
     """Everything lives inside `run`; ending that ends every child."""
 
     def __init__(
-        self, *, log_dir: Path, local: Mapping[str, LocalUpstream] | None = None, known: KnownListings | None = None,
+        self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
         on_list_changed: OnListChanged = deaf, auth_for: AuthFor | None = None,
@@ -53,13 +60,13 @@ class Supervisor:
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
-        self._ears = Ears(on_notification, on_unattributed, on_list_changed)
+        self._ears = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
         self._clock = clock
         self._hurry = hurry
-        self._board = Board(on_change)
-        self._workers: dict[str, Worker] = {}
+        self._board = SnapshotPublisher(on_change)
+        self._workers: dict[str, UpstreamServer] = {}
         self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -79,7 +86,7 @@ class Supervisor:
         was waited for. Runs until it is cancelled."""
         # Two groups: the warden goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
-            keeper = Keeper(keeping)
+            keeper = ReaperClient(keeping)
             self._dialer = Dialer(keeper, self._local, self._max_result_bytes, self._auth_for, self._traced)
             try:
                 async with anyio.create_task_group() as self._tasks:
@@ -101,7 +108,9 @@ class Supervisor:
                 worker.tighten(specs.get(name))
         self._board.set_policy(self.snapshot.policy.stricter(policy))
 
-    async def apply(self, specs: Mapping[str, UpstreamSpec], local: Mapping[str, LocalUpstream] | None = None) -> None:
+    async def apply(
+        self, specs: Mapping[str, UpstreamSpec], local: Mapping[str, InProcessServer] | None = None
+    ) -> None:
         """Make the running servers those of `specs`: only what changed is touched. `local` replaces what lives
         inside the gateway, where given. Returns once what was removed has ended; what was added is still
         connecting."""
@@ -115,7 +124,7 @@ class Supervisor:
                 worker.stop()
             for spec in wanted.values():
                 await self._apply_one(spec)
-            self._board.keep_only(wanted)
+            self._board.retain(wanted)
             for worker in removed:
                 await worker.done.wait()
 
@@ -129,7 +138,7 @@ class Supervisor:
     def _start(self, spec: UpstreamSpec) -> None:
         if self._tasks is None or self._dialer is None:
             raise RuntimeError("apply() needs a supervisor that runs")
-        worker = self._workers[spec.name] = Worker(
+        worker = self._workers[spec.name] = UpstreamServer(
             spec, board=self._board, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
             clock=self._clock, ears=self._ears, hurry=self._hurry,
         )  # fmt: skip
@@ -175,7 +184,7 @@ class Supervisor:
     def look_again(self) -> None:
         """For a while nobody would have told us what servers say elsewhere."""
         for worker in self._workers.values():
-            worker.news.gap()
+            worker.news.missed()
 
     def roots_changed(self, key: str) -> None:
         """The client of this `Talk.key` says so. The sessions that are its own are told, once for each moment."""
@@ -188,9 +197,9 @@ class Supervisor:
         self._moved.discard(key)
         for session in [each for worker in self._workers.values() for each in worker.sessions_of(key)]:
             with suppress(UpstreamFailure):
-                await session.tell(ROOTS_CHANGED)
+                await session.send_notification(ROOTS_CHANGED)
 
-    def handshake(self, server: str) -> Handshake | None:
+    def handshake(self, server: str) -> Negotiated | None:
         """What the server said of itself when it connected; None while it is not connected."""
         worker = self._workers.get(server)
         return worker.session.handshake if worker and worker.session else None
@@ -207,18 +216,18 @@ class Supervisor:
         """Each server as people are shown it."""
         return [_described(worker) for worker in self._workers.values()]
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[ServerStats]:
         """Each server as metrics are shown it."""
         return [worker.measured() for worker in self._workers.values()]
 
-    def _worker(self, server: str) -> Worker:
+    def _worker(self, server: str) -> UpstreamServer:
         worker = self._workers.get(server)
         if worker is None:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"there is no server {server!r}", sent=False)
         return worker
 
 
-def _described(worker: Worker) -> dict[str, Any]:
+def _described(worker: UpstreamServer) -> dict[str, Any]:
     spec, session = worker.spec, worker.session
     return {
         "name": spec.name,

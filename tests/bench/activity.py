@@ -26,7 +26,7 @@ from typing import Any
 import anyio
 
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.values import Ask, Client, Policy, Refusal
+from mcpproxy_py.core.values import Ask, ClientInfo, Policy, Refusal
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.store.activity.reader import Filters, Reader
@@ -219,7 +219,7 @@ async def recording(folder: Path) -> Figures:
     outcome = events.Outcome("success", {"content": [{"type": "text", "text": "y" * 600}]})
     once: list[float] = []
     for number in range(6000):
-        now, client = time.time(), Client("bench", "1")
+        now, client = time.time(), ClientInfo("bench", "1")
         ask = Ask(f"id{number}", now, "call_tool_read", params, "mcp", "gate", "local", client, None, str(number))
         began = time.perf_counter()
         store.append(events.asked(ask, refused, Policy(), 65_536, MASKER))

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mcpproxy_py.core.values import Ask, Client, IdMaker, Policy, Server, Snapshot, Tool
-from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.core.values import Ask, ClientInfo, IdMaker, Policy, Server, Snapshot, Tool
+from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.store.journal.journal import Journal
 from tests.bench.measure import COUNTED, figures, instructions_in, percentile, report, spread
 
@@ -30,7 +30,7 @@ RESULT: dict[str, Any] = {"content": [{"type": "text", "text": TEXT * 4}], "isEr
 WIRE = {"name": "echo", "annotations": {"readOnlyHint": True, "destructiveHint": False, "title": "Echo"}}
 INTENT = {"operation_type": "read", "reason": "to look at it", "data_sensitivity": "internal"}
 PARAMS = {"name": "s:echo", "args": ARGS, "intent": INTENT}
-CLIENT = Client("bench", "1")
+CLIENT = ClientInfo("bench", "1")
 
 
 class Echo:
@@ -59,7 +59,7 @@ async def calls(many: int) -> list[float]:
     with tempfile.TemporaryDirectory() as folder:
         journal = Record(Path(folder) / "journal")
         new_id = IdMaker(random.randbytes)
-        gateway = Gateway(Echo(), journal, Limits(), new_id)  # type: ignore[arg-type]
+        gateway = Gateway(Echo(), journal, CallLimits(), new_id)  # type: ignore[arg-type]
         took: list[float] = []
         for number in range(many):
             started = time.thread_time_ns()

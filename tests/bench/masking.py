@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.settings.mask_patterns import Patterns
+from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from tests.bench.measure import figures, report, spread
 from tests.core.corpus import HALVES, samples, score
 
@@ -63,7 +63,7 @@ def quality() -> dict[str, Any]:
 
 def cost(rounds: int) -> dict[str, Any]:
     own = replace(
-        MASKER, own=Patterns([("a", r"\bEMP-\d{6}\b"), ("b", "(?i)acme[_-][a-z0-9]{24}"), ("c", "site-[0-9]+")])
+        MASKER, own=MaskPatterns([("a", r"\bEMP-\d{6}\b"), ("b", "(?i)acme[_-][a-z0-9]{24}"), ("c", "site-[0-9]+")])
     )
     works: list[tuple[str, Callable[[Any], object], Any, int]] = [
         *((f"encode only: {name}", MASKER.encode, value, 2000) for name, value in CLEAN.items()),

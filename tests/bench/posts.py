@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 import uvloop
 
-from mcpproxy_py.upstream.transports.http_pool import Head, Origin, fields
+from mcpproxy_py.upstream.transports.http_pool import OriginPool, ResponseHead, fields
 from tests.bench.measure import figures, report, spread
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -62,7 +62,7 @@ class Whole:
     def __init__(self, done: asyncio.Future[bytes]) -> None:
         self.done, self.data = done, bytearray()
 
-    def head(self, head: Head) -> None:
+    def head(self, head: ResponseHead) -> None:
         assert head.status == 200
 
     def body(self, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Whole:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncIterator[Post]:
-    origin = Origin(httpx2.URL(url), HEADERS, ssl.create_default_context(), 10, 100)
+    origin = OriginPool(httpx2.URL(url), HEADERS, ssl.create_default_context(), 10, 100)
     loop = asyncio.get_running_loop()
 
     async def post() -> bytes:

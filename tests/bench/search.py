@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from mcpproxy_py.core.search.index import Index, Segment, segment  # noqa: E402
+from mcpproxy_py.core.search.index import Index, IndexSegment, segment  # noqa: E402
 from mcpproxy_py.core.search.tool_search import found  # noqa: E402
 from mcpproxy_py.core.values import Server, ServerState, Snapshot, Tool  # noqa: E402
 
@@ -181,7 +181,7 @@ def speed(rounds: int) -> dict[str, Any]:
     }
 
 
-def _segments(listings: list[list[Tool]]) -> dict[str, Segment]:
+def _segments(listings: list[list[Tool]]) -> dict[str, IndexSegment]:
     return {tools[0].server: segment(tools) for tools in listings}
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from mcpproxy_py.bench import offline as bench_offline
 from mcpproxy_py.bench import report, suite
-from mcpproxy_py.bench.models import Answered, Turn, Wanted
+from mcpproxy_py.bench.models import Answered, ModelTurn, Wanted
 from mcpproxy_py.bench.offline import OfflineRouter
-from mcpproxy_py.bench.suite import Prompt, Run, Scenario, Server, Step, Suite, run
+from mcpproxy_py.bench.suite import BenchTarget, Prompt, Run, Scenario, Step, Suite, run
 
 pytestmark = [pytest.mark.proves("CAT-8"), pytest.mark.anyio]
 SOURCE_PROMPTS = {
@@ -75,8 +75,8 @@ class Says:
         turns = iter(self._turns)
 
         class Spoken:
-            async def turn(self, answered: Sequence[Answered] = ()) -> Turn:
-                return Turn(tuple(Wanted(*call) for call in next(turns, ())))
+            async def turn(self, answered: Sequence[Answered] = ()) -> ModelTurn:
+                return ModelTurn(tuple(Wanted(*call) for call in next(turns, ())))
 
         return Spoken()
 
@@ -129,7 +129,7 @@ async def test_a_models_scenario_is_played_by_the_model_and_counted_as_it_went()
 
 async def test_figures_that_could_not_be_measured_are_none_and_say_why() -> None:
     server = bench_offline.catalog()
-    measured = await run(OfflineRouter(), Server(server.tools, server.call), suite.shipped(), None)
+    measured = await run(OfflineRouter(), BenchTarget(server.tools, server.call), suite.shipped(), None)
     (figure,) = (one for one in report.figures(measured) if "tokens" in one.name)
     assert (figure.value, figure.met) == (None, None)
     assert "mcpproxy-py[bench]" in figure.as_json()["not_measured_because"]
@@ -161,7 +161,7 @@ async def test_a_server_that_answers_garbage_is_scored_as_wrong() -> None:
         async def call(tool: str, arguments: Any, result: Any = result) -> Any:
             return result
 
-        server = Server(bench_offline.catalog().tools, call, bench_offline.raw_data())
+        server = BenchTarget(bench_offline.catalog().tools, call, bench_offline.raw_data())
         measured = await run(OfflineRouter(), server, suite.shipped(), suite.counter())
         assert not any(one.right_arguments for one in measured.prompts)
 

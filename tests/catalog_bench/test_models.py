@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.bench.models import APIS, Answered, DriverError, ModelDriver, Turn, Usage
-from mcpproxy_py.bench.suite import Prompt, Server, Step, Suite, run
+from mcpproxy_py.bench.models import APIS, Answered, DriverError, ModelDriver, ModelTurn, Usage
+from mcpproxy_py.bench.suite import BenchTarget, Prompt, Step, Suite, run
 from tests.support.models import KEY, Models, Says, model_server
 
 pytestmark = [pytest.mark.proves("CAT-8"), pytest.mark.anyio]
@@ -25,7 +25,7 @@ def driver(api: str, models: Models) -> ModelDriver:
     return APIS[api].driver("m", models.environ(), first_pause=0.001)
 
 
-async def first_turn(api: str, models: Models) -> Turn:
+async def first_turn(api: str, models: Models) -> ModelTurn:
     asking = driver(api, models)
     try:
         return await asking.begin("What can Gemini CLI do?", TOOLS).turn()
@@ -62,7 +62,7 @@ async def test_several_calls_in_one_turn_are_all_made(api: str) -> None:
     two = Says(calls=[("list_capabilities", {"agent": agent}) for agent in ("gemini-cli", "claude-code")])
     with model_server(two, Says(text="done")) as models:
         asking = driver(api, models)
-        found = await run(asking, Server(TOOLS, call), Suite((PROMPT,), ()))
+        found = await run(asking, BenchTarget(TOOLS, call), Suite((PROMPT,), ()))
         await asking.aclose()
     (outcome,) = found.prompts
     assert len(outcome.played.made) == 2
@@ -74,7 +74,7 @@ async def test_several_calls_in_one_turn_are_all_made(api: str) -> None:
 async def test_a_refusal_is_told_and_costs_only_its_prompt(api: str) -> None:
     with model_server(Says(refuses=True), CALL) as models:
         asking = driver(api, models)
-        found = await run(asking, Server(TOOLS, call), Suite((PROMPT, PROMPT), ()))
+        found = await run(asking, BenchTarget(TOOLS, call), Suite((PROMPT, PROMPT), ()))
         await asking.aclose()
     refused, answered = found.prompts
     assert (refused.played.trouble or "").startswith("refused")
@@ -159,7 +159,7 @@ async def test_arguments_that_are_no_json_are_malformed() -> None:
 async def test_a_call_that_cannot_be_made_is_an_error_the_model_gets_to_see(api: str, wanted: Any) -> None:
     with model_server(Says(calls=[wanted]), CALL, Says(text="done")) as models:
         asking = driver(api, models)
-        (outcome,) = (await run(asking, Server(TOOLS, call), Suite((PROMPT,), ()))).prompts
+        (outcome,) = (await run(asking, BenchTarget(TOOLS, call), Suite((PROMPT,), ()))).prompts
         await asking.aclose()
     assert outcome.played.retried
     assert len(outcome.played.made) == 2
@@ -169,7 +169,7 @@ async def test_a_call_that_cannot_be_made_is_an_error_the_model_gets_to_see(api:
 async def test_a_model_that_never_stops_calling_is_stopped(api: str) -> None:
     with model_server(*[CALL] * 50) as models:
         asking = driver(api, models)
-        (outcome,) = (await run(asking, Server(TOOLS, call), Suite((PROMPT,), ()))).prompts
+        (outcome,) = (await run(asking, BenchTarget(TOOLS, call), Suite((PROMPT,), ()))).prompts
         await asking.aclose()
     assert outcome.played.trouble == "not done after 6 turns"
 

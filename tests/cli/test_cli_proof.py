@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpproxy_py.cli.client import Client
+from mcpproxy_py.cli.client import RestClient
 from mcpproxy_py.cli.locate import Where
 from mcpproxy_py.errors import Code, GatewayError
 
@@ -12,9 +12,9 @@ pytestmark = pytest.mark.proves("SEC-8")
 
 
 @pytest.fixture
-def client(gateway, data_dir, clean_env) -> Client:
+def client(gateway, data_dir, clean_env) -> RestClient:
     gateway.answer("GET", "/status", {"version": "1"})
-    return Client(Where(data_dir=data_dir))
+    return RestClient(Where(data_dir=data_dir))
 
 
 def test_a_connection_that_ended_is_not_followed_by_one_that_proved_nothing(client, gateway) -> None:
@@ -41,7 +41,7 @@ def test_a_key_that_was_rotated_meanwhile_is_read_by_the_next_command(client, ga
     with pytest.raises(GatewayError, match="does not know this admin key"):
         client.get("status")
     (data_dir / "admin.key").write_text("mcpk_the-second-key-of-all\n")
-    assert Client(Where(data_dir=data_dir)).get("status") == {"version": "1"}
+    assert RestClient(Where(data_dir=data_dir)).get("status") == {"version": "1"}
 
 
 def test_who_failed_once_may_prove_itself_later(client, gateway) -> None:

@@ -17,12 +17,12 @@ from mcpproxy_py.core.catalog.approval_rules import (
     MOST_PENDING,
     STATUSES,
     TRANSITIONS,
-    NotNow,
-    Request,
-    Review,
+    ApprovalDecision,
+    ApprovalRequest,
+    CapabilityWish,
+    NotAccepted,
     Status,
     Submitted,
-    Wish,
     decide,
     expired,
     parse_wish,
@@ -35,23 +35,23 @@ NOW = 1_800_000_000_000
 ASKED = {"agent_id": "self_operator", "mcp_name": "notion", "rationale": "Read the strategy notes"}
 
 
-def wish(**more: Any) -> Wish:
+def wish(**more: Any) -> CapabilityWish:
     return parse_wish({**ASKED, **more})
 
 
-def filed(known: list[Request], *, at: int = NOW, principal: str = "p", **more: Any) -> Submitted:
+def filed(known: list[ApprovalRequest], *, at: int = NOW, principal: str = "p", **more: Any) -> Submitted:
     made = submit(wish(**more), principal, known, new_id=str(len(known)), now_ms=at)
     assert isinstance(made, Submitted), made
     return made
 
 
-def review(at: int = NOW, **more: Any) -> Review:
-    return Review("ada", "cli", True, at, **more)
+def review(at: int = NOW, **more: Any) -> ApprovalDecision:
+    return ApprovalDecision("ada", "cli", True, at, **more)
 
 
-def decided(request: Request, step: Any, at: int = NOW) -> Request:
+def decided(request: ApprovalRequest, step: Any, at: int = NOW) -> ApprovalRequest:
     after = decide(request, step, review(at))
-    assert isinstance(after, Request), after
+    assert isinstance(after, ApprovalRequest), after
     return after
 
 
@@ -72,7 +72,7 @@ def test_the_approval_object_has_exactly_the_documented_keys() -> None:
 @pytest.mark.proves("CAT-7")
 def test_a_review_is_part_of_the_object() -> None:
     after = decide(filed([]).request, "deny", review(notes="not this quarter"))
-    assert isinstance(after, Request)
+    assert isinstance(after, ApprovalRequest)
     shown = after.as_json()
     assert (shown["status"], shown["reviewed_by"], shown["reviewed_at_ms"], shown["review_notes"]) == (
         "denied", "ada", NOW, "not this quarter"
@@ -85,7 +85,7 @@ def test_only_pending_requests_can_be_decided() -> None:
     for status, step in product(STATUSES, ("approve", "deny")):
         request = replace(filed([]).request, status=status)
         after = decide(request, step, review())
-        assert isinstance(after, Request) is (status == "pending"), (status, step)
+        assert isinstance(after, ApprovalRequest) is (status == "pending"), (status, step)
 
 
 @pytest.mark.proves("CAT-7")
@@ -94,7 +94,7 @@ def test_what_expired_stays_expired_whoever_decides_later() -> None:
     assert expired(request, request.expires_at_ms - 1).status == "pending"
     assert expired(request, request.expires_at_ms).status == "expired"
     late = decide(request, "approve", review(request.expires_at_ms))
-    assert isinstance(late, NotNow) and "pending" in late.message
+    assert isinstance(late, NotAccepted) and "pending" in late.message
     assert expired(decided(request, "approve"), NOW + 10 * LONGEST_LIFE).status == "approved"
 
 
@@ -131,7 +131,7 @@ def test_an_approved_request_is_given_back_while_it_lasts() -> None:
 def test_a_flood_under_changing_agent_ids_is_stopped_and_gets_going_again() -> None:
     known = [filed([], mcp_name=f"server-{n}", agent_id=f"agent-{n}").request for n in range(MOST_PENDING)]
     full = submit(wish(agent_id="fresh-face"), "p", known, new_id="x", now_ms=NOW)
-    assert isinstance(full, NotNow) and str(MOST_PENDING) in full.message
+    assert isinstance(full, NotAccepted) and str(MOST_PENDING) in full.message
     assert filed(known, principal="q").fresh is True
     assert filed([decided(known[0], "deny"), *known[1:]]).fresh is True
     assert filed(known, at=NOW + DEFAULT_LIFE).fresh is True
@@ -142,7 +142,7 @@ def test_a_flood_under_changing_agent_ids_is_stopped_and_gets_going_again() -> N
 @pytest.mark.parametrize("at", [0, -1, NOW - 1, NOW, NOW + LONGEST_LIFE + 1, 32_503_680_000_000, 10**30])
 def test_a_life_that_has_passed_or_never_ends_is_refused(at: int) -> None:
     refused = submit(wish(expires_at_ms=at), "p", [], new_id="x", now_ms=NOW)
-    assert isinstance(refused, NotNow)
+    assert isinstance(refused, NotAccepted)
     assert "expires_at_ms" in refused.message and len(refused.message) < 200
 
 
@@ -185,7 +185,7 @@ def test_two_spellings_of_one_server_are_one_subject() -> None:
 
 @pytest.mark.proves("CAT-7")
 def test_notes_are_bounded() -> None:
-    assert isinstance(decide(filed([]).request, "deny", review(notes="x" * (MAX_NOTES + 1))), NotNow)
+    assert isinstance(decide(filed([]).request, "deny", review(notes="x" * (MAX_NOTES + 1))), NotAccepted)
 
 
 def test_every_status_is_one_that_a_step_leads_to_or_begins_with() -> None:

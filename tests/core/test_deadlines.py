@@ -66,10 +66,10 @@ def test_everybody_is_called_at_their_time_and_nobody_who_was_taken_out(steps: l
     for step, who, seconds in steps:
         if step == "put":
             expected[who] = clock.now + seconds
-            deadlines.put(who, seconds, lambda who=who: called.append((who, clock.now)))
+            deadlines.add(who, seconds, lambda who=who: called.append((who, clock.now)))
         elif step == "take":
             expected.pop(who, None)
-            deadlines.take(who)
+            deadlines.discard(who)
         else:
             until = clock.now + seconds
             due += [(each, when) for each, when in expected.items() if when <= until]
@@ -83,8 +83,8 @@ def test_those_that_are_over_in_time_share_one_timer() -> None:
     clock = Clock()
     deadlines = Deadlines(lambda: clock.now, clock.wake_at)
     for call in range(1000):
-        deadlines.put(call, 60, lambda: pytest.fail("this was over in time"))
-        deadlines.take(call)
+        deadlines.add(call, 60, lambda: pytest.fail("this was over in time"))
+        deadlines.discard(call)
         clock.go_to(clock.now + 0.001)
     assert clock.made == 1
 
@@ -96,11 +96,11 @@ def test_one_that_rings_may_take_out_another_and_put_itself_in_again() -> None:
 
     def first() -> None:
         rung.append("first")
-        deadlines.take("second")
-        deadlines.put("first", 5, lambda: rung.append("again"))
+        deadlines.discard("second")
+        deadlines.add("first", 5, lambda: rung.append("again"))
 
-    deadlines.put("first", 1, first)
-    deadlines.put("second", 1, lambda: rung.append("second"))
+    deadlines.add("first", 1, first)
+    deadlines.add("second", 1, lambda: rung.append("second"))
     clock.go_to(1)
     assert rung == ["first"]
     clock.go_to(6)
@@ -111,7 +111,7 @@ def test_a_timer_that_rings_too_early_is_set_again() -> None:
     clock = Clock()
     deadlines = Deadlines(lambda: clock.now, clock.wake_at)
     rung: list[float] = []
-    deadlines.put("it", 10, lambda: rung.append(clock.now))
+    deadlines.add("it", 10, lambda: rung.append(clock.now))
     timer = clock.wanted.pop()
     clock.now = 9.999
     timer.call()

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from mcpproxy_py.core.policy import decide as ladder
 from mcpproxy_py.core.policy.decide import decide, explain
-from mcpproxy_py.core.values import VARIANT_OF, VARIANTS, Ask, Local, Override, Policy, Refusal, Route, Snapshot
+from mcpproxy_py.core.values import VARIANT_OF, VARIANTS, Ask, LocalAnswer, Override, Policy, Refusal, Route, Snapshot
 from mcpproxy_py.errors import Code
 from tests.bench.decide import world
 from tests.core.house import ask, read, snapshot, tool
@@ -326,7 +326,7 @@ def test_call_tool_is_gone_and_says_where_to_go() -> None:
 @pytest.mark.proves("MISS-1")
 def test_a_wish_that_nobody_takes_is_an_unknown_tool() -> None:
     wish = ask({"capability": "fly"}, "request_capability")
-    assert isinstance(decide(wish, snapshot()), Local)
+    assert isinstance(decide(wish, snapshot()), LocalAnswer)
     refused = decide(wish, snapshot(policy=Policy(wishes=False)))
     assert isinstance(refused, Refusal)
     assert refused.rule == "outer_name"

@@ -15,8 +15,8 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from mcpproxy_py.core.protocol import constants
 from mcpproxy_py.core.protocol import headers as names
-from mcpproxy_py.core.protocol.constants import Rejected
-from mcpproxy_py.core.protocol.envelope import Modern, classify, unsupported
+from mcpproxy_py.core.protocol.constants import EnvelopeRejection
+from mcpproxy_py.core.protocol.envelope import Envelope, classify, unsupported
 from mcpproxy_py.core.protocol.headers import encode_header_value
 
 PAIR = {constants.PROTOCOL_VERSION: constants.LATEST_MODERN, constants.CLIENT_CAPABILITIES: {}}
@@ -42,8 +42,8 @@ params = (
 bodies = st.fixed_dictionaries({"params": params}, optional={"method": methods | values}) | st.fixed_dictionaries({})
 
 
-def outcome(ours: Modern | Rejected) -> tuple[Any, ...]:
-    return (ours.code, ours.data) if isinstance(ours, Rejected) else tuple(ours)
+def outcome(ours: Envelope | EnvelopeRejection) -> tuple[Any, ...]:
+    return (ours.code, ours.data) if isinstance(ours, EnvelopeRejection) else tuple(ours)
 
 
 def sdk_outcome(theirs: sdk.InboundModernRoute | sdk.InboundLadderRejection) -> tuple[Any, ...]:
@@ -104,20 +104,20 @@ HONEST = honest_headers(call())
 
 def test_a_valid_request_says_who_sent_it() -> None:
     found = classify(call(**{constants.CLIENT_INFO: {"name": "it"}}), HONEST)
-    assert found == Modern(constants.LATEST_MODERN, {"name": "it"}, {})
+    assert found == Envelope(constants.LATEST_MODERN, {"name": "it"}, {})
 
 
 @pytest.mark.parametrize("body", [{}, {"params": []}, {"params": {}}, {"params": {"_meta": 1}}])
 def test_a_request_without_an_envelope_is_told_what_belongs_in_it(body: dict[str, Any]) -> None:
     found = classify(body, HONEST)
-    assert isinstance(found, Rejected) and found.code == constants.INVALID_PARAMS
+    assert isinstance(found, EnvelopeRejection) and found.code == constants.INVALID_PARAMS
     assert constants.PROTOCOL_VERSION in found.message and constants.CLIENT_CAPABILITIES in found.message
 
 
 @pytest.mark.parametrize("gone", PAIR)
 def test_an_incomplete_envelope_is_told_what_it_lacks(gone: str) -> None:
     found = classify({"params": {"_meta": {key: value for key, value in PAIR.items() if key != gone}}})
-    assert isinstance(found, Rejected) and found.code == constants.INVALID_PARAMS
+    assert isinstance(found, EnvelopeRejection) and found.code == constants.INVALID_PARAMS
     assert [key for key in PAIR if key in found.message] == [gone]
 
 
@@ -126,7 +126,7 @@ def test_an_incomplete_envelope_is_told_what_it_lacks(gone: str) -> None:
 def test_a_header_that_is_missing_or_says_something_else_is_named(header: str, said: str | None) -> None:
     headers = {name: value for name, value in {**HONEST, header: said}.items() if value is not None}
     found = classify(call(), headers)
-    assert isinstance(found, Rejected) and found.code == constants.HEADER_MISMATCH
+    assert isinstance(found, EnvelopeRejection) and found.code == constants.HEADER_MISMATCH
     assert header in found.message
 
 

@@ -12,7 +12,7 @@ from mcpproxy_py.core.policy.surface_tools import definitions
 from mcpproxy_py.core.policy.tool_class import class_of
 from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.search.tool_search import found, retrieve_tools, unavailable_reason
-from mcpproxy_py.core.values import Local, Policy, Refusal, Server, Snapshot, Tool
+from mcpproxy_py.core.values import LocalAnswer, Policy, Refusal, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code
 from tests.core.house import ask, tool
 
@@ -34,7 +34,7 @@ def world() -> Snapshot:
 def find(**params: Any) -> dict[str, Any]:
     here = world()
     decision = decide(ask({"query": "issue", **params}, "retrieve_tools"), here)
-    assert isinstance(decision, Local)
+    assert isinstance(decision, LocalAnswer)
     return retrieve_tools(here, decision.params)
 
 

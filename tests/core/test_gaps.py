@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.catalog.gaps import WEIGHTS, Kind, Sighting, mentions_lack, report
+from mcpproxy_py.core.catalog.gaps import WEIGHTS, GapSignal, Kind, mentions_lack, report
 
 pytestmark = pytest.mark.proves("MISS-3")
 
 
-def seen(*subjects: str, kind: Kind = "request", at: int = 1_000) -> list[Sighting]:
-    return [Sighting(kind, subject, at + number, f"{kind}-{at + number}") for number, subject in enumerate(subjects)]
+def seen(*subjects: str, kind: Kind = "request", at: int = 1_000) -> list[GapSignal]:
+    return [GapSignal(kind, subject, at + number, f"{kind}-{at + number}") for number, subject in enumerate(subjects)]
 
 
 def names(found: list[dict[str, Any]]) -> list[str]:
@@ -106,7 +106,7 @@ WORDS = st.lists(
 )
 SIGHTINGS = st.lists(
     st.builds(
-        lambda kind, words, at, number: Sighting(kind, " ".join(words), at, f"i{number}"),
+        lambda kind, words, at, number: GapSignal(kind, " ".join(words), at, f"i{number}"),
         st.sampled_from([*WEIGHTS]), WORDS, st.integers(0, 50), st.integers(0, 10_000),
     ),
     max_size=40,
@@ -114,14 +114,14 @@ SIGHTINGS = st.lists(
 
 
 @given(SIGHTINGS, st.integers())
-def test_the_order_in_which_things_were_seen_changes_nothing(sightings: list[Sighting], seed: int) -> None:
+def test_the_order_in_which_things_were_seen_changes_nothing(sightings: list[GapSignal], seed: int) -> None:
     mixed = sightings[:]
     random.Random(seed).shuffle(mixed)
     assert report(mixed) == report(sightings)
 
 
 @given(SIGHTINGS)
-def test_every_wish_is_counted_once(sightings: list[Sighting]) -> None:
+def test_every_wish_is_counted_once(sightings: list[GapSignal]) -> None:
     wishes = [one for one in sightings if one.kind not in ("refused", "failing")]
     assert sum(gap["count"] for gap in report(wishes)) == len(wishes)
 

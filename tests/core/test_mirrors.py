@@ -11,7 +11,7 @@ from mcp.shared import inbound as sdk
 
 from mcpproxy_py.core.protocol.constants import HEADER_MISMATCH
 from mcpproxy_py.core.protocol.headers import (
-    Mirror,
+    ParamHeader,
     declared,
     disagreement,
     encode_header_value,
@@ -117,8 +117,8 @@ ARGS = {"region": "Köln", "page": {"size": 42}, "q": "x"}
 
 def test_the_arguments_a_tool_asks_for_go_out_as_headers() -> None:
     assert set(mirrors(REGION)) == {
-        Mirror(("region",), "Mcp-Param-Region"),
-        Mirror(("page", "size"), "Mcp-Param-Size", integer=True),
+        ParamHeader(("region",), "Mcp-Param-Region"),
+        ParamHeader(("page", "size"), "Mcp-Param-Size", integer=True),
     }
     assert param_headers(mirrors(REGION), ARGS) == {
         "Mcp-Param-Region": encode_header_value("Köln"),

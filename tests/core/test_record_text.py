@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcpproxy_py.core.policy.decide import decide
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import PLAIN, Masker
-from mcpproxy_py.core.values import Ask, Client, Override, Policy, Refusal, Route, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Ask, ClientInfo, Override, Policy, Refusal, Route, Server, Snapshot, Tool
 from mcpproxy_py.gateway.masker import MASKER
 
 LIMIT = 2000
@@ -85,7 +85,7 @@ def asks(draw: st.DrawFn) -> tuple[Ask, Snapshot]:
     }.get(door, (variant, {"name": f"s:{name}", "args": args, "intent": intent}))
     return Ask(
         draw(TEXT), draw(st.floats(0, 4e9)), outer, params, draw(st.sampled_from(["mcp", "cli", "api", "internal"])),
-        door, draw(TEXT), Client(draw(TEXT), draw(TEXT)), draw(st.none() | TEXT), draw(st.none() | TEXT),
+        door, draw(TEXT), ClientInfo(draw(TEXT), draw(TEXT)), draw(st.none() | TEXT), draw(st.none() | TEXT),
         "s" if door == "passthrough" else None,
     ), here  # fmt: skip
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py.core.search.index import MOST_PARTS, PARTS, QUERY_TERMS, Index, Rule, segment
+from mcpproxy_py.core.search.index import MOST_PARTS, PARTS, QUERY_TERMS, Index, ToolFilter, segment
 from mcpproxy_py.core.search.packed_lanes import TOP
 from mcpproxy_py.core.search.segments import PEAK
 from mcpproxy_py.core.values import Tool
@@ -193,7 +193,7 @@ def test_filtering_first_equals_filtering_everything_afterwards(
 ) -> None:
     found = index(*given)
     kept = tuple(hit for hit in found.rank(query, EVERYTHING).hits if word in hit.tool.name)
-    ranking = found.rank(query, n, found.mask(lambda _: Rule(word, lambda each: word in each.name)))
+    ranking = found.rank(query, n, found.mask(lambda _: ToolFilter(word, lambda each: word in each.name)))
     assert ranking.hits == kept[:n]
     assert ranking.total == len(kept)
 

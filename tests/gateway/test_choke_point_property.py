@@ -21,10 +21,10 @@ import anyio
 import pytest
 
 from mcpproxy_py.core.policy.decide import decide
-from mcpproxy_py.core.values import Ask, Caller, Client, IdMaker, Refusal, Relay, Route
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, IdMaker, Refusal, Relay, Route
 from mcpproxy_py.errors import Code, StoreUnavailable
-from mcpproxy_py.gateway.gateway import Gateway, Limits
-from mcpproxy_py.store.journal.entries import Entry, read
+from mcpproxy_py.gateway.gateway import CallLimits, Gateway
+from mcpproxy_py.store.journal.entries import JournalEntry, read
 from mcpproxy_py.store.journal.journal import Journal
 from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -70,9 +70,9 @@ class WatchedJournal(Journal):
             raise StoreUnavailable("the disk does not sync")
         self.safe[end] = self.failures
 
-    def entries(self) -> list[tuple[tuple[int, int], Entry]]:
+    def entries(self) -> list[tuple[tuple[int, int], JournalEntry]]:
         """Every event in the file, with the place where it ends."""
-        found: list[tuple[tuple[int, int], Entry]] = []
+        found: list[tuple[tuple[int, int], JournalEntry]] = []
         for path in sorted(self.folder.iterdir()):
             number, offset = int(path.stem), 0
             for line in path.read_bytes().rstrip(b"\0").split(b"\n")[:-1]:
@@ -149,15 +149,15 @@ class Person:
     def __init__(self, live: bool, mark: str) -> None:
         self.live, self.mark = live, mark
         self.capabilities = {"elicitation": {"form": {}}}
-        self.caller = Caller("local", "mcp", Client("person", "1"))
+        self.caller = Caller("local", "mcp", ClientInfo("person", "1"))
         self.questions: list[asyncio.Future[dict[str, Any]]] = []
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None: ...
+    def notify(self, method: str, params: Mapping[str, Any]) -> None: ...
 
     def pause(self, seconds: float) -> None:
         return None
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self.questions.append(asyncio.get_running_loop().create_future())
         return await self.questions[-1]
 
@@ -169,7 +169,7 @@ class House:
         self.chance, self.modern = chance, modern
         self.journal = WatchedJournal(folder / "journal")
         self.supervisor = Supervisor(log_dir=folder)
-        self.gateway = Gateway(self.supervisor, self.journal, Limits(), IdMaker(os.urandom))
+        self.gateway = Gateway(self.supervisor, self.journal, CallLimits(), IdMaker(os.urandom))
         self.peer: MemoryPeer | None = None
         self.asks: dict[str, Ask] = {}
         self.again: dict[str, Ask] = {}
@@ -261,7 +261,7 @@ class House:
         args = {"mark": mark}
         kind = self.chance.choice(("gate", "gate", "direct", "relay", "read_relay"))
         live = self.chance.random() < 0.5
-        more: dict[str, Any] = {"source": "mcp", "principal": "local", "client": Client("person", "1")}
+        more: dict[str, Any] = {"source": "mcp", "principal": "local", "client": ClientInfo("person", "1")}
         more["session_id"] = "live" if live else None
         if kind == "gate":
             variant = VARIANT[tool]
@@ -385,7 +385,7 @@ class House:
             self.disable()
 
 
-def _answers(mine: list[tuple[tuple[int, int], Entry]]) -> list[Any]:
+def _answers(mine: list[tuple[tuple[int, int], JournalEntry]]) -> list[Any]:
     return [entry.event["answers"] for _, entry in mine if entry.kind == "answered"]
 
 

@@ -21,7 +21,7 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy_py.core.protocol.request_state import LONGEST_STATE, Sealed, seal
+from mcpproxy_py.core.protocol.request_state import LONGEST_STATE, RequestState, seal
 from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 from tests.support.links import HttpLink
 from tests.support.peer import connected
@@ -553,7 +553,7 @@ def test_a_message_of_the_wrong_shape_is_refused_with_a_code(running: Running, e
 
 def forged_state() -> str:
     """As ours, but under another key."""
-    return seal(Sealed("01", "local", "0" * 64, 4e9, "0" * 16, 1), b"another key")
+    return seal(RequestState("01", "local", "0" * 64, 4e9, "0" * 16, 1), b"another key")
 
 
 STATES = ["", "x", "a.b", "." * 1000, 7, True, [], {"a": 1}, "é", "\0", "x" * (LONGEST_STATE + 1), forged_state(),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcpproxy_py.providers import InputRequired, Live, Replay, Served, ToolSpec
+from mcpproxy_py.providers import InputRequired, Live, ProviderUpstream, Replay, ToolSpec
 
 Person = Callable[[dict[str, Any]], dict[str, Any]]
 """Answers the params of one question with a result object."""
@@ -27,26 +27,28 @@ class Asking(Tools):
         return {"elicitation"}
 
 
-async def served(provider: Any, **options: Any) -> Served:
+async def served(provider: Any, **options: Any) -> ProviderUpstream:
     """The provider, listed once, as the supervisor would."""
-    made = Served("p", lambda: provider, **options)
+    made = ProviderUpstream("p", lambda: provider, **options)
     await made.list_tools()
     return made
 
 
-async def of(*functions: Callable[..., Any], **options: Any) -> Served:
+async def of(*functions: Callable[..., Any], **options: Any) -> ProviderUpstream:
     """Functions as tools under their own names."""
     return await served(Asking(*(ToolSpec(function.__name__, function) for function in functions)), **options)
 
 
-async def live(served: Served, name: str, arguments: Mapping[str, Any], person: Person) -> Any:
+async def live(served: ProviderUpstream, name: str, arguments: Mapping[str, Any], person: Person) -> Any:
     async def ask(params: dict[str, Any]) -> dict[str, Any]:
         return person(params)
 
     return await served.call(name, arguments, Live(ask))
 
 
-async def in_rounds(served: Served, name: str, arguments: Mapping[str, Any], person: Person) -> tuple[Any, list[Any]]:
+async def in_rounds(
+    served: ProviderUpstream, name: str, arguments: Mapping[str, Any], person: Person
+) -> tuple[Any, list[Any]]:
     """The result, and what was asked in each round. State goes through JSON, as it does on the wire."""
     replay, rounds = Replay(), []
     while True:

@@ -10,7 +10,15 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Request, Review, Submitted, Wish, decide, submit
+from mcpproxy_py.core.catalog.approval_rules import (
+    ApprovalDecision,
+    ApprovalRequest,
+    CapabilityWish,
+    NotAccepted,
+    Submitted,
+    decide,
+    submit,
+)
 from mcpproxy_py.core.catalog.model import Connector
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
@@ -30,17 +38,17 @@ class Asker:
 class Shelf:
     """Requests in memory, by the same rules as any store."""
 
-    kept: dict[str, Request] = field(default_factory=dict)
+    kept: dict[str, ApprovalRequest] = field(default_factory=dict)
 
-    async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow:
+    async def submit(self, wish: CapabilityWish, principal: str) -> Submitted | NotAccepted:
         made = submit(wish, principal, self.kept.values(), new_id=str(len(self.kept)), now_ms=NOW)
         if isinstance(made, Submitted):
             self.kept[made.request.id] = made.request
         return made
 
     def decide(self, approval_id: str, step: Any) -> None:
-        after = decide(self.kept[approval_id], step, Review("ada", "cli", True, NOW))
-        assert isinstance(after, Request)
+        after = decide(self.kept[approval_id], step, ApprovalDecision("ada", "cli", True, NOW))
+        assert isinstance(after, ApprovalRequest)
         self.kept[approval_id] = after
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.errors import GatewayError
-from mcpproxy_py.providers import Context, Replay, Served, ToolProvider, ToolSpec
+from mcpproxy_py.providers import Context, ProviderUpstream, Replay, ToolProvider, ToolSpec
 from mcpproxy_py.providers.runner import Runner
 from tests.providers.helpers import Tools, of, served, text
 
@@ -177,7 +177,7 @@ async def test_a_provider_that_fails_to_load_tells_its_kind_and_logs_the_rest(ca
         raise RuntimeError("password hunter2")
 
     with pytest.raises(GatewayError, match="RuntimeError") as refused:
-        await Served("p", make).list_tools()
+        await ProviderUpstream("p", make).list_tools()
     assert "hunter2" not in refused.value.message
     assert "hunter2" in caplog.text
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.core.values import Caller
-from mcpproxy_py.core.values import Client as ClaimedClient
+from mcpproxy_py.core.values import ClientInfo as ClaimedClient
 from mcpproxy_py.providers import Accept, Context
 from tests.providers.helpers import accept, of, text
 
@@ -25,10 +25,10 @@ class Client:
     fails: bool = False
     noted: list[tuple[str, Any]] = field(default_factory=list)
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.noted.append((method, params))
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         assert method == "elicitation/create"
         if self.fails:
             raise ConnectionError("gone, with a password in the reason")

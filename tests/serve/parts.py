@@ -13,19 +13,19 @@ import anyio
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.protocol.admin_key_proof import proof
-from mcpproxy_py.core.protocol.client_channel import NOBODY, CallContext
+from mcpproxy_py.core.protocol.client_channel import NOBODY, UpstreamCallContext
 from mcpproxy_py.core.search.index import Index, segment
-from mcpproxy_py.core.values import Ask, Caller, Client, IdMaker, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, IdMaker, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
-from mcpproxy_py.gateway.approvals import Approvals
-from mcpproxy_py.gateway.gateway import Gateway, Limits
+from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
-from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.store.store import Store
-from mcpproxy_py.upstream.calls.scheduler import Measured, Traffic
+from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
 from mcpproxy_py.upstream.permit import Permit
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Upstreams:
         tool, args = params["name"], params["arguments"]
         self.calls.append((server, tool, args))
         if server == "catalog":
-            return await self.catalog.call(tool, args, CallContext(talk))
+            return await self.catalog.call(tool, args, UpstreamCallContext(talk))
         if tool == "broken":
             raise UpstreamFailure(Code.UPSTREAM_ERROR, "notes answered with an error")
         if tool == "slow":
@@ -119,9 +119,9 @@ class Desk:
     def _row(server: Server) -> dict[str, Any]:
         return {"name": server.name, "state": server.state, "enabled": True, "tool_count": len(server.tools)}
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[ServerStats]:
         servers = self.upstreams.snapshot.servers.values()
-        return [Measured(one.name, one.state, 0, 0, 1, 0, {"garbage": 0}, Traffic()) for one in servers]
+        return [ServerStats(one.name, one.state, 0, 0, 1, 0, {"garbage": 0}, RequestStats()) for one in servers]
 
     def _known(self, name: str) -> dict[str, Any]:
         if name not in self.rows:
@@ -183,14 +183,14 @@ class House:
         self.store, caught_up = store, store.caught_up
         store.caught_up = lambda timeout=PATIENCE: caught_up(timeout)
         self.upstreams = Upstreams()
-        self.gateway = Gateway(self.upstreams, store, Limits(), IdMaker(os.urandom))
+        self.gateway = Gateway(self.upstreams, store, CallLimits(), IdMaker(os.urandom))
         self.desk = Desk(self.upstreams)
-        rules = GuardRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
+        rules = AccessRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
         new_id = IdMaker(os.urandom)
         self.now = time.time
         self.recording: Exception | None = None
         """What goes wrong with recording, if anything."""
-        self.approvals = Approvals(
+        self.approvals = ApprovalService(
             store.approvals,
             self._on_record,
             store.append,
@@ -215,5 +215,5 @@ class House:
         """A read in an agent's name, for tests that need a history."""
         params = {"name": name, "intent": {"operation_type": "read"}}
         return self.gateway.new_ask(
-            "call_tool_read", params, source="mcp", surface="gate", principal="local", client=Client("agent", "1")
+            "call_tool_read", params, source="mcp", surface="gate", principal="local", client=ClientInfo("agent", "1")
         )

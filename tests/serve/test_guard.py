@@ -12,7 +12,7 @@ import pytest
 
 from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
-from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 
 KEY = "mcpk_admin-key-for-tests"
@@ -34,7 +34,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def client(app: Any = echo, *, peer: str = "127.0.0.1", **rules: Any) -> httpx.AsyncClient:
-    guard = Guard({}, answered_by(app), GuardRules(**{"admin_key": lambda: KEY, **rules}))
+    guard = Guard({}, answered_by(app), AccessRules(**{"admin_key": lambda: KEY, **rules}))
     transport = httpx.ASGITransport(as_asgi(guard.serve), raise_app_exceptions=False, client=(peer, 5000))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
 
@@ -242,11 +242,11 @@ async def test_a_rotated_key_stops_working_at_once() -> None:
 
 
 async def test_new_rules_apply_from_the_next_request_on() -> None:
-    guard = Guard({}, answered_by(echo), GuardRules(admin_key=lambda: KEY))
+    guard = Guard({}, answered_by(echo), AccessRules(admin_key=lambda: KEY))
     transport = httpx.ASGITransport(as_asgi(guard.serve))
     async with httpx.AsyncClient(transport=transport, base_url="http://gate.example") as http:
         assert code_of(await http.get("/mcp")) == "FOREIGN_HOST"
-        guard.use(GuardRules(admin_key=lambda: KEY, allowed_hosts=("gate.example",)))
+        guard.use(AccessRules(admin_key=lambda: KEY, allowed_hosts=("gate.example",)))
         assert code_of(await http.get("/mcp")) is None
 
 
@@ -361,7 +361,7 @@ async def test_refusals_are_logged_without_the_credential(caplog: pytest.LogCapt
 
 
 async def test_rules_do_not_show_the_token() -> None:
-    assert TOKEN not in repr(GuardRules(admin_key=lambda: KEY, mcp_token=TOKEN))
+    assert TOKEN not in repr(AccessRules(admin_key=lambda: KEY, mcp_token=TOKEN))
 
 
 async def test_websockets_are_closed_and_the_lifespan_passes() -> None:
@@ -375,7 +375,7 @@ async def test_websockets_are_closed_and_the_lifespan_passes() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    guard = as_asgi(Guard({}, answered_by(app), GuardRules(admin_key=lambda: KEY)).serve, app)
+    guard = as_asgi(Guard({}, answered_by(app), AccessRules(admin_key=lambda: KEY)).serve, app)
     await guard({"type": "lifespan"}, None, send)  # type: ignore[arg-type]
     await guard({"type": "websocket", "path": "/mcp", "headers": []}, None, send)  # type: ignore[arg-type]
     assert seen == ["lifespan"]

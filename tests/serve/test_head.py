@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from mcpproxy_py.serve.http import request as http_request
-from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.request import HeadCache, HttpRequest, RequestHead
 from mcpproxy_py.serve.mcp.head_facts import HeadFacts, head_facts
 from tests.support.serving import serving
@@ -138,7 +138,7 @@ async def guarded() -> AsyncIterator[tuple[int, list[HeadFacts]]]:
         found.append(request.head.mcp or head_facts(request.head))
         await request.respond(200, b"{}")
 
-    guard = Guard({"/mcp": endpoint}, endpoint, GuardRules(admin_key=lambda: "key"))
+    guard = Guard({"/mcp": endpoint}, endpoint, AccessRules(admin_key=lambda: "key"))
     async with serving(guard) as port:
         yield port, found
 

@@ -8,29 +8,29 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.values import Client
+from mcpproxy_py.core.values import ClientInfo
 from mcpproxy_py.serve.http.asgi import as_asgi
 from mcpproxy_py.serve.http.request import HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
-from mcpproxy_py.serve.mcp.event_streams import OWN_WEIGHT, Kept, Stream
-from mcpproxy_py.serve.mcp.request import Peer
-from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.event_streams import OWN_WEIGHT, EventStream, ReplayBudget
+from mcpproxy_py.serve.mcp.request import ClientPeer
+from mcpproxy_py.serve.mcp.sessions import ClientSession
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]
 
 
-def session(kept: Kept, number: int = 1, version: str = "2025-11-25") -> Session:
-    return Session("gate", Peer(Client(), "local", version, False, {}, f"id{number}"), kept)
+def session(kept: ReplayBudget, number: int = 1, version: str = "2025-11-25") -> ClientSession:
+    return ClientSession("gate", ClientPeer(ClientInfo(), "local", version, False, {}, f"id{number}"), kept)
 
 
-def answered(of: Session, size: int) -> Stream:
+def answered(of: ClientSession, size: int) -> EventStream:
     stream = of.new_stream()
     stream.prime()
     stream.put(b"x" * size, last=True)
     return stream
 
 
-async def read(stream: Stream) -> bytes:
+async def read(stream: EventStream) -> bytes:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -49,7 +49,7 @@ async def read(stream: Stream) -> bytes:
 
 
 async def test_an_answer_can_be_fetched_again_until_all_sessions_together_keep_too_much() -> None:
-    kept = Kept(most=100_000)
+    kept = ReplayBudget(most=100_000)
     sessions = [session(kept, number) for number in range(20)]
     streams = [answered(each, 10_000) for each in sessions]
     assert kept.size <= 100_000
@@ -60,7 +60,7 @@ async def test_an_answer_can_be_fetched_again_until_all_sessions_together_keep_t
 
 
 async def test_an_answer_is_let_go_of_after_a_while() -> None:
-    kept = Kept(seconds=0.0)
+    kept = ReplayBudget(seconds=0.0)
     one = session(kept)
     first, second = answered(one, 10), answered(one, 10)
     third = one.new_stream()
@@ -68,7 +68,7 @@ async def test_an_answer_is_let_go_of_after_a_while() -> None:
 
 
 async def test_what_is_under_way_is_never_let_go_of_but_keeps_only_its_latest_event_when_all_is_full() -> None:
-    kept = Kept(most=50_000)
+    kept = ReplayBudget(most=50_000)
     sessions = [session(kept, number) for number in range(10)]
     under_way = [each.new_stream() for each in sessions]
     for _ in range(10):
@@ -80,7 +80,7 @@ async def test_what_is_under_way_is_never_let_go_of_but_keeps_only_its_latest_ev
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18"])
 async def test_a_session_that_ends_takes_all_its_weight_along(version: str) -> None:
-    kept = Kept()
+    kept = ReplayBudget()
     one = session(kept, version=version)
     for _ in range(event_streams.BACKLOG // 4):
         answered(one, 100).release() if version < "2025-11-25" else answered(one, 100)

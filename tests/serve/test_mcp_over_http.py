@@ -13,16 +13,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcpproxy_py.core.protocol.headers import Mirror
-from mcpproxy_py.serve.http.guard import Guard, GuardRules
+from mcpproxy_py.core.protocol.headers import ParamHeader
+from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.request import MOST_UNREAD, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams, http_handshake, http_modern
 from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
-from mcpproxy_py.serve.mcp.event_streams import Kept
+from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.http_modern import over_http
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.subscriptions import Hub
-from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, Handler, OwnSurface, Welcome
+from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
+from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, Handler, SurfaceInfo, TableSurface
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-5")]
@@ -41,7 +41,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": request.param == "uvloop"}
 
 
-class Waiting(OwnSurface):
+class Waiting(TableSurface):
     """Its calls are answered when the test says so."""
 
     topic = "gate"
@@ -61,10 +61,10 @@ class Waiting(OwnSurface):
             raise
         return {"content": []}
 
-    async def welcome(self) -> Welcome:
-        return Welcome(IDENTITY, {})
+    async def welcome(self) -> SurfaceInfo:
+        return SurfaceInfo(IDENTITY, {})
 
-    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         return ()
 
 
@@ -95,12 +95,12 @@ class Client:
 @asynccontextmanager
 async def talking() -> AsyncIterator[tuple[Waiting, Client]]:
     surface = Waiting()
-    endpoint = McpEndpoint(surface, Hub(1), Kept(), 10, Nobody())
+    endpoint = McpEndpoint(surface, SubscriptionHub(1), ReplayBudget(), 10, Nobody())
 
     async def nothing(request: HttpRequest) -> None:
         raise AssertionError("this is MCP's path")
 
-    guard = Guard({"/mcp": over_http(endpoint)}, nothing, GuardRules(admin_key=lambda: "key"))
+    guard = Guard({"/mcp": over_http(endpoint)}, nothing, AccessRules(admin_key=lambda: "key"))
     with anyio.fail_after(PATIENCE):
         async with serving(guard) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

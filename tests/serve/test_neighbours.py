@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.app.cluster import LIST_CHANGED, TAKEN_UP, Neighbours
-from mcpproxy_py.serve.mcp.input_rounds import Bound, Rounds
-from mcpproxy_py.store.cluster.event_bus import RESYNC, Bell
+from mcpproxy_py.app.cluster import LIST_CHANGED, TAKEN_UP, ClusterSync
+from mcpproxy_py.serve.mcp.input_rounds import InputRounds, StateBinding
+from mcpproxy_py.store.cluster.event_bus import RESYNC, EventBus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-6")]
 CHANGED = "notifications/tools/list_changed"
@@ -31,8 +31,8 @@ class Servers:
 
 @pytest.mark.proves("UP-4")
 async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
-    bell, servers, lists, rounds = Bell(), Servers(), [], []
-    end = Neighbours(bell).listen(servers, lists.append, rounds.append)
+    bell, servers, lists, rounds = EventBus(), Servers(), [], []
+    end = ClusterSync(bell).listen(servers, lists.append, rounds.append)
     for kind, payload in (
         (LIST_CHANGED, ["github", CHANGED]), (LIST_CHANGED, ["gitlab", CHANGED]), (LIST_CHANGED, ["github"]),
         (LIST_CHANGED, None), (LIST_CHANGED, [1, {}]), (LIST_CHANGED, "github"), (TAKEN_UP, "a1"), (TAKEN_UP, ["a1"]),
@@ -49,9 +49,9 @@ async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
 
 @pytest.mark.proves("SURF-6")
 async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_more_is_heard_of_it() -> None:
-    given_up, taken_up, bound = [], [], Bound("local", "digest")
-    here = Rounds([b"key"], 60, given_up.append, taken_up.append)
-    there = Rounds([b"other", b"key"], 60, given_up.append, taken_up.append)
+    given_up, taken_up, bound = [], [], StateBinding("local", "digest")
+    here = InputRounds([b"key"], 60, given_up.append, taken_up.append)
+    there = InputRounds([b"other", b"key"], 60, given_up.append, taken_up.append)
     token = here.wrap("a1", {}, bound)["requestState"]
     await there.take_up(token, there.open(token, bound))
     assert taken_up == ["a1"]
@@ -66,8 +66,8 @@ async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_m
 
 
 async def test_a_call_that_goes_on_where_it_began_is_told_to_nobody() -> None:
-    taken_up, bound = [], Bound("local", "digest")
-    rounds = Rounds([b"key"], 60, lambda ask_id: None, taken_up.append)
+    taken_up, bound = [], StateBinding("local", "digest")
+    rounds = InputRounds([b"key"], 60, lambda ask_id: None, taken_up.append)
     token = rounds.wrap("a1", {}, bound)["requestState"]
     await rounds.take_up(token, rounds.open(token, bound))
     assert (taken_up, len(rounds)) == ([], 0)

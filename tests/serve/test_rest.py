@@ -9,7 +9,7 @@ import anyio.to_thread
 import httpx
 import pytest
 
-from mcpproxy_py.core.values import Client
+from mcpproxy_py.core.values import ClientInfo
 from mcpproxy_py.errors import FACTS, Code
 from tests.serve.parts import KEY, House
 
@@ -304,7 +304,7 @@ async def test_a_change_is_made_in_the_callers_name(house: House, http: httpx.As
     headers = {"X-MCPProxy-Client": "cli/1.0", "X-Request-Id": "r-9"}
     await http.post("/api/v1/servers/notes/restart", headers=headers)
     [(_, _, by)] = house.desk.changes
-    assert (by.principal, by.source, by.client, by.request_id) == ("admin", "cli", Client("cli", "1.0"), "r-9")
+    assert (by.principal, by.source, by.client, by.request_id) == ("admin", "cli", ClientInfo("cli", "1.0"), "r-9")
 
 
 @pytest.mark.parametrize("config", [None, "secret-value-here", ["secret-value-here"]])

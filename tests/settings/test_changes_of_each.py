@@ -9,7 +9,7 @@ import pytest
 from mcpproxy_py.settings.changes import OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
 from mcpproxy_py.settings.environment import known_keys, written_name
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import Handling, ProviderSettings, ServerSettings
+from mcpproxy_py.settings.servers import ProviderSettings, ServerSettings, UpstreamSettings
 
 pytestmark = pytest.mark.proves("UP-8")
 
@@ -100,8 +100,8 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_every_key_has_a_rule_and_no_rule_is_of_no_key() -> None:
     assert RULES.keys() == {key for key, _ in known_keys()} - {"mcpServers", "providers"}
     every = {model: {written_name(*each) for each in model.model_fields.items()} for model in
-             (Handling, ServerSettings, ProviderSettings)}  # fmt: skip
-    assert OF_ANY.keys() == every[Handling]
+             (UpstreamSettings, ServerSettings, ProviderSettings)}  # fmt: skip
+    assert OF_ANY.keys() == every[UpstreamSettings]
     assert OF_ANY.keys() | OF_A_SERVER.keys() == every[ServerSettings]
     assert OF_ANY.keys() | OF_A_PROVIDER.keys() == every[ProviderSettings]
 

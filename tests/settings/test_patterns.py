@@ -12,13 +12,13 @@ import pytest
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.settings import validate_text
-from mcpproxy_py.settings.mask_patterns import Patterns
+from mcpproxy_py.settings.mask_patterns import MaskPatterns
 
 pytestmark = pytest.mark.proves("ACT-9", "CONF-1")
 
 
 def masker(*patterns: str) -> Masker:
-    return replace(MASKER, own=Patterns((f"own-{number}", pattern) for number, pattern in enumerate(patterns)))
+    return replace(MASKER, own=MaskPatterns((f"own-{number}", pattern) for number, pattern in enumerate(patterns)))
 
 
 def recorded(value: Any, *patterns: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from mcpproxy_py.app.builtin_upstreams import spec_of
-from mcpproxy_py.settings import Handling, ProviderSettings, ServerSettings
+from mcpproxy_py.settings import ProviderSettings, ServerSettings, UpstreamSettings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 SET = {
@@ -24,8 +24,8 @@ SET = {
 
 @pytest.mark.proves("UP-1")
 @pytest.mark.parametrize("kind", [ServerSettings, ProviderSettings])
-def test_everything_that_can_be_set_for_any_upstream_reaches_its_spec(kind: type[Handling]) -> None:
-    assert SET.keys() == Handling.model_fields.keys(), "a new switch belongs into this test"
+def test_everything_that_can_be_set_for_any_upstream_reaches_its_spec(kind: type[UpstreamSettings]) -> None:
+    assert SET.keys() == UpstreamSettings.model_fields.keys(), "a new switch belongs into this test"
     reach = {"command": "x"} if kind is ServerSettings else {"object": "x:y"}
     spec = spec_of("s", kind.model_validate({**reach, **SET}))
     assert spec.overrides == {"x": (("read", None),)}

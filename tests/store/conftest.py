@@ -20,7 +20,7 @@ from mcpproxy_py.store.cluster.membership import join
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.tables import events
-from mcpproxy_py.store.journal.chain import Chain, Head, Sealer
+from mcpproxy_py.store.journal.chain import Chain, ChainHead, Sealer
 from mcpproxy_py.store.journal.entries import entries, read
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.projection.apply import last_head, project
@@ -108,7 +108,7 @@ def apply(database: Database) -> Iterator[Callable[..., list[dict[str, Any]]]]:
             for event in batch:
                 if isinstance(event, bytes):
                     lines.append(event)
-                    chain.head = Head(chain.head.seq + 1, chain.head.mac)
+                    chain.head = ChainHead(chain.head.seq + 1, chain.head.mac)
                 else:
                     line, chain.head = chain.link([event])
                     lines.append(line[:-1])

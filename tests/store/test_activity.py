@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, text
 
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.activity.filters import EQUALS, Bookmark
+from mcpproxy_py.store.activity.filters import EQUALS, PageCursor
 from mcpproxy_py.store.activity.reader import WALK, Filters, Reader, look_up_query, page_query
 from mcpproxy_py.store.chain_key import Identity
 from mcpproxy_py.store.cluster.membership import join
@@ -256,7 +256,7 @@ def test_one_row_is_found_by_its_id_and_no_row_is_none(reader: Reader, everythin
 @pytest.mark.parametrize("filled", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("key", list(POOL))
 def test_every_filter_is_followed_along_an_index_without_sorting(filled: Database, key: str) -> None:
-    asked = Filters(**{key: "x"}, end_time=START, cursor=str(Bookmark(5)))
+    asked = Filters(**{key: "x"}, end_time=START, cursor=str(PageCursor(5)))
     query = look_up_query(asked, "sqlite") if asked.q else page_query(asked, "sqlite")
     with filled.reading() as connection:
         compiled = query.compile(connection, compile_kwargs={"literal_binds": True})

@@ -13,7 +13,7 @@ import pytest
 
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.projection import projector
-from mcpproxy_py.store.projection.projector import Ahead
+from mcpproxy_py.store.projection.projector import BatchPrefetch
 from mcpproxy_py.store.store import Store
 
 pytestmark = [pytest.mark.proves("ACT-5"), pytest.mark.anyio]
@@ -27,13 +27,13 @@ MANY = 60
 def read_ahead(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Batches of a few events, and the places that were read ahead."""
     places: list[Any] = []
-    begin = Ahead.__init__
+    begin = BatchPrefetch.__init__
 
-    def noted(self: Ahead, place: Any, batch_at: Any) -> None:
+    def noted(self: BatchPrefetch, place: Any, batch_at: Any) -> None:
         places.append(place)
         begin(self, place, batch_at)
 
-    monkeypatch.setattr(Ahead, "__init__", noted)
+    monkeypatch.setattr(BatchPrefetch, "__init__", noted)
     monkeypatch.setattr(projector, "BATCH_BYTES", 3000)
     return places
 

@@ -18,7 +18,7 @@ import pytest
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.projection.projector_client import Remote
+from mcpproxy_py.store.projection.projector_client import ProjectorProcess
 from mcpproxy_py.store.store import Store, open_store
 from tests.support.gateway import until
 from tests.upstream.helpers import command_of
@@ -66,7 +66,7 @@ def apart(options: Options) -> Iterator[Open]:
 
 def pid_of(store: Store) -> int | None:
     remote = store._writer
-    assert isinstance(remote, Remote)
+    assert isinstance(remote, ProjectorProcess)
     return remote.pid
 
 
@@ -166,7 +166,7 @@ async def test_a_writer_that_reads_nothing_for_a_while_is_told_when_it_does(
     process = writer_of(store)
     process.suspend()
     remote = store._writer
-    assert isinstance(remote, Remote) and remote._process and remote._process.stdin
+    assert isinstance(remote, ProjectorProcess) and remote._process and remote._process.stdin
     for size in (4096, 4):  # until not even a line more fits into the pipe
         while remote._process.stdin.write(b"0 0\n" * (size // 4)):
             pass

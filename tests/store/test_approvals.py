@@ -9,7 +9,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcpproxy_py.core.catalog.approval_rules import HOUR, MOST_PENDING, NotNow, Review, Submitted, Wish
+from mcpproxy_py.core.catalog.approval_rules import (
+    HOUR,
+    MOST_PENDING,
+    ApprovalDecision,
+    CapabilityWish,
+    NotAccepted,
+    Submitted,
+)
 from mcpproxy_py.store.store import Store
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("CAT-6", "CAT-7")]
@@ -18,12 +25,12 @@ NOW = 1_800_000_000_000
 OPEN = Callable[[Path], Store]
 
 
-def wish(name: str = "notion", agent: str = "a", **more: object) -> Wish:
-    return Wish(agent, name, "for the report", **more)  # type: ignore[arg-type]
+def wish(name: str = "notion", agent: str = "a", **more: object) -> CapabilityWish:
+    return CapabilityWish(agent, name, "for the report", **more)  # type: ignore[arg-type]
 
 
-def review(at: int = NOW + 1, notes: str | None = None) -> Review:
-    return Review("admin (ada)", "cli", True, at, notes)
+def review(at: int = NOW + 1, notes: str | None = None) -> ApprovalDecision:
+    return ApprovalDecision("admin (ada)", "cli", True, at, notes)
 
 
 async def filed(store: Store, name: str = "notion", number: int = 1, **more: object) -> Submitted:
@@ -46,7 +53,7 @@ async def test_a_decision_is_kept_with_who_made_it_and_is_final(tmp_path: Path, 
     request = (await filed(store)).request
     decided = await store.approvals.decide(request.id, "deny", review(notes="no budget"))
     again = await store.approvals.decide(request.id, "approve", review())
-    assert isinstance(again, NotNow)
+    assert isinstance(again, NotAccepted)
     store.close()
     kept = await opened(tmp_path).approvals.get(request.id)
     assert kept == decided
@@ -122,4 +129,4 @@ async def test_of_two_people_who_decide_at_once_one_is_told_that_it_is_decided(t
     async with anyio.create_task_group() as tasks:
         for step in ("approve", "deny"):
             tasks.start_soon(anyio.to_thread.run_sync, decide, step)
-    assert sum(isinstance(outcome, NotNow) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, NotAccepted) for outcome in outcomes) == 1

@@ -13,7 +13,7 @@ from tests.support.postgres import Server
 pytestmark = pytest.mark.proves("USE-3")
 
 
-def database(folder: Path, url: str | None) -> doctor.Finding:
+def database(folder: Path, url: str | None) -> doctor.CheckResult:
     settings = Settings.model_validate({"data_dir": folder, "listen": "127.0.0.1:0", "activity": {"database_url": url}})
     return next(each for each in doctor.before_start(settings) if each.subject == "database")
 

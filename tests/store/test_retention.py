@@ -13,7 +13,7 @@ import pytest
 
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.projection import retention
-from mcpproxy_py.store.projection.projector import Writer
+from mcpproxy_py.store.projection.projector import Projector
 from mcpproxy_py.store.store import Store
 from tests.store.conftest import on_sqlite
 
@@ -45,7 +45,7 @@ async def fill(store: Store, asked: Make, finished: Make, many: int, ages: float
 
 async def until_quiet(store: Store) -> list[str]:
     """The ids that are left once retention has deleted some, looked again, and found nothing more to do."""
-    assert isinstance(store._writer, Writer) and store._writer._retention
+    assert isinstance(store._writer, Projector) and store._writer._retention
     retention = store._writer._retention
     with anyio.fail_after(60):
         looks = 0

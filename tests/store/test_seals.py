@@ -14,11 +14,11 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Review, Submitted, Wish
+from mcpproxy_py.core.catalog.approval_rules import ApprovalDecision, CapabilityWish, NotAccepted, Submitted
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.chain_key import Anchor, Identity
 from mcpproxy_py.store.database.migrate import SCRIPTS
-from mcpproxy_py.store.journal.chain import START, Head
+from mcpproxy_py.store.journal.chain import START, ChainHead
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.seals import Seals
 from mcpproxy_py.store.store import Store
@@ -41,13 +41,13 @@ async def store(opened: Open, tmp_path: Path) -> Store:
 
 
 async def filed(store: Store, name: str = "notion") -> str:
-    found = await store.approvals.submit(Wish("a", name, "for the report"), "local", new_id=name, now_ms=NOW)
+    found = await store.approvals.submit(CapabilityWish("a", name, "for the report"), "local", new_id=name, now_ms=NOW)
     assert isinstance(found, Submitted)
     return found.request.id
 
 
-def review(terminal: bool = False) -> Review:
-    return Review("admin", "cli", terminal, NOW + 1)
+def review(terminal: bool = False) -> ApprovalDecision:
+    return ApprovalDecision("admin", "cli", terminal, NOW + 1)
 
 
 async def verdict(store: Store) -> tuple[str, list[str]]:
@@ -133,12 +133,12 @@ async def test_an_approval_written_into_the_database_is_none(store: Store, sql: 
     assert (request.status, request.review, request.sealed) == ("pending", None, False)
     assert [each.status for each in await store.approvals.list(status="pending", limit=9)] == ["pending"]
     assert await store.approvals.list(status="approved", limit=9) == []
-    again = await store.approvals.submit(Wish("a", "notion", "x"), "local", new_id="2", now_ms=NOW)
+    again = await store.approvals.submit(CapabilityWish("a", "notion", "x"), "local", new_id="2", now_ms=NOW)
     assert isinstance(again, Submitted)
     assert again.request.status == "pending"
     assert await verdict(store) == ("broken", ["unsealed"])
     refused = await store.approvals.decide(name, "approve", review())
-    assert isinstance(refused, NotNow)
+    assert isinstance(refused, NotAccepted)
     assert "somebody else than a gateway" in refused.message
     assert any(name in doubt for doubt in store.health()["unbelieved"])
     await store.approvals.decide(name, "deny", review())
@@ -428,7 +428,7 @@ async def test_what_waits_in_the_journal_is_checked_and_excuses_no_cut(
 
 
 def test_an_anchor_is_read_as_it_was_written_and_no_other_way() -> None:
-    anchor = Anchor.now("a1b2", Head(12, "0f" * 32))
+    anchor = Anchor.now("a1b2", ChainHead(12, "0f" * 32))
     assert Anchor.read(f"  {anchor.line}\n") == anchor
     for at in range(len(anchor.line)):
         other = "0" if anchor.line[at] != "0" else "1"
@@ -483,7 +483,7 @@ async def test_an_anchor_of_another_gateway_is_not_verifiable_and_a_malformed_on
     store.append(asked())
     assert await store.caught_up(60)
     line = (await store.anchor()).line
-    other = Anchor.now("another", Head(1, "0f" * 32))
+    other = Anchor.now("another", ChainHead(1, "0f" * 32))
     report = await store.verify(other)
     assert (report["result"], report["findings"]) == ("not_verifiable", [])
     assert "the anchor is of chain another" in report["unverified"][0]

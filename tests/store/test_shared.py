@@ -15,10 +15,10 @@ import pytest
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.cluster import membership
-from mcpproxy_py.store.cluster.event_bus import RESYNC, Bell
+from mcpproxy_py.store.cluster.event_bus import RESYNC, EventBus
 from mcpproxy_py.store.database.postgres import Postgres
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.projection.projector_client import Remote
+from mcpproxy_py.store.projection.projector_client import ProjectorProcess
 from mcpproxy_py.store.store import Store, open_store
 from tests.store.conftest import on_postgres
 from tests.support.postgres import Server, own_server
@@ -226,7 +226,7 @@ async def test_who_streams_hears_of_what_another_gateway_records(
 
 
 async def test_within_one_process_an_announcement_is_heard_at_once() -> None:
-    bell, heard = Bell(), []
+    bell, heard = EventBus(), []
     end = bell.on_event(lambda kind, said: heard.append((kind, said)))
     bell.on_event(lambda kind, said: 1 / 0)
     bell.announce("approval", 7)
@@ -404,7 +404,7 @@ async def test_an_ask_that_ends_at_another_gateway_than_it_began_at_is_one_row_a
 
 
 async def test_others_are_told_without_telling_oneself() -> None:
-    bell, heard = Bell(), []
+    bell, heard = EventBus(), []
     bell.on_event(lambda kind, said: heard.append((kind, said)))
     bell.tell_others("list_changed", ["github", "x"])
     assert heard == []
@@ -441,7 +441,7 @@ async def test_a_gateway_can_end_while_its_database_says_nothing(
     options = Options(database_url=server.database())
     store = open_store(tmp_path, options=options, apart=True)
     remote = store._writer
-    assert isinstance(remote, Remote)
+    assert isinstance(remote, ProjectorProcess)
     await until(lambda: remote.pid, "a process apart")
     with server.silent():
         store.append(asked("left"))

@@ -11,20 +11,20 @@ from sqlalchemy import select
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import spent_states
-from mcpproxy_py.store.saved_state import KEPT_SPENT, Shelf
+from mcpproxy_py.store.saved_state import KEPT_SPENT, SavedState
 
 pytestmark = pytest.mark.proves("GATE-15")
 
 
 def test_of_many_who_come_with_the_same_key_one_is_the_first(database: Database) -> None:
     with ThreadPoolExecutor(8) as threads:
-        won = list(threads.map(lambda _: Shelf(database).spend("one", time.time() + 60), range(16)))
+        won = list(threads.map(lambda _: SavedState(database).spend("one", time.time() + 60), range(16)))
     assert sorted(won) == [False] * 15 + [True]
-    assert Shelf(database).spend("another", time.time() + 60)
+    assert SavedState(database).spend("another", time.time() + 60)
 
 
 def test_what_is_over_for_all_clocks_is_forgotten_and_nothing_else(database: Database) -> None:
-    shelf, now = Shelf(database), time.time()
+    shelf, now = SavedState(database), time.time()
     shelf.spend("old", now - KEPT_SPENT - 60)
     shelf.spend("late", now - 60)
     shelf.spend("new", now + 60)
@@ -36,4 +36,4 @@ def test_a_database_that_cannot_be_written_says_so_instead_of_guessing(database:
     with database.writing() as connection:
         spent_states.drop(connection)
     with pytest.raises(StoreUnavailable):
-        Shelf(database).spend("one", time.time() + 60)
+        SavedState(database).spend("one", time.time() + 60)

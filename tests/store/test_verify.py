@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.core.record.events import EventText
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.activity.feed import Position
+from mcpproxy_py.store.activity.feed import FeedPosition
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.chain_key import identity, published_head
-from mcpproxy_py.store.journal.chain import START, Chain, Head, Sealer
+from mcpproxy_py.store.journal.chain import START, Chain, ChainHead, Sealer
 from mcpproxy_py.store.journal.entries import read
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.store import Store
@@ -234,7 +234,7 @@ def test_no_line_of_a_chain_can_be_changed_without_the_key(events: list[dict[str
         place = data.draw(st.integers(0, len(text) - 1))
         changed = text[:place] + bytes([text[place] ^ 1]) + text[place + 1 :]
         assert sealer.mac(before.mac, changed) != entry.mac
-        before = Head(entry.seq, entry.mac)
+        before = ChainHead(entry.seq, entry.mac)
     assert before == head
 
 
@@ -267,7 +267,7 @@ async def test_events_as_text_and_as_earlier_versions_wrote_them_make_the_same_r
     for name in ("full", "nulls", "failed"):
         one, other = ({**rows[f"{name} as {kind}"], "id": ""} for kind in ("dict", "text"))
         assert one == other
-    page = [told.record async for told in first_of(store.events(Position({})), 12)]
+    page = [told.record async for told in first_of(store.events(FeedPosition({})), 12)]
     assert page and all(record is not None for record in page[1:])
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from mcpproxy_py.core.protocol.client_channel import NOBODY, Talk
+from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel
 from mcpproxy_py.upstream.permit import Permitted, PermittedAnswer
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -42,14 +42,14 @@ class Chat:
     def pause(self, seconds: float) -> None:
         return None
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         self.notes.append((method, params))
 
     @property
     def progress(self) -> list[Mapping[str, Any]]:
         return [params for method, params in self.notes if method == "notifications/progress"]
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self.asked.append((method, params))
         try:
             if self._answer is None:
@@ -68,7 +68,11 @@ class Allowed:
     tool = None
 
     def __init__(
-        self, method: str, params: Mapping[str, Any], talk: Talk | None = None, meta: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        talk: ClientChannel | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
         self.talk = talk

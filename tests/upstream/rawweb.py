@@ -12,7 +12,7 @@ from typing import Any
 
 from mcpproxy_py.upstream.session.rpc import RpcPeer
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import Web
+from mcpproxy_py.upstream.transports.http_clients import HttpClients
 from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 from tests.upstream.helpers import LONG, Allowed
 
@@ -117,7 +117,7 @@ async def fine(peer: Peer, request: Request) -> None:
 @asynccontextmanager
 async def wire_to(url: str, **more: Any) -> AsyncIterator[RpcPeer]:
     spec = UpstreamSpec("s", "http", url=url, **more)
-    async with open_streamable(spec, web=Web(), max_result_bytes=LIMIT) as wire:
+    async with open_streamable(spec, web=HttpClients(), max_result_bytes=LIMIT) as wire:
         yield wire
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.session import negotiate
-from mcpproxy_py.upstream.session.session import MAX_ENTRIES, MAX_PAGES, Listed, Page, read_all
+from mcpproxy_py.upstream.session.session import MAX_ENTRIES, MAX_PAGES, ListPages, Page, read_all
 from tests.upstream.helpers import connected, running, stdio, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SURF-6")]
@@ -50,7 +50,7 @@ async def test_a_server_without_a_common_revision_fails_and_says_so(mode: str, t
         assert "unknown to mcpproxy" in supervisor.describe()[0]["error"]
 
 
-def read(page: Page) -> Awaitable[Listed]:
+def read(page: Page) -> Awaitable[ListPages]:
     return read_all("s", "tools/list", "tools", page)
 
 

@@ -13,7 +13,7 @@ import pytest
 from mcpproxy_py.core.protocol.client_channel import forwarded_meta
 from mcpproxy_py.core.protocol.headers import mirrors
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.session.session import Stamp
+from mcpproxy_py.upstream.session.session import VersionStamp
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.support.ports import kept_port
 from tests.upstream.helpers import Chat, connected, running, text_of, until, web_server
@@ -91,7 +91,7 @@ async def test_the_operators_headers_and_the_protocols_own_go_with_every_request
 def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
     schema = {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "n": {"type": "integer"}}}
     params = {"name": "quérÿ", "arguments": {"region": "eu"}}
-    stamp = Stamp("modern", "2026-07-28")
+    stamp = VersionStamp("modern", "2026-07-28")
     headers = stamp.headers("tools/call", params, mirrors(schema))
     assert headers["mcp-method"] == "tools/call"
     assert headers["mcp-name"].startswith("=?base64?")
@@ -106,7 +106,7 @@ def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
 def test_what_a_client_says_of_its_own_conversation_is_not_passed_on() -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1, "x/y": 1}
     own = {"traceparent": "1"}
-    stamp = Stamp("handshake", "2025-06-18")
+    stamp = VersionStamp("handshake", "2025-06-18")
     assert stamp.params({"name": "t"}, forwarded_meta({**meta, **own})) == {"_meta": own, "name": "t"}
     assert stamp.params({}, forwarded_meta(meta)) == {}
 

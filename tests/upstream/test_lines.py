@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.jsonrpc import LineSplitter, id_at_the_edges
-from mcpproxy_py.upstream.transports.http_exchange import Event, EventParser
+from mcpproxy_py.upstream.transports.http_exchange import ServerSentEvent, SseParser
 
 pytestmark = pytest.mark.proves("SEC-5")
 
@@ -67,10 +67,10 @@ def test_the_id_of_an_unreadable_message_is_only_taken_from_its_top_level(
     assert id_at_the_edges(head, tail) == found
 
 
-def events(stream: bytes, step: int = 3, limit: int = 100) -> tuple[list[Event], EventParser, int]:
-    seen: list[Event] = []
+def events(stream: bytes, step: int = 3, limit: int = 100) -> tuple[list[ServerSentEvent], SseParser, int]:
+    seen: list[ServerSentEvent] = []
     oversize: list[bytes] = []
-    parser = EventParser(limit, seen.append, lambda head, tail: oversize.append(head))
+    parser = SseParser(limit, seen.append, lambda head, tail: oversize.append(head))
     for at in range(0, len(stream), step):
         parser.feed(stream[at : at + step])
     return seen, parser, len(oversize)
@@ -79,14 +79,14 @@ def events(stream: bytes, step: int = 3, limit: int = 100) -> tuple[list[Event],
 def test_events_are_read_as_the_standard_says() -> None:
     stream = b": hello\r\nid: 4\r\nretry: 250\r\ndata: one\r\ndata:two\r\n\r\nevent: endpoint\ndata: /x\n\nid\ndata\n\n"
     seen, parser, _ = events(stream)
-    assert seen == [Event("message", b"one\ntwo"), Event("endpoint", b"/x")]
+    assert seen == [ServerSentEvent("message", b"one\ntwo"), ServerSentEvent("endpoint", b"/x")]
     assert (parser.last_id, parser.retry) == ("", 0.25)
 
 
 @pytest.mark.parametrize("large", [b"data: " + b"x" * 400 + b"\n", (b"data: " + b"x" * 60 + b"\n") * 4])
 def test_an_event_too_large_is_dropped_and_the_next_one_is_read(large: bytes) -> None:
     seen, _, oversize = events(large + b"data: more\n\ndata: after\n\n")
-    assert seen == [Event("message", b"after")]
+    assert seen == [ServerSentEvent("message", b"after")]
     assert oversize >= 1
 
 

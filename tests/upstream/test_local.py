@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.protocol.client_channel import CallContext
+from mcpproxy_py.core.protocol.client_channel import UpstreamCallContext
 from mcpproxy_py.errors import Code, RpcError, UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports import in_process
@@ -25,22 +25,22 @@ class Inquirer:
     async def list_tools(self) -> list[dict[str, Any]]:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in ("ask", "refuse", "tell", "both")]
 
-    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]:
+    async def call_tool(self, name: str, args: dict[str, Any], context: UpstreamCallContext) -> dict[str, Any]:
         talk = context.talk
         if name == "refuse":
             raise RpcError(-32021, "it needs elicitation", {"requiredCapabilities": {"elicitation": {}}})
         if name == "tell":
-            talk.note("notifications/progress", {"progress": 1})
+            talk.notify("notifications/progress", {"progress": 1})
             return said(sorted(talk.capabilities))
         if name == "both":
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(talk.ask, QUESTION["method"], {"message": "one"})
-                tasks.start_soon(talk.ask, QUESTION["method"], {"message": "two"})
+                tasks.start_soon(talk.request, QUESTION["method"], {"message": "one"})
+                tasks.start_soon(talk.request, QUESTION["method"], {"message": "two"})
             return said("both")
         if context.input_responses is not None:
             return said([context.input_responses["sure"], context.request_state])
         if talk.live:
-            return said(await talk.ask(QUESTION["method"], QUESTION["params"]))
+            return said(await talk.request(QUESTION["method"], QUESTION["params"]))
         return {"resultType": "input_required", "inputRequests": {"sure": dict(QUESTION)}, "requestState": "mine"}
 
 

@@ -17,7 +17,7 @@ import anyio.to_thread
 import pytest
 
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.session.throttle import BURST, PERIOD, PROGRESS, Changes, Flow
+from mcpproxy_py.upstream.session.throttle import BURST, PERIOD, PROGRESS, ChangeCoalescer, NotificationThrottle
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, numbers, running, stdio, text_of, until, web_server
 
@@ -253,7 +253,7 @@ async def test_ten_thousand_changes_are_told_a_few_times(spec: UpstreamSpec, tmp
 @pytest.mark.proves("SEC-5")
 async def test_changes_of_more_things_than_there_can_be_are_not_all_remembered() -> None:
     told: list[str] = []
-    changes = Changes(lambda method, params: told.append(params["uri"]))
+    changes = ChangeCoalescer(lambda method, params: told.append(params["uri"]))
     for number in range(20_000):
         changes.put("notifications/resources/updated", {"uri": f"note://{number}"})
         changes.put("notifications/resources/updated", {"uri": "note://0"})
@@ -274,7 +274,7 @@ async def test_a_timer_that_is_late_lets_no_second_burst_pass() -> None:
             return timers[-1]
 
     told: list[int] = []
-    flow = Flow(cast(Any, Late()), lambda method, params: told.append(params["progress"]))
+    flow = NotificationThrottle(cast(Any, Late()), lambda method, params: told.append(params["progress"]))
     for step in range(3 * BURST):
         flow.put(PROGRESS, {"progress": step})
         if step == BURST:  # one too many, which waits for the period to end

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.session.rpc import RpcPeer
-from mcpproxy_py.upstream.transports.http_pool import MAX_FIELDS, MAX_FRAMING, Head, HttpConnection, fields
+from mcpproxy_py.upstream.transports.http_pool import MAX_FIELDS, MAX_FRAMING, HttpConnection, ResponseHead, fields
 from tests.support.ports import kept_port
 from tests.upstream.helpers import LONG, Allowed, until
 from tests.upstream.rawweb import (
@@ -139,7 +139,7 @@ class Heard:
     def __init__(self) -> None:
         self.status, self.data, self.how, self.done = 0, b"", "", asyncio.Event()
 
-    def head(self, head: Head) -> None:
+    def head(self, head: ResponseHead) -> None:
         self.status = head.status
 
     def body(self, data: bytes) -> None:

@@ -164,7 +164,7 @@ def test_where_there_is_no_proc_the_tree_is_read_from_ps(monkeypatch: pytest.Mon
     with subprocess.Popen([sys.executable, "-c", grandchild], start_new_session=True) as child:
         until_now(lambda: any(p.parent == child.pid for p in reaper.processes().values()))
         monkeypatch.setattr(reaper, "HAS_PROC", False)
-        family = reaper.Family(b"unused")
+        family = reaper.ProcessTree(b"unused")
         family.add_root(child.pid, reaper.birth(child.pid))
         assert len(family.living()) == 2
         assert reaper.sweep(family, grace=LONG) == []  # nobody here needs to be made to
@@ -172,7 +172,7 @@ def test_where_there_is_no_proc_the_tree_is_read_from_ps(monkeypatch: pytest.Mon
 
 
 def test_whoever_is_found_late_is_asked_all_the_same() -> None:
-    class Hidden(reaper.Family):
+    class Hidden(reaper.ProcessTree):
         def living(self) -> list[int]:
             time.sleep(0.3)  # a busy machine
             return super().living()
@@ -186,7 +186,7 @@ def test_whoever_is_found_late_is_asked_all_the_same() -> None:
 
 def test_a_pid_that_was_given_to_somebody_else_is_left_alone() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as stranger:
-        family = reaper.Family(reaper.marker_of_run("nobody"))
+        family = reaper.ProcessTree(reaper.marker_of_run("nobody"))
         family.add_root(stranger.pid, "12345")
         assert reaper.sweep(family, grace=0) == []
         assert alive(stranger.pid)

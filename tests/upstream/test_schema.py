@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.policy.tool_class import class_of
-from mcpproxy_py.upstream.lists.build_tools import Unusable, build_tools, compile_violation
+from mcpproxy_py.upstream.lists.build_tools import BadSchema, build_tools, compile_violation
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 pytestmark = pytest.mark.proves("SEC-5")
@@ -77,7 +77,7 @@ def test_a_schema_that_points_elsewhere_causes_no_request(tempting_server: tuple
         {"properties": {"a": {"$dynamicRef": f"{origin}/dynamic#x"}}},
         {"$ref": "file:///etc/passwd"},
     ):
-        with pytest.raises(Unusable):
+        with pytest.raises(BadSchema):
             compile_violation(schema)
     assert visits == []
 
@@ -97,7 +97,7 @@ def test_a_schema_that_points_elsewhere_causes_no_request(tempting_server: tuple
     ids=["deep", "very deep", "doubling", "doubling by anchors", "bad type", "bad pattern", "surrogate", "large"],
 )
 def test_a_schema_that_cannot_be_compiled_safely_is_refused_with_a_reason(schema: dict[str, Any]) -> None:
-    with pytest.raises(Unusable) as reason:
+    with pytest.raises(BadSchema) as reason:
         compile_violation(schema)
     assert 5 < len(str(reason.value)) <= 300
 

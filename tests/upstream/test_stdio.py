@@ -15,7 +15,7 @@ import anyio.lowlevel
 import pytest
 
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.processes.command import CappedLog, child_environment
+from mcpproxy_py.upstream.processes.command import ServerLog, child_environment
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.stdio import LAST_WORDS, StdioConnection
 from tests.upstream.helpers import LONG, command_of, connected, running, stdio, text_of, until
@@ -180,7 +180,7 @@ async def test_a_server_that_asks_is_answered(tmp_path: Path) -> None:
 
 
 async def test_what_a_server_said_last_is_read_also_where_the_gateway_stood_still_as_it_ended(tmp_path: Path) -> None:
-    connection = StdioConnection(1000, CappedLog(tmp_path / "s.log"))
+    connection = StdioConnection(1000, ServerLog(tmp_path / "s.log"))
     connection.end("stdout")
     time.sleep(3 * LAST_WORDS)  # noqa: ASYNC251 (that is the point)
     await anyio.lowlevel.checkpoint()
@@ -206,7 +206,7 @@ async def test_a_server_that_floods_its_stderr_works_and_its_log_stays_small_and
 @pytest.mark.proves("UP-3")
 def test_a_log_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    log = CappedLog(tmp_path / "file" / "s.log")
+    log = ServerLog(tmp_path / "file" / "s.log")
     log.write(b"first\n\x1b[31mlast\x00 words\n\n")
     assert log.last_line == "[31mlast words"
 
@@ -215,7 +215,7 @@ def test_a_log_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> No
 def test_a_log_is_never_written_through_a_link(tmp_path: Path) -> None:
     target = tmp_path / "target"
     (tmp_path / "s.log").symlink_to(target)
-    CappedLog(tmp_path / "s.log").write(b"words\n")
+    ServerLog(tmp_path / "s.log").write(b"words\n")
     assert not target.exists()
 
 

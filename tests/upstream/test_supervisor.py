@@ -12,10 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.protocol.client_channel import CallContext
+from mcpproxy_py.core.protocol.client_channel import UpstreamCallContext
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.calls.scheduler import Lane
+from mcpproxy_py.upstream.calls.scheduler import CallSlots
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Upstreams, alive, connected, numbers, running, stdio, text_of, until
 
@@ -49,7 +49,7 @@ class Inside:
     async def list_tools(self) -> list[dict[str, Any]]:
         return [{"name": "shout", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]
 
-    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]:
+    async def call_tool(self, name: str, args: dict[str, Any], context: UpstreamCallContext) -> dict[str, Any]:
         if name == "boom":
             raise ValueError("a secret in here")
         if name == "hang":
@@ -202,7 +202,7 @@ async def test_a_full_server_queues_as_many_again_and_refuses_the_rest_at_once(t
 
 @pytest.mark.proves("UP-7")
 async def test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give_up() -> None:
-    lane = Lane(2)
+    lane = CallSlots(2)
     done: list[int] = []
 
     async def use(number: int, give_up_after: float) -> None:
@@ -223,7 +223,7 @@ async def test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give
 
 @pytest.mark.proves("UP-7")
 async def test_a_place_that_does_not_become_free_in_time_is_a_refusal() -> None:
-    lane = Lane(1)
+    lane = CallSlots(1)
     async with lane.place(1):
         with pytest.raises(UpstreamFailure) as caught:
             async with lane.place(0.05):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.client import every_page, matching, records
-from mcpproxy_py.cli.common import Session, command, group, moment, one_line
+from mcpproxy_py.cli.common import CommandContext, command, group, moment, one_line
 from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, save, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
 
@@ -39,7 +39,7 @@ FILTERS: dict[str, tuple[str, str]] = {
 def filtered(function: Any) -> Any:
     """Add every filter of the REST interface to a command, which gets them as `query`."""
 
-    def run(session: Session, **values: Any) -> int | None:
+    def run(session: CommandContext, **values: Any) -> int | None:
         query = {name: values.pop(name) for name in FILTERS}
         for name in ("start_time", "end_time"):
             query[name] = moment(query[name])
@@ -59,7 +59,7 @@ def filtered(function: Any) -> Any:
 @command(app, "list")
 @filtered
 def list_activity(
-    session: Session,
+    session: CommandContext,
     *,
     query: dict[str, Any],
     limit: Annotated[int | None, typer.Option("--limit", help="Records per page, 1 to 500. [default: 50]")] = None,
@@ -77,14 +77,14 @@ def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str,
 
 
 @command(app, "show")
-def show(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+def show(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """One complete record."""
     session.show(session.client.get("activity", activity_id), _print_record)
 
 
 @command(app, "watch")
 def watch(
-    session: Session,
+    session: CommandContext,
     *,
     server: Annotated[Text, typer.Option("--server", help="Only this upstream.")] = None,
     tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
@@ -101,7 +101,7 @@ def watch(
 
 @command(app, "verify")
 def verify(
-    session: Session,
+    session: CommandContext,
     *,
     anchor: Annotated[
         Text,
@@ -140,7 +140,7 @@ def _result(answer: Mapping[str, Any]) -> str:
 
 
 @command(app, "anchor")
-def anchor(session: Session) -> None:
+def anchor(session: CommandContext) -> None:
     """The head of the record as one line, to be kept where nobody can change it together with the record.
 
     `activity verify --anchor LINE` then finds a record that was put back to before it.
@@ -161,14 +161,14 @@ def _print_verdict(answer: Mapping[str, Any]) -> None:
 
 
 @command(app, "erase")
-def erase(session: Session, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+def erase(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """Erase the arguments and the answer of a record for good. That the call was made stays on record."""
     session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
 
 
 @command(app, "summary")
 @filtered
-def summary(session: Session, *, query: dict[str, Any]) -> None:
+def summary(session: CommandContext, *, query: dict[str, Any]) -> None:
     """Counts and durations."""
     session.show(session.client.get("activity", "summary", **query), pairs)
 
@@ -176,7 +176,7 @@ def summary(session: Session, *, query: dict[str, Any]) -> None:
 @command(app, "export", prints=False)
 @filtered
 def export(
-    session: Session,
+    session: CommandContext,
     *,
     query: dict[str, Any],
     form: Annotated[

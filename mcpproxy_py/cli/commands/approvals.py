@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import Session, command, group, moment
+from mcpproxy_py.cli.common import CommandContext, command, group, moment
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 
 approvals_app = group("Servers that agents request, and your decisions.")
@@ -27,7 +27,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a te
 
 @command(approvals_app, "list")
 def list_approvals(
-    session: Session,
+    session: CommandContext,
     status: Annotated[
         State | None, typer.Option("--status", metavar="pending|approved|denied|expired", help="Only in this state.")
     ] = None,
@@ -38,24 +38,24 @@ def list_approvals(
 
 
 @command(approvals_app, "show")
-def show(session: Session, approval_id: Id) -> None:
+def show(session: CommandContext, approval_id: Id) -> None:
     """One complete request."""
     session.show(session.client.get("approvals", approval_id), pairs)
 
 
 @command(approvals_app, "approve")
-def approve(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
+def approve(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
     """Approve a request. Nothing is connected: the command that would do that is printed."""
     _decide(session, approval_id, "approve", notes, yes)
 
 
 @command(approvals_app, "deny")
-def deny(session: Session, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
+def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
     """Deny a request. The same request is denied again for a day."""
     _decide(session, approval_id, "deny", notes, yes)
 
 
-def _decide(session: Session, approval_id: str, step: str, notes: str | None, yes: bool) -> None:
+def _decide(session: CommandContext, approval_id: str, step: str, notes: str | None, yes: bool) -> None:
     terminal = sys.stdin.isatty()
     if terminal and not yes:
         pairs(session.client.get("approvals", approval_id))
@@ -100,7 +100,7 @@ gaps_app = group("Capabilities that agents did not find.")
 
 @command(gaps_app, "report")
 def report(
-    session: Session,
+    session: CommandContext,
     since: Annotated[
         str | None,
         typer.Option("--since", help="From this time on: RFC 3339, or an age such as 7d. [default: 30d]"),

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import note, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
 if TYPE_CHECKING:
-    from mcpproxy_py.bench.suite import Run, Server
+    from mcpproxy_py.bench.suite import BenchTarget, Run
 
 Models = Annotated[
     list[str] | None,
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     command(app, "bench")(bench)
 
 
-def bench(session: Session, model: Models = None, gateway: Through = False) -> int:
+def bench(session: CommandContext, model: Models = None, gateway: Through = False) -> int:
     """Measure how well the catalog's tools are found and used: offline, and with the models you name.
 
     Keys come from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY. The prompts are sent to those APIs.
@@ -48,13 +48,13 @@ def bench(session: Session, model: Models = None, gateway: Through = False) -> i
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _in_process() -> Server:
+def _in_process() -> BenchTarget:
     from mcpproxy_py.bench import offline
 
     return offline.catalog()
 
 
-def _through_the_gate(session: Session) -> Server:
+def _through_the_gate(session: CommandContext) -> BenchTarget:
     """The same tools as agents reach them: each call is decided and recorded like any other."""
     from mcpproxy_py.bench import offline
     from mcpproxy_py.bench import suite as bench_suite
@@ -75,7 +75,7 @@ def _through_the_gate(session: Session) -> Server:
                 raise
             return {"content": [{"type": "text", "text": refused.message}], "isError": True}
 
-    return bench_suite.Server(tools, call, offline.raw_data())
+    return bench_suite.BenchTarget(tools, call, offline.raw_data())
 
 
 def _named(models: list[str]) -> list[tuple[str, str]]:
@@ -89,7 +89,7 @@ def _named(models: list[str]) -> list[tuple[str, str]]:
     return [(api, name) for api, name in pairs]
 
 
-async def _measured(server: Server, models: list[tuple[str, str]]) -> tuple[list[Run], dict[str, str]]:
+async def _measured(server: BenchTarget, models: list[tuple[str, str]]) -> tuple[list[Run], dict[str, str]]:
     """A run for the offline router and for each model; and why a model has none."""
     from mcpproxy_py.bench import suite
     from mcpproxy_py.bench import suite as bench_suite
@@ -148,7 +148,7 @@ register(app)
 
 @command(app, "validate")
 def validate(
-    session: Session,
+    session: CommandContext,
     directory: Annotated[
         Path | None,
         typer.Argument(metavar="[DIR]", help="Your own data. [default: catalog in the data directory, if it is there]"),
@@ -171,7 +171,7 @@ def validate(
     return EXIT_FAILED if wrong else EXIT_OK
 
 
-def _own(session: Session, chosen: Path | None) -> Path | None:
+def _own(session: CommandContext, chosen: Path | None) -> Path | None:
     if chosen is not None and not chosen.is_dir():
         raise GatewayError(Code.NOT_FOUND, f"There is no directory {chosen}")
     default = session.where.home() / "catalog"

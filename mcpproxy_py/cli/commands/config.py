@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import flat, note, pretty, say, table
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
@@ -16,7 +16,7 @@ app = group("The configuration, checked and explained.")
 
 
 @command(app, "show")
-def show(session: Session) -> None:
+def show(session: CommandContext) -> None:
     """Every setting as it applies now, secrets masked, and where it came from."""
     from mcpproxy_py import settings
 
@@ -27,7 +27,7 @@ def show(session: Session) -> None:
 
 @command(app, "validate")
 def validate(
-    session: Session,
+    session: CommandContext,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A file other than the configured one.")] = None,
 ) -> int:
     """Check a configuration file and list all mistakes in it."""
@@ -38,7 +38,7 @@ def validate(
 
 
 @command(app, "schema")
-def schema(session: Session) -> None:
+def schema(session: CommandContext) -> None:
     """The JSON Schema of the configuration file, for an editor."""
     from mcpproxy_py import settings
 
@@ -46,13 +46,13 @@ def schema(session: Session) -> None:
 
 
 @command(app, "path")
-def path(session: Session) -> None:
+def path(session: CommandContext) -> None:
     """Where the configuration file is, or would be."""
     found = session.where.config_path()
     session.show({"path": str(found), "exists": found.exists()}, lambda shown: say(shown["path"]))
 
 
-def _problems(session: Session, path: Path, *, chosen: bool) -> list[str]:
+def _problems(session: CommandContext, path: Path, *, chosen: bool) -> list[str]:
     from mcpproxy_py import settings
 
     try:

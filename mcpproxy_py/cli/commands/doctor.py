@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpproxy_py import __version__
-from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.locate import NoGatewayError, announced, is_url
 from mcpproxy_py.cli.output import note, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, FACTS, Code, GatewayError
 
 if TYPE_CHECKING:
-    from mcpproxy_py.doctor import Finding
+    from mcpproxy_py.doctor import CheckResult
 
 app = group("What is wrong, and how to fix it.")
 
 
 @command(app, "doctor")
-def doctor(session: Session) -> int:
+def doctor(session: CommandContext) -> int:
     """Find what is wrong, and say how to fix it.
 
     Checks the configuration, the data directory, the address, the database, and for each server whether its command
@@ -32,11 +32,11 @@ def doctor(session: Session) -> int:
     return EXIT_OK if healthy else EXIT_FAILED
 
 
-def _findings(session: Session) -> Iterator[Finding]:
+def _findings(session: CommandContext) -> Iterator[CheckResult]:
     return _elsewhere(session) if is_url(session.where.listen or "") else _here(session)
 
 
-def _elsewhere(session: Session) -> Iterator[Finding]:
+def _elsewhere(session: CommandContext) -> Iterator[CheckResult]:
     """Of a gateway that is not of the files on this machine, what it says itself."""
     try:
         yield from _at_work(session)
@@ -44,17 +44,17 @@ def _elsewhere(session: Session) -> Iterator[Finding]:
         yield _problem(error)
 
 
-def _here(session: Session) -> Iterator[Finding]:
+def _here(session: CommandContext) -> Iterator[CheckResult]:
     from mcpproxy_py import doctor
-    from mcpproxy_py.doctor import Finding
+    from mcpproxy_py.doctor import CheckResult
 
     try:
         loaded = session.where.loaded()
     except GatewayError as error:
-        yield Finding("configuration", "problem", error.message)
+        yield CheckResult("configuration", "problem", error.message)
         return
-    yield Finding("configuration", "ok", str(loaded.path) if loaded.exists else "no file; the defaults apply")
-    yield from (Finding("configuration", "warning", warning) for warning in loaded.warnings)
+    yield CheckResult("configuration", "ok", str(loaded.path) if loaded.exists else "no file; the defaults apply")
+    yield from (CheckResult("configuration", "warning", warning) for warning in loaded.warnings)
     yield from doctor.folder(loaded.settings)
     # Where it would take any port, the one it took is known by its announcement alone.
     stopped = loaded.settings.address[1] == 0 and announced(loaded.settings.data_dir) is None
@@ -67,12 +67,12 @@ def _here(session: Session) -> Iterator[Finding]:
     except GatewayError as error:
         yield _problem(error)
     if stopped:
-        yield Finding("gateway", "ok", "none is running; start it with `mcpproxy serve`")
+        yield CheckResult("gateway", "ok", "none is running; start it with `mcpproxy serve`")
         yield from doctor.before_start(loaded.settings)
     yield from doctor.within_reach(loaded.settings)
 
 
-def _at_work(session: Session) -> Iterator[Finding]:
+def _at_work(session: CommandContext) -> Iterator[CheckResult]:
     """Raises `GatewayError`, and `NoGatewayError` where there is none."""
     from mcpproxy_py import doctor
 
@@ -81,10 +81,10 @@ def _at_work(session: Session) -> Iterator[Finding]:
     yield from doctor.servers_at_work(session.client.get("servers")["servers"])
 
 
-def _problem(error: GatewayError) -> Finding:
-    from mcpproxy_py.doctor import Finding
+def _problem(error: GatewayError) -> CheckResult:
+    from mcpproxy_py.doctor import CheckResult
 
-    return Finding("gateway", "problem", f"{error.message}; {_remedy(error)}")
+    return CheckResult("gateway", "problem", f"{error.message}; {_remedy(error)}")
 
 
 def _remedy(error: GatewayError) -> str:

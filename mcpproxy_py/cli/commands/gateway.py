@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, pairs, say
 from mcpproxy_py.errors import Code, GatewayError
@@ -22,7 +22,7 @@ serve_app = group("Run a gateway, or reach one over stdio.")
 
 @command(serve_app, "serve", prints=False)
 def serve(
-    session: Session,
+    session: CommandContext,
     idle_exit: Annotated[float | None, typer.Option("--idle-exit", metavar="SECONDS", min=0.0, hidden=True)] = None,
     detached: Annotated[bool, typer.Option("--detached", hidden=True)] = False,
 ) -> int:
@@ -44,7 +44,7 @@ def serve(
 
 @command(serve_app, "stdio", prints=False)
 def stdio(
-    session: Session,
+    session: CommandContext,
     surface: Annotated[
         Literal["gate", "direct"], typer.Option("--surface", metavar="gate|direct", help="Which tools to show.")
     ] = "gate",
@@ -66,13 +66,13 @@ gateway_app = group("The running gateway.")
 
 
 @command(gateway_app, "status")
-def status(session: Session) -> None:
+def status(session: CommandContext) -> None:
     """State of the running gateway."""
     session.show(session.client.get("status"), pairs)
 
 
 @command(gateway_app, "freeze")
-def freeze(session: Session) -> None:
+def freeze(session: CommandContext) -> None:
     """Refuse everything above read, at once.
 
     Reads go on. It lasts until `mcpproxy unfreeze`, also through a restart.
@@ -82,7 +82,7 @@ def freeze(session: Session) -> None:
 
 
 @command(gateway_app, "unfreeze")
-def unfreeze(session: Session) -> None:
+def unfreeze(session: CommandContext) -> None:
     """Lift a freeze."""
     answer = session.client.post("unfreeze")
     session.show(answer, lambda _: say("Unfrozen: writes and deletions run again."))
@@ -92,12 +92,12 @@ key_app = group("The admin key, which opens the REST interface.")
 
 
 @command(key_app, "show")
-def show(session: Session) -> None:
+def show(session: CommandContext) -> None:
     """Print the admin key; one is made if there is none yet."""
     session.show({"key": session.where.configured_key() or _kept_key(session)}, _print_key)
 
 
-def _kept_key(session: Session) -> str:
+def _kept_key(session: CommandContext) -> str:
     from mcpproxy_py import settings
 
     home = session.where.home()
@@ -106,12 +106,12 @@ def _kept_key(session: Session) -> str:
 
 
 @command(key_app, "rotate")
-def rotate(session: Session) -> None:
+def rotate(session: CommandContext) -> None:
     """Make a new admin key; the old one stops working at once."""
     session.show(_rotated(session), _print_key)
 
 
-def _rotated(session: Session) -> dict[str, Any]:
+def _rotated(session: CommandContext) -> dict[str, Any]:
     try:
         return session.client.post("key", "rotate")
     except NoGatewayError:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import Session, command, group, json_text
+from mcpproxy_py.cli.common import CommandContext, command, group, json_text
 from mcpproxy_py.cli.output import first_line, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
 
@@ -37,7 +37,7 @@ Sensitivity = Annotated[
 
 @command(call_app, "tool-read")
 def tool_read(
-    session: Session, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
     """Call a tool that only reads."""
@@ -46,7 +46,7 @@ def tool_read(
 
 @command(call_app, "tool-write")
 def tool_write(
-    session: Session, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
     """Call a tool that changes something."""
@@ -55,14 +55,16 @@ def tool_write(
 
 @command(call_app, "tool-destructive")
 def tool_destructive(
-    session: Session, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
     """Call a tool that deletes or overwrites."""
     return _call(session, "destructive", tool_name, json_args, reason, sensitivity)
 
 
-def _call(session: Session, variant: str, name: str, args: str | None, reason: str | None, level: str | None) -> int:
+def _call(
+    session: CommandContext, variant: str, name: str, args: str | None, reason: str | None, level: str | None
+) -> int:
     """The command is the variant and the declaration both, so the two keys of the gate agree."""
     intent = {"operation_type": variant, "data_sensitivity": level, "reason": reason}
     body: dict[str, Any] = {
@@ -126,14 +128,14 @@ ServerFilter = Annotated[str | None, typer.Option("--server", metavar="NAME", he
 
 
 @command(tools_app, "list")
-def list_tools(session: Session, server: ServerFilter = None) -> None:
+def list_tools(session: CommandContext, server: ServerFilter = None) -> None:
     """Every tool, with its class and the variant to call it with."""
     session.show(every_page(session.client, "tools", items="tools", server=server), _print_tools)
 
 
 @command(tools_app, "search")
 def search(
-    session: Session,
+    session: CommandContext,
     query: Annotated[str, typer.Argument(help="What you need, in plain words.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="Maximum number of results.")] = 5,
     detail: Annotated[
@@ -151,7 +153,7 @@ def search(
 
 
 @command(tools_app, "show")
-def show(session: Session, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
+def show(session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
     """One tool: its class, its description and its input schema."""
     session.show(session.client.get("tools", name), _print_tool)
 
@@ -191,7 +193,7 @@ explain_app = group("Dry run of the gate's decision.")
 
 @command(explain_app, "explain")
 def explain(
-    session: Session,
+    session: CommandContext,
     name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")],
     variant: Annotated[
         Literal["read", "write", "destructive"] | None,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mcpproxy_py.cli.common import Session, command, group, json_object, key_values
+from mcpproxy_py.cli.common import CommandContext, command, group, json_object, key_values
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.cli.output import Format, clean, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
@@ -23,7 +23,7 @@ MASK: Final = "***"
 
 
 def edited(
-    session: Session, name: str, ask: Callable[[Any], dict[str, Any]], edit: Callable[[Any], None]
+    session: CommandContext, name: str, ask: Callable[[Any], dict[str, Any]], edit: Callable[[Any], None]
 ) -> dict[str, Any]:
     """The change made by the running gateway, or else to the file. A gateway that was named must be there."""
     try:
@@ -40,7 +40,7 @@ def edited(
     return {"name": name, "changed": str(path)}
 
 
-def described(session: Session, name: str) -> Mapping[str, Any] | None:
+def described(session: CommandContext, name: str) -> Mapping[str, Any] | None:
     """How an upstream is configured now, secrets masked."""
     try:
         shown = session.client.get("config")
@@ -79,14 +79,14 @@ Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
 
 
 @command(app, "list")
-def list_upstreams(session: Session) -> None:
+def list_upstreams(session: CommandContext) -> None:
     """Every upstream with its state."""
     session.show(session.client.get("servers"), _print_servers)
 
 
 @command(app, "add")
 def add(
-    session: Session,
+    session: CommandContext,
     name: Name,
     program: Annotated[
         list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts it.")
@@ -134,7 +134,7 @@ def add(
     session.show(answer, lambda _: say(f"Added {name}."))
 
 
-def _put(session: Session, name: str, config: dict[str, Any], replace: bool) -> dict[str, Any]:
+def _put(session: CommandContext, name: str, config: dict[str, Any], replace: bool) -> dict[str, Any]:
     def ask(client: Any) -> dict[str, Any]:
         return client.post("servers", body={"name": name, "config": config, **({"replace": True} if replace else {})})
 
@@ -143,7 +143,7 @@ def _put(session: Session, name: str, config: dict[str, Any], replace: bool) -> 
 
 @command(app, "remove")
 def remove(
-    session: Session,
+    session: CommandContext,
     name: Name,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
@@ -165,18 +165,18 @@ def _ask_first(name: str, config: Mapping[str, Any] | None) -> None:
 
 
 @command(app, "enable")
-def enable(session: Session, name: Name) -> None:
+def enable(session: CommandContext, name: Name) -> None:
     """Enable an upstream again."""
     _switch(session, name, "enable")
 
 
 @command(app, "disable")
-def disable(session: Session, name: Name) -> None:
+def disable(session: CommandContext, name: Name) -> None:
     """Disable an upstream; it stays configured."""
     _switch(session, name, "disable")
 
 
-def _switch(session: Session, name: str, verb: str) -> None:
+def _switch(session: CommandContext, name: str, verb: str) -> None:
     answer = edited(
         session,
         name,
@@ -187,14 +187,14 @@ def _switch(session: Session, name: str, verb: str) -> None:
 
 
 @command(app, "restart")
-def restart(session: Session, name: Name) -> None:
+def restart(session: CommandContext, name: Name) -> None:
     """Stop an upstream and start it again."""
     session.show(session.client.post("servers", name, "restart"), lambda _: say(f"Restarted {name}."))
 
 
 @command(app, "logs")
 def logs(
-    session: Session,
+    session: CommandContext,
     name: Name,
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, max=MAX_LOG_LINES, help="Number of lines, from the end.")

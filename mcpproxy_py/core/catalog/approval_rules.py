@@ -35,7 +35,7 @@ MAX_TOOL_NAME: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CapabilityWish:
     """What an agent asks for, checked. `subject` is what makes two wishes the same."""
 
     agent_id: str
@@ -52,13 +52,13 @@ class Wish:
         return key(self.catalog_slug or self.mcp_name)
 
 
-def retargeted(wished: Wish, slug: str | None, server: str | None) -> Wish:
+def retargeted(wished: CapabilityWish, slug: str | None, server: str | None) -> CapabilityWish:
     """The wish under the slug of its catalog entry or the name of its configured server, where it has one: two
     spellings of one server are one subject."""
     return replace(wished, catalog_slug=slug, mcp_name=wished.mcp_name if slug or server is None else server)
 
 
-def parse_wish(arguments: Mapping[str, Any]) -> Wish:
+def parse_wish(arguments: Mapping[str, Any]) -> CapabilityWish:
     """The arguments of `mcp_request_capability` as a wish. Raises `NotAnswered` with what is wrong."""
     texts = {name: _text(arguments, name) for name in TEXT_LIMITS}
     for name in ("agent_id", "mcp_name", "rationale"):
@@ -66,7 +66,7 @@ def parse_wish(arguments: Mapping[str, Any]) -> Wish:
             raise NotAnswered(f"{name} is required and must not be empty")
     if not key(texts["mcp_name"] or ""):
         raise NotAnswered("mcp_name must name a server with letters or digits, like notion")
-    return Wish(
+    return CapabilityWish(
         agent_id=texts["agent_id"] or "",
         mcp_name=texts["mcp_name"] or "",
         rationale=texts["rationale"] or "",
@@ -148,7 +148,7 @@ MAX_NOTES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class ApprovalDecision:
     """A person's decision: who, from where, and whether a terminal was there."""
 
     by: str
@@ -159,16 +159,16 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApprovalRequest:
     """One request as it is kept. `principal` is who was authenticated; `wish.agent_id` is only a label."""
 
     id: str
     principal: str
-    wish: Wish
+    wish: CapabilityWish
     created_at_ms: int
     expires_at_ms: int
     status: Status = "pending"
-    review: Review | None = None
+    review: ApprovalDecision | None = None
     sealed: bool = True
     """Whether it is known to be what a gateway wrote; if not, somebody else changed it where it is kept."""
 
@@ -209,38 +209,40 @@ class Request:
 class Submitted:
     """What became of a wish. Only a `fresh` one is to be stored; the others are requests from before."""
 
-    request: Request
+    request: ApprovalRequest
     fresh: bool
 
 
 @dataclass(frozen=True, slots=True)
-class NotNow:
+class NotAccepted:
     """A wish or a decision that is turned down, in words for whoever asked."""
 
     message: str
 
 
-def submit(wish: Wish, principal: str, known: Iterable[Request], *, new_id: str, now_ms: int) -> Submitted | NotNow:
+def submit(
+    wish: CapabilityWish, principal: str, known: Iterable[ApprovalRequest], *, new_id: str, now_ms: int
+) -> Submitted | NotAccepted:
     """The request this wish becomes, or the one it is already.
 
     `known` are this principal's requests (others are ignored), in any order. The same subject gets back, in this
     order: its pending request; its approved one while that lasts; its denied one for 24 hours.
     """
     if problem := _life_problem(wish.expires_at_ms, now_ms):
-        return NotNow(problem)
+        return NotAccepted(problem)
     mine = [expired(one, now_ms) for one in known if one.principal == principal]
     if earlier := _earlier(mine, wish.subject, now_ms):
         return Submitted(earlier, fresh=False)
     waiting = sum(one.status == "pending" for one in mine)
     if waiting >= MOST_PENDING:
-        return NotNow(
+        return NotAccepted(
             f"{waiting} of your requests wait for a person already; at most {MOST_PENDING} may. Nothing was filed."
         )
     life = wish.expires_at_ms if wish.expires_at_ms is not None else now_ms + DEFAULT_LIFE
-    return Submitted(Request(f"apr_{new_id}", principal, wish, now_ms, life), fresh=True)
+    return Submitted(ApprovalRequest(f"apr_{new_id}", principal, wish, now_ms, life), fresh=True)
 
 
-def _earlier(mine: Sequence[Request], subject: str, now_ms: int) -> Request | None:
+def _earlier(mine: Sequence[ApprovalRequest], subject: str, now_ms: int) -> ApprovalRequest | None:
     same = sorted((one for one in mine if one.wish.subject == subject), key=lambda one: -one.created_at_ms)
     for status in ("pending", "approved", "denied"):
         for one in same:
@@ -249,7 +251,7 @@ def _earlier(mine: Sequence[Request], subject: str, now_ms: int) -> Request | No
     return None
 
 
-def _still_counts(one: Request, now_ms: int) -> bool:
+def _still_counts(one: ApprovalRequest, now_ms: int) -> bool:
     if one.status == "denied":
         return one.review is None or now_ms < one.review.at_ms + DENIAL_HOLDS
     return now_ms < one.expires_at_ms
@@ -266,18 +268,20 @@ def _life_problem(expires_at_ms: int | None, now_ms: int) -> str | None:
     return None
 
 
-def expired(request: Request, now_ms: int) -> Request:
+def expired(request: ApprovalRequest, now_ms: int) -> ApprovalRequest:
     """The request as time has left it. Apply it to whatever is read from storage."""
     late = request.status == "pending" and now_ms >= request.expires_at_ms
     return replace(request, status=TRANSITIONS[request.status, "expire"]) if late else request
 
 
-def decide(request: Request, step: Literal["approve", "deny"], review: Review) -> Request | NotNow:
+def decide(
+    request: ApprovalRequest, step: Literal["approve", "deny"], review: ApprovalDecision
+) -> ApprovalRequest | NotAccepted:
     """The request after a person's decision. That it is a person is for the caller to see to."""
     if review.notes is not None and len(review.notes) > MAX_NOTES:
-        return NotNow(f"notes are {len(review.notes)} characters long; at most {MAX_NOTES} are allowed")
+        return NotAccepted(f"notes are {len(review.notes)} characters long; at most {MAX_NOTES} are allowed")
     current = expired(request, review.at_ms)
     after = TRANSITIONS.get((current.status, step))
     if after is None:
-        return NotNow(f"{request.id} is {current.status} and stays so; only pending requests can be decided")
+        return NotAccepted(f"{request.id} is {current.status} and stays so; only pending requests can be decided")
     return replace(current, status=after, review=review)

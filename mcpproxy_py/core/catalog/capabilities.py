@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.model import CATEGORIES, Agent, Catalog, NotAnswered, Notes, Record, Source, unknown
+from mcpproxy_py.core.catalog.model import (
+    CATEGORIES,
+    Agent,
+    CapabilityRecord,
+    Catalog,
+    NotAnswered,
+    Notes,
+    SourceLink,
+    unknown,
+)
 from mcpproxy_py.core.catalog.resolve import Ambiguous, Found, fold
 from mcpproxy_py.core.json_values import quoted
 
@@ -106,7 +115,7 @@ def _no_match(query: str) -> str:
     return NO_MATCH.format(query=quoted(query))
 
 
-def _in_full(record: Record) -> dict[str, Any]:
+def _in_full(record: CapabilityRecord) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": record.name,
         "category": record.category,
@@ -160,7 +169,7 @@ def _without_agent(cited: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in cited.items() if key != "agent"}
 
 
-def _source(source: Source) -> dict[str, Any]:
+def _source(source: SourceLink) -> dict[str, Any]:
     return {
         "url": source.url,
         "description": source.description,
@@ -188,7 +197,7 @@ def _pages(agent: Agent, *, compact: bool) -> list[dict[str, Any]]:
     return list(pages.values())
 
 
-def _page(source: Source, record: Record) -> dict[str, Any]:
+def _page(source: SourceLink, record: CapabilityRecord) -> dict[str, Any]:
     return {
         "url": source.url,
         "description": source.description,

@@ -53,7 +53,7 @@ FACT_NAMES: Final = tuple(one.name for one in fields(Facts))
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GapRule:
     """`when` lists the facts that must hold; a leading `not ` turns one round."""
 
     name: str
@@ -64,22 +64,22 @@ class Rule:
     reason: str
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule("disabled", ("connected", "not enabled"), "connector_disabled", "ask_human_to_enable", True,
+RULES: Final[tuple[GapRule, ...]] = (
+    GapRule("disabled", ("connected", "not enabled"), "connector_disabled", "ask_human_to_enable", True,
          "The server is there but turned off; a person can enable it."),
-    Rule("unauthorised", ("connected", "not authorised"), "unknown", "stop", True,
+    GapRule("unauthorised", ("connected", "not authorised"), "unknown", "stop", True,
          "The server is connected, but this caller may not use it; a person would have to allow that."),
-    Rule("tool_missing", ("connected", "tool_asked", "not tool_present"), "tool_missing", "file_capability_request",
+    GapRule("tool_missing", ("connected", "tool_asked", "not tool_present"), "tool_missing", "file_capability_request",
          True, "The server is connected, but it does not offer every tool that was asked for."),
-    Rule("usable", ("connected",), "unknown", "use_tool", False,
+    GapRule("usable", ("connected",), "unknown", "use_tool", False,
          "Nothing is known to be missing: the server is connected and enabled, so use its tools."),
-    Rule("configured_disabled", ("configured", "not enabled"), "connector_disabled", "ask_human_to_enable", True,
+    GapRule("configured_disabled", ("configured", "not enabled"), "connector_disabled", "ask_human_to_enable", True,
          "The server is configured but turned off; a person can enable it."),
-    Rule("configured_down", ("configured",), "connector_missing", "ask_human_to_connect", True,
+    GapRule("configured_down", ("configured",), "connector_missing", "ask_human_to_connect", True,
          "The server is configured but not connected now; a person can see why and fix it."),
-    Rule("cataloged", ("cataloged",), "connector_missing", "ask_human_to_connect", True,
+    GapRule("cataloged", ("cataloged",), "connector_missing", "ask_human_to_connect", True,
          "The catalog knows the server, but nobody has connected it; a person can."),
-    Rule("uncataloged", (), "connector_missing", "file_capability_request", True,
+    GapRule("uncataloged", (), "connector_missing", "file_capability_request", True,
          "Neither the catalog nor the configuration knows the server; ask for it with mcp_request_capability."),
 )  # fmt: skip
 
@@ -87,7 +87,7 @@ RULES: Final[tuple[Rule, ...]] = (
 @dataclass(frozen=True, slots=True)
 class Classification:
     state: State
-    rule: Rule
+    rule: GapRule
     available_tools: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ _LACK: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class GapSignal:
     """One sign that something was missing. `subject` says what; `text` is what was said, where that is more."""
 
     kind: Kind
@@ -158,7 +158,7 @@ class Sighting:
 @dataclass(slots=True)
 class _Cluster:
     words: frozenset[str]
-    sightings: list[Sighting] = field(default_factory=list[Sighting])
+    sightings: list[GapSignal] = field(default_factory=list[GapSignal])
 
     @property
     def weight(self) -> int:
@@ -170,17 +170,17 @@ def mentions_lack(said: str) -> bool:
     return _LACK.search(said[:CAP]) is not None
 
 
-def report(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
+def report(sightings: Iterable[GapSignal]) -> list[dict[str, Any]]:
     """Gaps, explicit requests first, then by weight."""
-    wishes: list[Sighting] = []
-    tools: defaultdict[str, list[Sighting]] = defaultdict(list)
+    wishes: list[GapSignal] = []
+    tools: defaultdict[str, list[GapSignal]] = defaultdict(list)
     for one in sightings:
         tools[one.subject].append(one) if one.kind in ABOUT_TOOLS else wishes.append(one)
     troubled = [_Cluster(frozenset((name,)), found) for name, found in tools.items() if len(found) >= REPEATED]
     return [_shown(cluster) for cluster in sorted([*_merged(_alike(wishes)), *troubled], key=_rank)]
 
 
-def _alike(wishes: Iterable[Sighting]) -> list[_Cluster]:
+def _alike(wishes: Iterable[GapSignal]) -> list[_Cluster]:
     """Those of exactly the same words, heaviest first."""
     found: dict[frozenset[str], _Cluster] = {}
     for one in wishes:
@@ -228,7 +228,7 @@ def _shown(cluster: _Cluster) -> dict[str, Any]:
     }
 
 
-def _name(sightings: Iterable[Sighting]) -> str:
+def _name(sightings: Iterable[GapSignal]) -> str:
     """In the words that weigh most; among equals the shortest."""
     weights: Counter[str] = Counter()
     for one in sightings:
@@ -236,9 +236,9 @@ def _name(sightings: Iterable[Sighting]) -> str:
     return min(weights, key=lambda subject: (-weights[subject], len(subject), subject))
 
 
-def _examples(sightings: Iterable[Sighting]) -> list[dict[str, Any]]:
+def _examples(sightings: Iterable[GapSignal]) -> list[dict[str, Any]]:
     """The newest of what was said, each wording once; `id` leads to its record."""
-    newest: dict[str, Sighting] = {}
+    newest: dict[str, GapSignal] = {}
     for one in sorted(sightings, key=lambda each: (-each.at_ms, each.id, each.kind, each.text, each.subject)):
         newest.setdefault((one.text or one.subject)[:CAP], one)
     return [{"text": text, "kind": one.kind, "id": one.id} for text, one in list(newest.items())[:MOST_EXAMPLES]]

@@ -37,7 +37,7 @@ CATEGORIES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceLink:
     """Where a fact was read. Without `verified_date` nobody has compared the page with the record."""
 
     url: str
@@ -57,7 +57,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CapabilityRecord:
     """One capability of one agent."""
 
     name: str
@@ -68,14 +68,14 @@ class Record:
     tier: Tier | None = None
     maturity: Maturity | None = None
     notes: Notes = Notes()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceLink, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
     id: str
     title: str
-    records: Mapping[str, Record]
+    records: Mapping[str, CapabilityRecord]
     """By canonical name, in canonical order."""
 
 

@@ -37,13 +37,13 @@ from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import rungs, surface_tools
-from mcpproxy_py.core.policy.rungs import Draft, No, Step
+from mcpproxy_py.core.policy.rungs import DecisionDraft, RungRefusal, Step
 from mcpproxy_py.core.values import (
     UNDECLARING,
     VARIANTS,
     Ask,
     Decision,
-    Local,
+    LocalAnswer,
     Operation,
     Refusal,
     Relay,
@@ -97,16 +97,16 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     )  # fmt: skip
 
 
-def _begin(ask: Ask) -> tuple[Draft, tuple[Step, ...]]:
+def _begin(ask: Ask) -> tuple[DecisionDraft, tuple[Step, ...]]:
     if ask.surface == "passthrough":
-        return Draft("write"), PASSED_THROUGH
+        return DecisionDraft("write"), PASSED_THROUGH
     if ask.surface == "direct":
-        return Draft("write"), UNDECLARED
-    return Draft(VARIANTS[ask.tool]), GATE
+        return DecisionDraft("write"), UNDECLARED
+    return DecisionDraft(VARIANTS[ask.tool]), GATE
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class RungResult:
     """One rung of a dry run: `passed`, `would wait`, `failed` or `not reached`."""
 
     number: int
@@ -115,26 +115,26 @@ class Tried:
     message: str = ""
 
 
-def explain(ask: Ask, snapshot: Snapshot) -> list[Tried]:
+def explain(ask: Ask, snapshot: Snapshot) -> list[RungResult]:
     """The ladder run dry, with every rung shown (GATE-9)."""
     draft, ladder = _begin(ask)
-    steps: list[Tried] = []
+    steps: list[RungResult] = []
     failed = False
     for number, (rule, rung) in enumerate(ladder, 1):
         if failed:
-            steps.append(Tried(number, rule, "not reached"))
+            steps.append(RungResult(number, rule, "not reached"))
             continue
         refused = rung(ask, snapshot, draft)
         if refused is not None and refused.awaits is not None and hasattr(draft, "tool"):
-            steps.append(Tried(number, rule, "would wait", refused.message))
+            steps.append(RungResult(number, rule, "would wait", refused.message))
             continue
         failed = refused is not None
         note = refused.message if refused else _note(rule, draft)
-        steps.append(Tried(number, rule, "failed" if failed else "passed", note))
+        steps.append(RungResult(number, rule, "failed" if failed else "passed", note))
     return steps
 
 
-def _note(rule: str, draft: Draft) -> str:
+def _note(rule: str, draft: DecisionDraft) -> str:
     """What is worth saying of a rung that let the call pass."""
     if rule == "class":
         return draft.warning or ""
@@ -156,7 +156,7 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
     risk: Operation = "read" if ask.method in rungs.READING else "write"
     server = ask.server or ""
-    draft = Draft(risk)
+    draft = DecisionDraft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
     for rule, rung in RELAYED:
         refused = rung(ask, snapshot, draft)
@@ -176,10 +176,10 @@ def _local(ask: Ask, snapshot: Snapshot) -> Decision:
     if isinstance(checked, str):
         remedy = FACTS[Code.INVALID_ARGUMENTS].hint
         return Refusal(Code.INVALID_ARGUMENTS, f"{ask.tool}: {checked}", "local_arguments", remedy)
-    return Local(ask.tool, checked)
+    return LocalAnswer(ask.tool, checked)
 
 
-def _refusal(rule: str, no: No, draft: Draft, **other: Any) -> Refusal:
+def _refusal(rule: str, no: RungRefusal, draft: DecisionDraft, **other: Any) -> Refusal:
     known = vars(draft) | other
     return Refusal(
         code=no.code, message=no.message, rule=rule, remedy=no.remedy or FACTS[no.code].hint, name=draft.name,

@@ -46,7 +46,7 @@ BY: Final[Mapping[ClassOrigin, str]] = {
 MARK: Final[Mapping[ToolClass, str]] = {"destructive": "destructive", "write": "not read-only", "read": "read-only"}
 
 
-class Draft:
+class DecisionDraft:
     """What the ladder has learned so far. Lives for one decision. What has no value here is set by the rung that finds
     it out, and the order of the ladder guarantees that to those after it."""
 
@@ -76,7 +76,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class No:
+class RungRefusal:
     """A rung's refusal, before the ladder adds what was known by then."""
 
     code: Code
@@ -87,24 +87,24 @@ class No:
 
 
 KNOWN_PARAMS: Final = frozenset(declaration.CALL_PARAMS)
-Rung = Callable[[Ask, Snapshot, Draft], No | None]
+Rung = Callable[[Ask, Snapshot, DecisionDraft], RungRefusal | None]
 Step = tuple[str, Rung]
 
 
-def _shape(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _shape(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     params: Mapping[str, Any] = ask.params
     if not isinstance(ask.params, dict):
-        return No(
+        return RungRefusal(
             Code.INVALID_ARGUMENTS, f"{ask.tool} takes an object of arguments, not {json_values.kind(ask.params)}"
         )
     draft.params = params
     if params.keys() <= KNOWN_PARAMS:
         return None
     problem = declaration.unknown_param(draft.params, declaration.CALL_PARAMS)
-    return No(Code.INVALID_ARGUMENTS, f"{ask.tool}: {problem}") if problem else None
+    return RungRefusal(Code.INVALID_ARGUMENTS, f"{ask.tool}: {problem}") if problem else None
 
 
-def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _name(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     name = draft.params.get("name")
     if isinstance(name, str):
         draft.key = (ask.surface, ask.server, name)
@@ -113,23 +113,23 @@ def _name(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
             return None
     split = declaration.split_name(name)
     if isinstance(split, str):
-        return No(Code.INVALID_NAME, split)
+        return RungRefusal(Code.INVALID_NAME, split)
     draft.split = split
     draft.name = f"{split[0]}:{split[1]}"
     return None
 
 
-def _arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     try:
         draft.args = declaration.arguments(draft.params, snapshot.policy.max_depth, ask.plain)
     except declaration.ArgsConflictError as error:
-        return No(Code.ARGS_CONFLICT, str(error))
+        return RungRefusal(Code.ARGS_CONFLICT, str(error))
     except ValueError as error:
-        return No(Code.INVALID_ARGUMENTS, str(error))
+        return RungRefusal(Code.INVALID_ARGUMENTS, str(error))
     return None
 
 
-def _intent(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _intent(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     parsed = declaration.parse(draft.params, VARIANT_OF[draft.variant])
     if isinstance(parsed, Intent):
         draft.intent = parsed
@@ -138,22 +138,22 @@ def _intent(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
         draft.intent = Intent(draft.variant, source="inferred")
         return None
     draft.claimed = parsed.claimed
-    return No(parsed.code, parsed.message)
+    return RungRefusal(parsed.code, parsed.message)
 
 
-def _two_keys(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _two_keys(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     declared = draft.intent.operation_type
     if declared == draft.variant:
         return None
     remedy = f"call {VARIANT_OF[declared]}, or declare {draft.variant} if that is what you mean"
-    return No(
+    return RungRefusal(
         Code.INTENT_MISMATCH,
         f"Intent mismatch: tool is {VARIANT_OF[draft.variant]} but intent declares {declared}",
         remedy,
     )
 
 
-def _server(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     server = snapshot.servers.get(draft.split[0])
     if server is None:
         return not_found(ask, draft, snapshot)
@@ -161,20 +161,22 @@ def _server(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     if (tool := server.tools.get(draft.split[1])) is not None:
         draft.tool = tool
     if server.state == "disabled":
-        return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled")
+        return RungRefusal(
+            Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled"
+        )
     return None
 
 
-def _connected(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _connected(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     server = draft.server
     if server.state == "connected":
         return None
     why = f": {server.error}" if server.error else ""
     awaits = server.name if server.state in ("connecting", "sleeping") else None
-    return No(Code.SERVER_UNAVAILABLE, f"Server '{server.name}' is {server.state}{why}", awaits=awaits)
+    return RungRefusal(Code.SERVER_UNAVAILABLE, f"Server '{server.name}' is {server.state}{why}", awaits=awaits)
 
 
-def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _tool(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None:
         return None
     if not hasattr(draft, "tool"):
@@ -183,7 +185,7 @@ def _tool(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     return None
 
 
-def _view_of(draft: Draft, policy: Policy) -> ToolView:
+def _view_of(draft: DecisionDraft, policy: Policy) -> ToolView:
     server, tool = draft.server, draft.tool
     fixed = all(entry.when is None for entry in tool.overrides)
     found, origin = class_of(tool, NOTHING if fixed else None)
@@ -193,7 +195,7 @@ def _view_of(draft: Draft, policy: Policy) -> ToolView:
     )  # fmt: skip
 
 
-def _class_for(draft: Draft, policy: Policy) -> ToolClass:
+def _class_for(draft: DecisionDraft, policy: Policy) -> ToolClass:
     """The class for these arguments, noted with who says so; gives what it counts as."""
     view = draft.view
     if view is not None and view.tool_class is not None:
@@ -203,13 +205,13 @@ def _class_for(draft: Draft, policy: Policy) -> ToolClass:
     return effective(draft.tool, draft.tool_class, policy)
 
 
-def _offered(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None and draft.view.offered:
         return None
-    return No(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
+    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
 
 
-def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     policy = snapshot.policy
     counted = _class_for(draft, policy)
     by = BY[draft.origin if counted == draft.tool_class else "unannotated"]
@@ -223,31 +225,33 @@ def _class(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
     if not policy.strict:
         draft.warning, draft.relaxed = message, True
         return None
-    return No(Code.SERVER_MISMATCH, message, f"call {target} with intent.operation_type {OPERATIONS[RANK[counted]]}")
+    return RungRefusal(
+        Code.SERVER_MISMATCH, message, f"call {target} with intent.operation_type {OPERATIONS[RANK[counted]]}"
+    )
 
 
-def _freeze(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _freeze(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if not snapshot.policy.frozen or draft.risk == "read":
         return None
-    return No(Code.FROZEN, f"Tool '{draft.name}' is refused: this gateway is frozen, and only reads run")
+    return RungRefusal(Code.FROZEN, f"Tool '{draft.name}' is refused: this gateway is frozen, and only reads run")
 
 
-def _confirm(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _confirm(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     wanted = draft.server.confirm
     draft.confirm = wanted != "none" and RANK[draft.risk] >= RANK[wanted]
     return None
 
 
-def _schema(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _schema(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     tool = draft.tool
     wrong = tool.violation(draft.args) if tool.violation else None
     if wrong is None:
         return None
     details = {"inputSchema": tool.wire.get("inputSchema")}
-    return No(Code.INVALID_ARGUMENTS, f"Invalid arguments for '{draft.name}': {wrong}", details=details)
+    return RungRefusal(Code.INVALID_ARGUMENTS, f"Invalid arguments for '{draft.name}': {wrong}", details=details)
 
 
-def not_found(ask: Ask, draft: Draft, snapshot: Snapshot) -> No:
+def not_found(ask: Ask, draft: DecisionDraft, snapshot: Snapshot) -> RungRefusal:
     """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
     server: Server | None = getattr(draft, "server", None)
     pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
@@ -258,7 +262,7 @@ def not_found(ask: Ask, draft: Draft, snapshot: Snapshot) -> No:
     use = f"call {call_with_of(near[0], snapshot)} with {near[0]}, or search with retrieve_tools" if near else None
     if near and ask.surface in UNDECLARING:
         use = f"call {named[0]}"
-    return No(Code.TOOL_NOT_FOUND, f"Tool '{draft.name}' not found{hint}", use, details={"nearest": named})
+    return RungRefusal(Code.TOOL_NOT_FOUND, f"Tool '{draft.name}' not found{hint}", use, details={"nearest": named})
 
 
 def _as_called(surface: Surface, tool: Tool) -> str:
@@ -274,7 +278,7 @@ def call_with_of(full_name: str, snapshot: Snapshot) -> str:
 # The doors without a declaration: direct and passthrough.
 
 
-def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _outer(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """The server and tool that an outer name stands for: its own on passthrough, `server__tool` on direct."""
     draft.key = (ask.surface, ask.server, ask.tool)
     if (view := snapshot.views.get(draft.key)) is not None:
@@ -282,7 +286,7 @@ def _outer(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
         return None
     split = (ask.server, ask.tool) if ask.server is not None else named_directly(ask.tool, snapshot)
     if split is None:
-        return No(Code.TOOL_NOT_FOUND, f"Unknown tool: {json_values.quoted(ask.tool)}")
+        return RungRefusal(Code.TOOL_NOT_FOUND, f"Unknown tool: {json_values.quoted(ask.tool)}")
     draft.split = split
     draft.name = f"{split[0]}:{split[1]}"
     return None
@@ -302,26 +306,28 @@ def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
     return split
 
 
-def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     args = json_values.as_object(ask.params)
     if args is None:
-        return No(Code.INVALID_ARGUMENTS, f"Arguments must be an object, not {json_values.kind(ask.params)}")
+        return RungRefusal(Code.INVALID_ARGUMENTS, f"Arguments must be an object, not {json_values.kind(ask.params)}")
     if problem := json_values.flaw(args, snapshot.policy.max_depth, ask.plain):
-        return No(Code.INVALID_ARGUMENTS, f"Arguments cannot be sent on: {problem}")
+        return RungRefusal(Code.INVALID_ARGUMENTS, f"Arguments cannot be sent on: {problem}")
     draft.args = draft.params = args
     return None
 
 
-def _passive(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _passive(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
     args = draft.args
     if "intent" not in args or has_own_intent(draft.tool):
         return None
     said = args["intent"]
     if not isinstance(said, str):
-        return No(Code.INVALID_INTENT, f"intent must be a string, not {json_values.kind(said)}")
+        return RungRefusal(Code.INVALID_INTENT, f"intent must be a string, not {json_values.kind(said)}")
     if len(said) > declaration.MAX_REASON:
-        return No(Code.REASON_TOO_LONG, f"intent exceeds maximum length of {declaration.MAX_REASON} characters")
+        return RungRefusal(
+            Code.REASON_TOO_LONG, f"intent exceeds maximum length of {declaration.MAX_REASON} characters"
+        )
     draft.said = said
     draft.args = {key: value for key, value in args.items() if key != "intent"}
     return None
@@ -332,7 +338,7 @@ def has_own_intent(tool: Tool) -> bool:
     return "intent" in (json_values.as_object(schema.get("properties")) or {})
 
 
-def _implied(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """Nothing was declared, so the tool's class says which variant this is; unknown is a write (SURF-2)."""
     draft.variant = draft.risk = risk(_class_for(draft, snapshot.policy))
     draft.intent = Intent(draft.variant, reason=draft.said, source="passive" if draft.said else "implied")
@@ -354,14 +360,14 @@ METHODS: Final = READING | {
 """All that the protocol names. They are compared exactly; what only looks like one of them goes nowhere."""
 
 
-def _method(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
         return None
     normal = "".join(char for char in unicodedata.normalize("NFKC", ask.method).casefold() if char.isprintable())
     meant = _NORMAL.get("".join(normal.split()).strip("/"))
     if meant is None:
         return None
-    return No(
+    return RungRefusal(
         Code.INVALID_NAME, f"There is no method '{json_values.quoted(ask.method)}'", f"use {meant}, if it is meant"
     )
 
@@ -369,20 +375,20 @@ def _method(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
 _NORMAL: Final = {method.casefold(): method for method in METHODS}
 
 
-def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     draft.params = json_values.as_object(ask.params) or {}
     problem = json_values.flaw(draft.params, snapshot.policy.max_depth)
-    return No(Code.INVALID_ARGUMENTS, f"The parameters cannot be sent on: {problem}") if problem else None
+    return RungRefusal(Code.INVALID_ARGUMENTS, f"The parameters cannot be sent on: {problem}") if problem else None
 
 
-def _listed(ask: Ask, snapshot: Snapshot, draft: Draft) -> No | None:
+def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """What a method that the protocol does not name does is up to its server: it may be a tool by another name."""
     if ask.method in METHODS:
         return None
     for name in (ask.method, draft.params.get("name")):
         if isinstance(name, str) and not draft.server.offers(name):
             shown = json_values.quoted(name)
-            return No(Code.TOOL_UNAVAILABLE, f"'{shown}' is unavailable: the operator's lists exclude it")
+            return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{shown}' is unavailable: the operator's lists exclude it")
     return None
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
-from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import RpcError
 
 CANNOT_BE_ASKED: Final = -32601
@@ -82,7 +82,7 @@ def _object(value: object) -> Mapping[str, Any]:
     return json_values.as_object(value) or {}
 
 
-class Talk(Protocol):
+class ClientChannel(Protocol):
     """The way back to whoever asked, beside the answer, while their request is under way upstream."""
 
     @property
@@ -109,7 +109,7 @@ class Talk(Protocol):
         """Names the client for `sessions: per_client`; empty for nobody in particular."""
         ...
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to this request, its params as the upstream sent them. Called on the event loop:
         must not block."""
         ...
@@ -119,12 +119,12 @@ class Talk(Protocol):
         told so, and what comes back is over when it is here again; None where it just waits."""
         ...
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The client's raw result of a question of the server's. Raises `RpcError`. Cancelling withdraws it."""
         ...
 
 
-class Nobody:
+class NoClient:
     """A caller that hears nothing and cannot be asked."""
 
     capabilities: Mapping[str, Any] = {}
@@ -133,30 +133,30 @@ class Nobody:
     key = ""
 
     def __init__(self, caller: Caller | None = None) -> None:
-        self.caller = caller or Caller("nobody", "internal", Client())
+        self.caller = caller or Caller("nobody", "internal", ClientInfo())
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         return
 
     def pause(self, seconds: float) -> None:
         return None
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         raise RpcError(CANNOT_BE_ASKED, f"the caller cannot be asked: {method[:80]} is not possible here")
 
 
-NOBODY: Final[Talk] = Nobody()
+NOBODY: Final[ClientChannel] = NoClient()
 
 
 @dataclass(frozen=True, slots=True)
-class CallContext:
+class UpstreamCallContext:
     """What a built-in upstream gets beside the arguments of a call.
 
     It may ask at once with `talk.ask`, where `talk.live`, or answer `{"resultType": "input_required", ...}` and be
     called again, then with what the client answered (`input_responses`) and its own `request_state` as it gave it.
     """
 
-    talk: Talk = NOBODY
+    talk: ClientChannel = NOBODY
     input_responses: Mapping[str, Any] | None = None
     request_state: str | None = None
 

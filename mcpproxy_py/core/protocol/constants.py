@@ -52,7 +52,7 @@ LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", 
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class EnvelopeRejection:
     """The members of a JSON-RPC error. `revisions.HTTP_STATUS` knows the status that goes with it."""
 
     code: int

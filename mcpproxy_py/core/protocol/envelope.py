@@ -25,11 +25,11 @@ from mcpproxy_py.core.protocol.constants import (
     MODERN,
     PROTOCOL_VERSION,
     UNSUPPORTED_PROTOCOL_VERSION,
-    Rejected,
+    EnvelopeRejection,
 )
 
 
-class Modern(NamedTuple):
+class Envelope(NamedTuple):
     """What a request says about its sender, as it came. A tuple, because one is made for every request."""
 
     version: str
@@ -37,13 +37,13 @@ class Modern(NamedTuple):
     client_capabilities: Any
 
 
-NO_ENVELOPE: Final = Rejected(
+NO_ENVELOPE: Final = EnvelopeRejection(
     INVALID_PARAMS, f"params._meta must be an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}."
 )
-REVISION_NOT_TEXT: Final = Rejected(INVALID_PARAMS, f"{PROTOCOL_VERSION} in params._meta must be a string.")
+REVISION_NOT_TEXT: Final = EnvelopeRejection(INVALID_PARAMS, f"{PROTOCOL_VERSION} in params._meta must be a string.")
 
 
-def classify(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Modern | Rejected:
+def classify(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Envelope | EnvelopeRejection:
     """`headers` by their lower-case names; None for a way in that has none. Only of a decoded object, and of no
     batch; `jsonrpc` and `id` are the caller's to check."""
     params: Any = body.get("params")
@@ -72,26 +72,26 @@ def classify(body: Mapping[str, Any], headers: Mapping[str, str] | None = None) 
         return REVISION_NOT_TEXT
     if version not in MODERN:
         return _unsupported(version)
-    return Modern(version, meta.get(CLIENT_INFO), meta[CLIENT_CAPABILITIES])
+    return Envelope(version, meta.get(CLIENT_INFO), meta[CLIENT_CAPABILITIES])
 
 
-def unsupported(version: str) -> Rejected | None:
+def unsupported(version: str) -> EnvelopeRejection | None:
     """The last rung alone, for notifications: they have no envelope, only the header."""
     return None if version in MODERN else _unsupported(version)
 
 
-def _unsupported(version: str) -> Rejected:
-    return Rejected(
+def _unsupported(version: str) -> EnvelopeRejection:
+    return EnvelopeRejection(
         UNSUPPORTED_PROTOCOL_VERSION,
         f"This gateway does not speak that protocol version; use {' or '.join(MODERN)}.",
         {"supported": list(MODERN), "requested": version},
     )
 
 
-def _incomplete(meta: Mapping[str, Any]) -> Rejected:
+def _incomplete(meta: Mapping[str, Any]) -> EnvelopeRejection:
     missing = [key for key in (PROTOCOL_VERSION, CLIENT_CAPABILITIES) if key not in meta]
-    return Rejected(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}.")
+    return EnvelopeRejection(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}.")
 
 
-def _mismatch(header: str, field: str) -> Rejected:
-    return Rejected(HEADER_MISMATCH, f"The {header} header and the body's {field} must say the same.")
+def _mismatch(header: str, field: str) -> EnvelopeRejection:
+    return EnvelopeRejection(HEADER_MISMATCH, f"The {header} header and the body's {field} must say the same.")

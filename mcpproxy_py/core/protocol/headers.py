@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.protocol.constants import HEADER_MISMATCH, Rejected
+from mcpproxy_py.core.protocol.constants import HEADER_MISMATCH, EnvelopeRejection
 
 PROTOCOL_VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
@@ -105,7 +105,7 @@ _ROOT: Final[_Way] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Mirror:
+class ParamHeader:
     """One argument and the header that repeats it."""
 
     path: tuple[str, ...]
@@ -113,15 +113,15 @@ class Mirror:
     integer: bool = False
 
 
-def mirrors(schema: Any) -> tuple[Mirror, ...]:
+def mirrors(schema: Any) -> tuple[ParamHeader, ...]:
     """Of a tool's `inputSchema`, however wrong. Empty also when something in it asks for a header wrongly."""
     found = declared(schema)
     return () if isinstance(found, str) else found
 
 
-def declared(schema: Any) -> tuple[Mirror, ...] | str:
+def declared(schema: Any) -> tuple[ParamHeader, ...] | str:
     """The same, or what is wrong: a client of the modern era that sends headers must leave such a tool out."""
-    found: dict[str, Mirror] = {}
+    found: dict[str, ParamHeader] = {}
     for way, node in _schemas(schema):
         if ANNOTATION not in node:
             continue
@@ -134,15 +134,15 @@ def declared(schema: Any) -> tuple[Mirror, ...] | str:
     return tuple(found.values())
 
 
-def param_headers(declared: Iterable[Mirror], arguments: Mapping[str, Any]) -> dict[str, str]:
+def param_headers(declared: Iterable[ParamHeader], arguments: Mapping[str, Any]) -> dict[str, str]:
     """The headers a call sends. An argument that is absent, null or no scalar has none."""
     spelled = ((mirror.header, _spelled(_at(arguments, mirror.path))) for mirror in declared)
     return {header: encode_header_value(text) for header, text in spelled if text is not None}
 
 
 def disagreement(
-    declared: Iterable[Mirror], arguments: Mapping[str, Any], lines: Iterable[tuple[str, str]]
-) -> Rejected | None:
+    declared: Iterable[ParamHeader], arguments: Mapping[str, Any], lines: Iterable[tuple[str, str]]
+) -> EnvelopeRejection | None:
     """The first header that does not say what its argument says, whichever of the two is missing.
 
     `lines` are the request's headers as they came. One sent twice is refused even when both are the same, because
@@ -152,7 +152,7 @@ def disagreement(
     for name, value in lines:
         sent.setdefault(name.lower(), []).append(value)
     wrong = (_wrong(mirror, _at(arguments, mirror.path), sent.get(mirror.header.lower(), [])) for mirror in declared)
-    return next((Rejected(HEADER_MISMATCH, complaint) for complaint in wrong if complaint is not None), None)
+    return next((EnvelopeRejection(HEADER_MISMATCH, complaint) for complaint in wrong if complaint is not None), None)
 
 
 def _schemas(root: Any) -> Iterator[tuple[_Way, dict[str, Any]]]:
@@ -181,7 +181,7 @@ def _below(way: _Way, keyword: str, held: Any) -> Iterable[tuple[_Way, Any]]:
     return ((None, schema) for schema in cast("dict[str, Any]", held).values()) if keyword in _IN_MAP else ()
 
 
-def _mirror(way: _Way, schema: Mapping[str, Any]) -> Mirror | str:
+def _mirror(way: _Way, schema: Mapping[str, Any]) -> ParamHeader | str:
     token, kind = schema[ANNOTATION], schema.get("type")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         return f"its {ANNOTATION} {quoted(token, SHOWN)} cannot be part of a header's name"
@@ -189,7 +189,7 @@ def _mirror(way: _Way, schema: Mapping[str, Any]) -> Mirror | str:
         return f"its {ANNOTATION} {quoted(token, SHOWN)} is at no argument with a fixed path"
     if kind not in _KINDS:
         return f"its {ANNOTATION} {quoted(token, SHOWN)} is at an argument of type {quoted(kind, SHOWN)}"
-    return Mirror(_path(way), PREFIX + token, integer=kind == "integer")
+    return ParamHeader(_path(way), PREFIX + token, integer=kind == "integer")
 
 
 def _path(way: _Way) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ def _spelled(value: Any) -> str | None:
         return None
 
 
-def _wrong(mirror: Mirror, value: Any, sent: list[str]) -> str | None:
+def _wrong(mirror: ParamHeader, value: Any, sent: list[str]) -> str | None:
     spelled, argument = _spelled(value), ".".join(mirror.path)
     if not sent:
         missing = f"The {mirror.header} header is missing; it must repeat the argument {argument}."
@@ -233,7 +233,7 @@ def _wrong(mirror: Mirror, value: Any, sent: list[str]) -> str | None:
     return None
 
 
-def _agree(mirror: Mirror, value: Any, spelled: str, decoded: str) -> bool:
+def _agree(mirror: ParamHeader, value: Any, spelled: str, decoded: str) -> bool:
     """Integers by their value, since `42.0` is one in JSON too, and never by way of a float; all else as text."""
     number = _DECIMAL.fullmatch(decoded) if mirror.integer and _whole(value) else None
     if number is None:

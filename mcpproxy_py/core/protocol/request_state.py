@@ -56,7 +56,7 @@ def answers_to(result: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class RequestState:
     """What our `requestState` says: which ask goes on, whose it is, and until when."""
 
     ask_id: str
@@ -89,19 +89,19 @@ def digest(surface: str, method: str, params: Mapping[str, Any]) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def seal(state: Sealed, key: bytes) -> str:
+def seal(state: RequestState, key: bytes) -> str:
     body = urlsafe_b64encode(json.dumps(asdict(state), separators=(",", ":")).encode())
     return f"{body.decode()}.{_mac(body, key)}"
 
 
-def unseal(token: object, keys: Sequence[bytes]) -> Sealed | None:
+def unseal(token: object, keys: Sequence[bytes]) -> RequestState | None:
     """What one of our keys has signed; None for anything else. Says nothing about time, person or request."""
     if not isinstance(token, str) or len(token) > LONGEST_STATE or not token.isascii():
         return None
     body, _, mac = token.partition(".")
     if not any(hmac.compare_digest(mac, _mac(body.encode(), key)) for key in keys):
         return None
-    return Sealed(**json.loads(urlsafe_b64decode(body)))
+    return RequestState(**json.loads(urlsafe_b64decode(body)))
 
 
 def key_of(token: str) -> str:

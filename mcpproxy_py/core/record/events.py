@@ -15,10 +15,10 @@ from mcpproxy_py.core.values import (
     VARIANT_OF,
     Ask,
     Caller,
-    Client,
+    ClientInfo,
     Decision,
     Intent,
-    Local,
+    LocalAnswer,
     Policy,
     Refusal,
     Relay,
@@ -87,7 +87,7 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
 
 
 @lru_cache(256)
-def _from_caller(session_id: str | None, client: Client, principal: str) -> bytes:
+def _from_caller(session_id: str | None, client: ClientInfo, principal: str) -> bytes:
     """An agent says who it is with each request. Kept by value, and callers are few."""
     said: dict[str, Any] = {"client": {"name": client.name, "version": client.version}, "principal": principal}
     return _json(said if session_id is None else {"session_id": session_id, **said}, encode)[1:-1]
@@ -240,7 +240,7 @@ def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
         return decision.server, decision.tool.name
     if isinstance(decision, Relay):
         return decision.server, json_values.quoted(decision.subject, NAME_LIMIT)
-    if isinstance(decision, Local):
+    if isinstance(decision, LocalAnswer):
         return None, ask.tool
     if decision.name:
         server, _, tool = decision.name.partition(":")
@@ -278,7 +278,7 @@ def _intent(decision: Route | Refusal, masker: Masker) -> Any:
 
 
 def _decision(decision: Decision, policy: Policy, masker: Masker) -> dict[str, Any]:
-    if isinstance(decision, Local):
+    if isinstance(decision, LocalAnswer):
         return {"verdict": "local", "rule": decision.rule, "mode": policy.mode}
     if isinstance(decision, Relay):
         return {"verdict": "allow", "rule": decision.rule, "mode": policy.mode, "risk": decision.risk}

@@ -29,7 +29,7 @@ from mcpproxy_py.core.record.secret_patterns import (
     PATHS,
     RULES,
     SHAPED,
-    Rule,
+    SecretPattern,
     assigned,
     kind_of,
 )
@@ -149,7 +149,7 @@ _NAMING: Final = ("name", "key", "header")
 _PAIRED: Final = ("authorization", "cookie")
 
 
-class OwnPatterns(Protocol):
+class CustomMasks(Protocol):
     """What an operator wants masked besides."""
 
     def possible(self, json_text: str) -> bool:
@@ -170,7 +170,7 @@ class Masker:
     """The same for `secret_signs.SHAPES`."""
     encode: Callable[[Any], bytes] = encode
     """A value as compact JSON. Raises `ValueError` or `TypeError` where it cannot."""
-    own: OwnPatterns | None = None
+    own: CustomMasks | None = None
 
     def mask(self, value: Any) -> Any:
         """`value` without its secrets, as plain JSON. Never changes its argument; returns it when it is clean."""
@@ -271,7 +271,7 @@ def capped(value: Any, limit: int, encode: Callable[[Any], bytes] = encode) -> t
     return (value, len(text)) if len(text) <= limit else (_preview(text, limit), len(text))
 
 
-def _applied(rules: tuple[Rule, ...], text: str) -> str:
+def _applied(rules: tuple[SecretPattern, ...], text: str) -> str:
     lowered = text.lower()
     for rule in rules:
         if any(needle in lowered for needle in rule.needles):

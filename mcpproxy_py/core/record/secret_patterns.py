@@ -179,7 +179,7 @@ def is_strong(value: str) -> bool:
 Replacement = str | Callable[[re.Match[str]], str]
 
 
-class Rule(NamedTuple):
+class SecretPattern(NamedTuple):
     """`needles` are cheap and lower case; only where one occurs is the pattern tried."""
 
     needles: tuple[str, ...]
@@ -187,8 +187,8 @@ class Rule(NamedTuple):
     replacement: Replacement
 
 
-def _rule(needles: str, pattern: str, replacement: Replacement) -> Rule:
-    return Rule(tuple(needles.split()), re.compile(pattern), replacement)
+def _rule(needles: str, pattern: str, replacement: Replacement) -> SecretPattern:
+    return SecretPattern(tuple(needles.split()), re.compile(pattern), replacement)
 
 
 _EDGE: Final = r"(?<![A-Za-z0-9])"

@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mcpproxy_py.core.search import packed_lanes
-from mcpproxy_py.core.search.segments import PEAK, Rule, Segment, count, counted, joined, segment
+from mcpproxy_py.core.search.segments import PEAK, IndexSegment, ToolFilter, count, counted, joined, segment
 from mcpproxy_py.core.search.synonyms import implied, senses, spelled_out, topics
 from mcpproxy_py.core.search.tokens import lookalikes, tokens
 from mcpproxy_py.core.values import Tool
 
-__all__ = ["Hit", "Index", "Ranking", "Rule", "Segment", "segment"]
+__all__ = ["Hit", "Index", "IndexSegment", "Ranking", "ToolFilter", "segment"]
 
 Scores = dict[int, float]  # by the tool's number in the index
 
@@ -78,7 +78,7 @@ class Index:
 
     __slots__ = ("_every", "_frequencies", "_parts", "_segments", "_steps", "_tools", "_vocabulary")
 
-    def __init__(self, segments: Mapping[str, Segment], *, frequencies: Mapping[str, int] | None = None) -> None:
+    def __init__(self, segments: Mapping[str, IndexSegment], *, frequencies: Mapping[str, int] | None = None) -> None:
         """`frequencies` is for `with_segment`, which knows how many tools contain each term already."""
         self._segments = MappingProxyType(dict(segments))
         self._tools = [tool for part in self._segments.values() for tool in part.tools]
@@ -90,10 +90,10 @@ class Index:
         self._steps = (packed_lanes.TOP / MOST_PARTS - 1) // (PEAK * self._rarity(1))
 
     @property
-    def segments(self) -> Mapping[str, Segment]:
+    def segments(self) -> Mapping[str, IndexSegment]:
         return self._segments
 
-    def with_segment(self, server: str, segment: Segment | None) -> Index:
+    def with_segment(self, server: str, segment: IndexSegment | None) -> Index:
         """This index with one server's tools replaced, or gone. The other segments are taken over as they are."""
         others = {name: part for name, part in self._segments.items() if name != server}
         frequencies = dict(self._frequencies)
@@ -104,7 +104,7 @@ class Index:
             count(frequencies, segment, 1)
         return Index(others, frequencies=frequencies)
 
-    def mask(self, lets_through: Callable[[str], Rule | bool]) -> int:
+    def mask(self, lets_through: Callable[[str], ToolFilter | bool]) -> int:
         """A filter for `rank`: for each server whether all of its tools are let through, none, or those of a rule."""
         return packed_lanes.mask(b"".join([part.marks(lets_through(name)) for name, part in self._segments.items()]))
 

@@ -46,7 +46,7 @@ RULES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ToolFilter:
     """A filter that looks at tools. `key` names it, with all that it depends on: what a segment has said once for a
     key, it says again without asking."""
 
@@ -55,26 +55,26 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class IndexSegment:
     """One server's tools, indexed: how much each term says of each tool, by the tool's number."""
 
     tools: tuple[Tool, ...]
     impacts: Mapping[str, Mapping[int, float]]
     _marked: dict[Hashable, bytes] = field(default_factory=dict[Hashable, bytes], init=False, repr=False, compare=False)
 
-    def marks(self, rule: Rule | bool) -> bytes:
+    def marks(self, rule: ToolFilter | bool) -> bytes:
         """This segment's piece of a mask."""
-        key = rule.key if isinstance(rule, Rule) else rule
+        key = rule.key if isinstance(rule, ToolFilter) else rule
         found = self._marked.get(key)
         if found is None:
             if len(self._marked) >= RULES:
                 self._marked.clear()
-            chosen = map(rule.lets_through, self.tools) if isinstance(rule, Rule) else [rule] * len(self.tools)
+            chosen = map(rule.lets_through, self.tools) if isinstance(rule, ToolFilter) else [rule] * len(self.tools)
             found = self._marked[key] = packed_lanes.marks(chosen)
         return found
 
 
-def segment(tools: Iterable[Tool]) -> Segment:
+def segment(tools: Iterable[Tool]) -> IndexSegment:
     """Index the tools of one server. Whatever their listings hold, this ends, soon, with a segment."""
     known = tuple(tools)
     rows: dict[str, dict[int, float]] = {}
@@ -83,7 +83,7 @@ def segment(tools: Iterable[Tool]) -> Segment:
         for term, frequency in _frequencies(tool).items():
             impact = PEAK * frequency / (K1 + frequency)
             rows.setdefault(term, {})[number] = shared.setdefault(impact, impact)
-    return Segment(known, rows)
+    return IndexSegment(known, rows)
 
 
 def _frequencies(tool: Tool) -> dict[str, float]:
@@ -126,14 +126,14 @@ def _parameters(tool: Tool) -> Iterable[object]:
     return islice(cast("Mapping[object, Any]", properties), PARAMETER_NAMES) if isinstance(properties, Mapping) else ()
 
 
-def counted(segments: Iterable[Segment]) -> dict[str, int]:
+def counted(segments: Iterable[IndexSegment]) -> dict[str, int]:
     frequencies: dict[str, int] = {}
     for part in segments:
         count(frequencies, part, 1)
     return frequencies
 
 
-def count(frequencies: dict[str, int], part: Segment, sign: int) -> None:
+def count(frequencies: dict[str, int], part: IndexSegment, sign: int) -> None:
     for term, impacts in part.impacts.items():
         count = frequencies.get(term, 0) + sign * len(impacts)
         if count:
@@ -142,7 +142,7 @@ def count(frequencies: dict[str, int], part: Segment, sign: int) -> None:
             del frequencies[term]
 
 
-def joined(term: str, segments: Iterable[Segment]) -> Iterator[tuple[int, float]]:
+def joined(term: str, segments: Iterable[IndexSegment]) -> Iterator[tuple[int, float]]:
     first = 0
     for part in segments:
         if theirs := part.impacts.get(term):

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from mcpproxy_py.core.policy.surface_tools import USAGE
 from mcpproxy_py.core.policy.tool_class import call_with, class_of
-from mcpproxy_py.core.search.index import Hit, Index, Ranking, Rule
+from mcpproxy_py.core.search.index import Hit, Index, Ranking, ToolFilter
 from mcpproxy_py.core.values import Server, Snapshot, Tool
 
 PARAMETERS: Final = 24
@@ -153,10 +153,10 @@ def _unavailable(snapshot: Snapshot) -> dict[str, int]:
     return {EXCLUDED: excluded, **{reason: mask & ~excluded for reason, mask in away.items()}}
 
 
-def _excluded(server: Server) -> Rule | bool:
+def _excluded(server: Server) -> ToolFilter | bool:
     if not server.deny_tools and server.allow_tools is None:
         return False
-    return Rule((server.allow_tools, server.deny_tools), lambda tool: not server.offers(tool.name))
+    return ToolFilter((server.allow_tools, server.deny_tools), lambda tool: not server.offers(tool.name))
 
 
 def _wanted(index: Index, params: Mapping[str, Any]) -> int:
@@ -164,8 +164,8 @@ def _wanted(index: Index, params: Mapping[str, Any]) -> int:
     return index.mask(lambda name: rule if params["server"] in (None, name) else False)
 
 
-READ_ONLY: Final = Rule("read only", lambda tool: class_of(tool, None)[0] == "read")
-HARMLESS: Final = Rule("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
+READ_ONLY: Final = ToolFilter("read only", lambda tool: class_of(tool, None)[0] == "read")
+HARMLESS: Final = ToolFilter("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
 
 
 def _full(hit: Hit, snapshot: Snapshot) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.model import Agent, Catalog, Notes, Record, ServerEntry, Source
+from mcpproxy_py.core.catalog.model import Agent, CapabilityRecord, Catalog, Notes, ServerEntry, SourceLink
 from mcpproxy_py.core.catalog.resolve import Names, Similar, Term
 from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files
 
@@ -115,9 +115,9 @@ def _agent(document: Mapping[str, Any], terms: Iterable[Term]) -> Agent:
     return Agent(document["agent"], document["title"], {name: rows[name] for name in order if name in rows})
 
 
-def _record(row: Mapping[str, Any]) -> Record:
+def _record(row: Mapping[str, Any]) -> CapabilityRecord:
     notes = row.get("implementationNotes", {})
-    return Record(
+    return CapabilityRecord(
         name=row["name"],
         category=row["category"],
         available=row["available"],
@@ -132,5 +132,5 @@ def _record(row: Mapping[str, Any]) -> Record:
     )
 
 
-def _source(row: Mapping[str, Any]) -> Source:
-    return Source(row["url"], row["description"], row["sourceGranularity"], row.get("verifiedDate"))
+def _source(row: Mapping[str, Any]) -> SourceLink:
+    return SourceLink(row["url"], row["description"], row["sourceGranularity"], row.get("verifiedDate"))

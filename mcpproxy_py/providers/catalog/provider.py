@@ -13,7 +13,7 @@ import jsonschema_rs
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.catalog import approval_rules, capabilities, overlay
-from mcpproxy_py.core.catalog.approval_rules import NotNow, Submitted, Wish, parse_wish, retargeted
+from mcpproxy_py.core.catalog.approval_rules import CapabilityWish, NotAccepted, Submitted, parse_wish, retargeted
 from mcpproxy_py.core.catalog.model import Catalog, Connector, Matching, NotAnswered, ServerEntry, unknown
 from mcpproxy_py.core.policy import declaration, tool_results
 from mcpproxy_py.core.search.tokens import nearest
@@ -25,7 +25,7 @@ from mcpproxy_py.providers.catalog.load import connect_command
 Answer = Mapping[str, Any]
 
 
-class Context(Protocol):
+class CatalogContext(Protocol):
     """Who asks, as the gateway authenticated it."""
 
     @property
@@ -35,7 +35,7 @@ class Context(Protocol):
 class Requests(Protocol):
     """Where requests are kept. It applies `core.approvals.submit` to what it has, in one transaction."""
 
-    async def submit(self, wish: Wish, principal: str) -> Submitted | NotNow: ...
+    async def submit(self, wish: CapabilityWish, principal: str) -> Submitted | NotAccepted: ...
 
 
 class CatalogProvider:
@@ -48,7 +48,7 @@ class CatalogProvider:
         self._requests = requests
         self._tools = definitions(catalog.agents)
         self._checks = {tool["name"]: _check(tool["inputSchema"]) for tool in self._tools}
-        self._answers: Mapping[str, Callable[[dict[str, Any], Context], Awaitable[Answer]]] = {
+        self._answers: Mapping[str, Callable[[dict[str, Any], CatalogContext], Awaitable[Answer]]] = {
             **{name: self._about_agents(name) for name in _ABOUT_AGENTS},
             "mcp_list": self._mcp_list,
             "mcp_list_catalog": self._mcp_list_catalog,
@@ -58,7 +58,7 @@ class CatalogProvider:
     def tools(self) -> list[dict[str, Any]]:
         return definitions(self._catalog.agents)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Mapping[str, Any], context: CatalogContext) -> dict[str, Any]:
         """The result of `tools/call`. What is wrong with the call is a tool error in words."""
         answer = self._answers.get(name)
         try:
@@ -70,7 +70,7 @@ class CatalogProvider:
         except NotAnswered as why:
             return {**tool_results.text(str(why)), "isError": True}
 
-    def command_for(self, wish: Wish) -> str | None:
+    def command_for(self, wish: CapabilityWish) -> str | None:
         """With which a person would grant this wish now, where the catalog or the configuration knows."""
         try:
             entry, server = self._target(wish, self._connectors(EVERYTHING))
@@ -80,19 +80,19 @@ class CatalogProvider:
             return connect_command(entry) if entry else None
         return None if server.enabled else f"mcpproxy upstream enable {server.name}"
 
-    def _about_agents(self, name: str) -> Callable[[dict[str, Any], Context], Awaitable[Answer]]:
-        async def answer(given: dict[str, Any], context: Context) -> Answer:
+    def _about_agents(self, name: str) -> Callable[[dict[str, Any], CatalogContext], Awaitable[Answer]]:
+        async def answer(given: dict[str, Any], context: CatalogContext) -> Answer:
             return _ABOUT_AGENTS[name](self._catalog, **given)
 
         return answer
 
-    async def _mcp_list(self, given: dict[str, Any], context: Context) -> Answer:
+    async def _mcp_list(self, given: dict[str, Any], context: CatalogContext) -> Answer:
         return overlay.mcp_list(self._connectors(context.principal))
 
-    async def _mcp_list_catalog(self, given: dict[str, Any], context: Context) -> Answer:
+    async def _mcp_list_catalog(self, given: dict[str, Any], context: CatalogContext) -> Answer:
         return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.principal), **given)
 
-    async def _mcp_request_capability(self, given: dict[str, Any], context: Context) -> Answer:
+    async def _mcp_request_capability(self, given: dict[str, Any], context: CatalogContext) -> Answer:
         wish = parse_wish(given)
         entry, server = self._target(wish, self._connectors(context.principal))
         found = overlay.classify(entry, server, wish.requested_tools)
@@ -100,14 +100,16 @@ class CatalogProvider:
         if not found.rule.approval_needed:
             return {**answer, "classification": found.as_json(), "note": USE_IT}
         filed = await self._requests.submit(_named(wish, entry, server), context.principal)
-        if isinstance(filed, NotNow):
+        if isinstance(filed, NotAccepted):
             raise NotAnswered(filed.message)
         request = filed.request
         answer |= {"approval": request.as_json(), "classification": found.as_json(), "note": _note(filed)}
         command = connect_command(entry) if entry and server is None and request.status == "approved" else None
         return {**answer, "connect_command": command} if command else answer
 
-    def _target(self, wish: Wish, configured: Sequence[Connector]) -> tuple[ServerEntry | None, Connector | None]:
+    def _target(
+        self, wish: CapabilityWish, configured: Sequence[Connector]
+    ) -> tuple[ServerEntry | None, Connector | None]:
         """The catalog entry and the configured server a wish is about."""
         matching = Matching(self._catalog.servers, configured)
         by_name = matching.entry(wish.mcp_name)
@@ -144,7 +146,7 @@ def _note(filed: Submitted) -> str:
     return note if filed.fresh else f"You asked for this before. {note}"
 
 
-def _named(wish: Wish, entry: ServerEntry | None, server: Connector | None) -> Wish:
+def _named(wish: CapabilityWish, entry: ServerEntry | None, server: Connector | None) -> CapabilityWish:
     """The wish under the name everybody else knows the server by, so that two spellings are one subject."""
     return retargeted(wish, entry.slug if entry else None, server.name if server else None)
 
@@ -183,10 +185,10 @@ class ServedCatalog:
     async def list_tools(self) -> list[dict[str, Any]]:
         return (await self._made()).tools()
 
-    async def call_tool(self, name: str, args: dict[str, Any], context: Context) -> dict[str, Any]:
+    async def call_tool(self, name: str, args: dict[str, Any], context: CatalogContext) -> dict[str, Any]:
         return await (await self._made()).call(name, args, context)
 
-    def command_for(self, wish: Wish) -> str | None:
+    def command_for(self, wish: CapabilityWish) -> str | None:
         """With which a person would grant this wish; none is known before the data was read."""
         return self._provider.command_for(wish) if self._provider else None
 

@@ -53,7 +53,7 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
 @dataclass(frozen=True, slots=True)
-class GuardRules:
+class AccessRules:
     """What the operator allows. A reload is a new value, handed to `Guard.use`."""
 
     admin_key: Callable[[], str]
@@ -73,7 +73,7 @@ class GuardRules:
 class AccessControl:
     """The rules, compiled once. `principal` is the whole decision."""
 
-    def __init__(self, rules: GuardRules) -> None:
+    def __init__(self, rules: AccessRules) -> None:
         self._hosts = host_list(rules.listen_host, rules.allowed_hosts)
         self._known_hosts: set[str] = set()
         self._origins = origin_list(self._hosts, rules.allowed_origins)
@@ -165,7 +165,7 @@ class Guard:
     caught it answers with a 500 that gives nothing away.
     """
 
-    def __init__(self, endpoints: Mapping[str, Handler], rest: Handler, rules: GuardRules) -> None:
+    def __init__(self, endpoints: Mapping[str, Handler], rest: Handler, rules: AccessRules) -> None:
         """`endpoints` may change at any time."""
         self._endpoints = endpoints
         self._rest = rest
@@ -173,7 +173,7 @@ class Guard:
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self.use(rules)
 
-    def use(self, rules: GuardRules) -> None:
+    def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
         self._max_body_bytes = rules.max_body_bytes

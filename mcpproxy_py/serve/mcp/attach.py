@@ -24,11 +24,11 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol import envelope
-from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, Rejected
+from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated, undressed
-from mcpproxy_py.serve.mcp.request import McpRequest, Peer, is_modern, peer_by_envelope, peer_by_handshake
-from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest, is_modern, peer_by_envelope, peer_by_handshake
+from mcpproxy_py.serve.mcp.sessions import ClientSession
 from mcpproxy_py.serve.mcp.subscriptions import heard
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ PRINCIPAL: Final = "local"
 """Whoever may open the socket is the user whose gateway it is."""
 
 
-class Writer:
+class LineWriter:
     """What goes to the client, in order. Never blocks who writes: a client that does not read loses its progress
     bar, not its answers."""
 
@@ -75,14 +75,14 @@ class Writer:
             await self._send(b"\n".join([*batch, b""]))
 
 
-class Attached:
+class AttachedClient:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
-    def __init__(self, endpoint: McpEndpoint, writer: Writer, session_id: str) -> None:
+    def __init__(self, endpoint: McpEndpoint, writer: LineWriter, session_id: str) -> None:
         self._endpoint = endpoint
         self._writer = writer
         self._session_id = session_id
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._tasks: dict[int | str, asyncio.Task[None]] = {}
         self._held: set[asyncio.Task[None]] = set()
         """Calls that go on while their client answers a question."""
@@ -163,7 +163,7 @@ class Attached:
         result = await initialized(self._endpoint.surface, version)
         if self._session is not None:
             self._session.close()
-        session = self._session = Session(
+        session = self._session = ClientSession(
             self._endpoint.surface.topic,
             peer_by_handshake(params, PRINCIPAL, version, self._session_id),
             self._endpoint.kept,
@@ -176,10 +176,10 @@ class Attached:
         if not is_modern(params):
             if self._session is None:
                 raise RpcError(INVALID_REQUEST, "Send initialize first, or speak a modern revision")
-            peer: Peer = self._session.peer
+            peer: ClientPeer = self._session.peer
         else:
             said = envelope.classify(message)
-            if isinstance(said, Rejected):
+            if isinstance(said, EnvelopeRejection):
                 raise RpcError(said.code, said.message, said.data)
             peer = peer_by_envelope(said, PRINCIPAL, self._session_id)
         back = None if peer.modern else self._session
@@ -202,7 +202,7 @@ class Attached:
 class LineRequest(McpRequest):
     """What is said beside its answer goes into the same lines; so does an early answer."""
 
-    client: Attached
+    client: AttachedClient
 
     def put(self, message: bytes) -> None:
         self.client.note(message)
@@ -216,7 +216,7 @@ class LineRequest(McpRequest):
         self.client.leave(self.id, jsonrpc.answer(self.id, {"result": dressed}))
 
 
-class Attachments:
+class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
     def __init__(self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int) -> None:
@@ -265,8 +265,8 @@ class Attachments:
         await self._converse(lines, stream, endpoint)
 
     async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint) -> None:
-        writer = Writer(stream.send)
-        client = Attached(endpoint, writer, secrets.token_hex(16))
+        writer = LineWriter(stream.send)
+        client = AttachedClient(endpoint, writer, secrets.token_hex(16))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.run)
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
@@ -277,7 +277,7 @@ class Attachments:
                     await client.end()
             tasks.cancel_scope.cancel()
 
-    async def _read(self, lines: BufferedByteReceiveStream, client: Attached, writer: Writer) -> None:
+    async def _read(self, lines: BufferedByteReceiveStream, client: AttachedClient, writer: LineWriter) -> None:
         while True:
             try:
                 line = await lines.receive_until(b"\n", self._line_limit)

@@ -13,10 +13,10 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.event_streams import Kept
+from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.sessions import Session, Sessions
-from mcpproxy_py.serve.mcp.subscriptions import Hub
+from mcpproxy_py.serve.mcp.sessions import ClientSession, ClientSessions
+from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.surface import Handler, Surface, unknown_method
 
 log = logging.getLogger(__name__)
@@ -37,11 +37,13 @@ class ClientsOf(Protocol):
 
 
 class McpEndpoint:
-    def __init__(self, surface: Surface, hub: Hub, kept: Kept, max_sessions: int, upstreams: ClientsOf) -> None:
+    def __init__(
+        self, surface: Surface, hub: SubscriptionHub, kept: ReplayBudget, max_sessions: int, upstreams: ClientsOf
+    ) -> None:
         self.surface = surface
         self.hub = hub
         self.kept = kept
-        self.sessions = Sessions(max_sessions)
+        self.sessions = ClientSessions(max_sessions)
         """Of HTTP; whoever comes over a pipe has its own."""
         loop = asyncio.get_running_loop()
         self.slow = Deadlines(loop.time, loop.call_at)
@@ -65,13 +67,13 @@ class McpEndpoint:
         self.sessions.close()
         self.closed.set()
 
-    def attend(self, session: Session) -> None:
+    def attend(self, session: ClientSession) -> None:
         """From now on it hears of changes; when it ends, it lets go of all that was there for it."""
         session.on_close.append(self.hub.add(session))
         session.on_close.append(lambda: _unwatch_all(self.surface, session))
         session.on_close.append(lambda: self._upstreams.forget(session.peer.key))
 
-    def notice(self, session: Session, message: Mapping[str, Any]) -> None:
+    def notice(self, session: ClientSession, message: Mapping[str, Any]) -> None:
         """What a client of the handshake era says unasked. Raises `RpcError`."""
         if message["method"] == "notifications/cancelled":
             session.cancel(jsonrpc.params_of(message).get("requestId"))
@@ -87,7 +89,7 @@ async def _pong(request: McpRequest) -> Mapping[str, Any]:
     return {}
 
 
-def _unwatch_all(surface: Surface, session: Session) -> None:
+def _unwatch_all(surface: Surface, session: ClientSession) -> None:
     async def unwatch() -> None:
         for uri in list(session.subscribed):
             try:

@@ -9,10 +9,10 @@ from typing import Any, Final
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.serve.http.request import Handler
 from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint
-from mcpproxy_py.serve.mcp.event_streams import Kept
+from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.http_modern import over_http
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, Hub
-from mcpproxy_py.serve.mcp.surfaces.gate import Face
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, SubscriptionHub
+from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 
 GATE: Final = "/mcp"
@@ -29,13 +29,13 @@ class Endpoints:
     """Surfaces come and go with the configuration. One that goes takes its sessions with it."""
 
     def __init__(
-        self, hub: Hub, max_sessions: int, upstreams: ClientsOf,
+        self, hub: SubscriptionHub, max_sessions: int, upstreams: ClientsOf,
         made: Mapping[str, Callable[[str], Surface]], edge: Callable[[Handler], Handler] = lambda handler: handler,
     ) -> None:  # fmt: skip
         """`made` gives, by kind, what makes a surface; passthrough is made for a server's name. `edge` wraps what
         answers over HTTP."""
         self._hub = hub
-        self._kept = Kept()
+        self._kept = ReplayBudget()
         self._max_sessions = max_sessions
         self._upstreams = upstreams
         self._made = made
@@ -87,11 +87,11 @@ def _missing(path: str) -> str:
     return f'this gateway does not serve its {kind} surface: add "{kind}" to `surfaces` in the configuration'
 
 
-class Tidings:
-    def __init__(self, hub: Hub) -> None:
+class ListChangeNotifier:
+    def __init__(self, hub: SubscriptionHub) -> None:
         self._hub = hub
         self._last: Snapshot | None = None
-        self._face: Face | None = None
+        self._face: GateOptions | None = None
 
     def server_said(self, server: str, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call goes to who looks at that server, whatever it is."""
@@ -118,7 +118,7 @@ class Tidings:
         if changed or snapshot.policy != before.policy:
             self._hub.tell_changed("direct", TOOLS_CHANGED)
 
-    def gate_shows(self, face: Face) -> None:
+    def gate_shows(self, face: GateOptions) -> None:
         """After any change of the configuration; most do not change what the gate looks like."""
         before, self._face = self._face, face
         if before is None or face == before:

@@ -37,12 +37,17 @@ HEAD: Final = [
 ]
 
 
-class Stream:
+class EventStream:
     """`name` makes its events resumable: they then carry ids, and are kept after they were sent. `scale` is told what
     they weigh, until `release`."""
 
     def __init__(
-        self, name: str | None = None, *, events: int = BACKLOG, size: int = BACKLOG_BYTES, scale: Kept | None = None
+        self,
+        name: str | None = None,
+        *,
+        events: int = BACKLOG,
+        size: int = BACKLOG_BYTES,
+        scale: ReplayBudget | None = None,
     ) -> None:
         self.name = name
         self._limits = events, size
@@ -178,14 +183,14 @@ def parse_event_id(text: str) -> tuple[str, int] | None:
     return (name, int(number)) if dash and name and number.isascii() and number.isdigit() and len(number) < 16 else None
 
 
-class Kept:
+class ReplayBudget:
     """Streams weigh in here, and those whose answer went out are let go of again, oldest first."""
 
     def __init__(self, most: int = MAX_BYTES, seconds: float = KEPT_FOR) -> None:
         self.size = 0
         self._most = most
         self._seconds = seconds
-        self._answered: OrderedDict[Stream, tuple[float, Callable[[], None]]] = OrderedDict()
+        self._answered: OrderedDict[EventStream, tuple[float, Callable[[], None]]] = OrderedDict()
 
     @property
     def full(self) -> bool:
@@ -197,10 +202,10 @@ class Kept:
         if more > 0:
             self._let_go()
 
-    def answered(self, stream: Stream, let_go: Callable[[], None]) -> None:
+    def answered(self, stream: EventStream, let_go: Callable[[], None]) -> None:
         self._answered[stream] = time.monotonic(), let_go
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: EventStream) -> None:
         self._answered.pop(stream, None)
 
     def _let_go(self) -> None:

@@ -17,7 +17,7 @@ from mcpproxy_py.serve.mcp.endpoint import McpEndpoint, failed, initialized, neg
 from mcpproxy_py.serve.mcp.event_streams import PING_AFTER
 from mcpproxy_py.serve.mcp.head_facts import LAST_EVENT_ID, HeadFacts, HttpRefusal, accepts
 from mcpproxy_py.serve.mcp.request import BEGIN_AFTER, McpRequest, peer_by_handshake, read_message
-from mcpproxy_py.serve.mcp.sessions import Session
+from mcpproxy_py.serve.mcp.sessions import ClientSession
 
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
@@ -51,7 +51,7 @@ class HandshakeHttp:
         endpoint, method = self._endpoint, request.method
         task = asyncio.current_task()
         assert task is not None
-        endpoint.slow.put(request, BEGIN_AFTER if session.resumable else PING_AFTER, request.slow)
+        endpoint.slow.add(request, BEGIN_AFTER if session.resumable else PING_AFTER, request.slow)
         session.in_flight[request.id] = task.cancel
         session.busy += 1
         try:
@@ -80,7 +80,7 @@ class HandshakeHttp:
             raise HttpRefusal(405, None, allow="GET, POST, DELETE")
 
     async def _no_request(
-        self, http: HttpRequest, session: Session, message: Mapping[str, Any], kind: jsonrpc.Kind
+        self, http: HttpRequest, session: ClientSession, message: Mapping[str, Any], kind: jsonrpc.Kind
     ) -> None:
         if kind == "response":
             session.resolve(message)
@@ -88,7 +88,7 @@ class HandshakeHttp:
             self._notice(session, message)
         await http.respond(202)
 
-    def _notice(self, session: Session, message: Mapping[str, Any]) -> None:
+    def _notice(self, session: ClientSession, message: Mapping[str, Any]) -> None:
         try:
             self._endpoint.notice(session, message)
         except RpcError as error:
@@ -104,13 +104,13 @@ class HandshakeHttp:
             raise HttpRefusal(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = endpoint.sessions.new_id()
         peer = peer_by_handshake(params, http.principal, version, session_id)
-        session = Session(endpoint.surface.topic, peer, endpoint.kept)
+        session = ClientSession(endpoint.surface.topic, peer, endpoint.kept)
         if not endpoint.sessions.add(session):
             raise HttpRefusal(503, RpcError(constants.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])
         endpoint.attend(session)
         await http.respond(200, jsonrpc.answer(message["id"], {"result": result}), session.mark)
 
-    def _request(self, http: HttpRequest, session: Session, message: Mapping[str, Any]) -> McpRequest:
+    def _request(self, http: HttpRequest, session: ClientSession, message: Mapping[str, Any]) -> McpRequest:
         """Hanging up does not cancel it: in this era the client may come back for the answer."""
         request_id = message["id"]
         if request_id in session.in_flight:
@@ -142,7 +142,7 @@ class HandshakeHttp:
             session.busy -= 1
             session.touch()
 
-    def _session(self, http: HttpRequest, facts: HeadFacts) -> Session:
+    def _session(self, http: HttpRequest, facts: HeadFacts) -> ClientSession:
         if facts.session_id is None:
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Bad Request: Missing session ID; send initialize first"))
         session = self._endpoint.sessions.find(facts.session_id, http.principal)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol import constants, envelope, headers
-from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST, Rejected
+from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST, EnvelopeRejection
 from mcpproxy_py.core.protocol.headers import disagreement
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
@@ -41,7 +41,7 @@ class ModernHttp:
         task = asyncio.current_task()
         assert task is not None
         http.on_left = task.cancel
-        endpoint.slow.put(request, PING_AFTER, request.slow)
+        endpoint.slow.add(request, PING_AFTER, request.slow)
         if method == LISTEN:
             await listen(endpoint, request)
             return
@@ -72,9 +72,11 @@ class ModernHttp:
     def _request(self, http: HttpRequest, facts: HeadFacts, message: Mapping[str, Any]) -> McpRequest:
         request_id, method = message["id"], message["method"]
         if facts.twice is not None:
-            raise _rejected(Rejected(constants.HEADER_MISMATCH, f"The {facts.twice} header came twice"), request_id)
+            raise _rejected(
+                EnvelopeRejection(constants.HEADER_MISMATCH, f"The {facts.twice} header came twice"), request_id
+            )
         said = envelope.classify(message, facts.seen)
-        if isinstance(said, Rejected):
+        if isinstance(said, EnvelopeRejection):
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
         name = params.get("name")
@@ -86,7 +88,7 @@ class ModernHttp:
         return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
 
 
-def _rejected(rejected: Rejected, request_id: Any) -> HttpRefusal:
+def _rejected(rejected: EnvelopeRejection, request_id: Any) -> HttpRefusal:
     error = RpcError(rejected.code, rejected.message, rejected.data)
     return HttpRefusal(HTTP_STATUS.get(rejected.code, 200), error, request_id)
 

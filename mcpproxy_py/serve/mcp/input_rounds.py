@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol import request_state
-from mcpproxy_py.core.protocol.request_state import Sealed
+from mcpproxy_py.core.protocol.request_state import RequestState
 from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.gateway.recorder import EXPIRED, Call
 
@@ -33,14 +33,14 @@ async def first_time(key: str, expires: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class StateBinding:
     """Whose round it is and of which request: what a state is sealed for, and held against when it comes back."""
 
     principal: str
     digest: str
 
 
-class BadState(Exception):
+class BadRequestState(Exception):
     """A `requestState` that cannot be continued. `ask_id` names the ask, where the state really was one of ours."""
 
     def __init__(self, message: str, ask_id: str | None = None) -> None:
@@ -49,7 +49,7 @@ class BadState(Exception):
         self.ask_id = ask_id
 
 
-class Rounds:
+class InputRounds:
     """`patience` is how many seconds a client has for its next round; `on_expired(ask_id)` is told of an ask whose
     next round never came, and that nobody holds; `on_taken_up(ask_id)` of one that began at another gateway."""
 
@@ -65,7 +65,7 @@ class Rounds:
         self._on_expired = on_expired
         self._on_taken_up = on_taken_up
         self._gateway = secrets.token_hex(8)
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldCall] = {}
         self._open: dict[str, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
@@ -73,19 +73,19 @@ class Rounds:
 
     # A modern upstream's own state.
 
-    def wrap(self, ask_id: str, result: Mapping[str, Any], bound: Bound) -> dict[str, Any]:
+    def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding) -> dict[str, Any]:
         """The upstream's questions with our state around its own."""
         self._forget(ask_id)
         self._await_next(ask_id)
         return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
 
-    async def take_up(self, token: str, state: Sealed, *, shared: bool = True) -> None:
+    async def take_up(self, token: str, state: RequestState, *, shared: bool = True) -> None:
         """Its next round is here, and no other comes with this state: it is used up in here at once, and, where
         `shared`, in what all gateways look at. Raises `BadState` for one that was used before, and what `spend`
         raises; then it is as unused as it was."""
         key = request_state.key_of(token)
         if key in self._spent:
-            raise BadState(USED, state.ask_id)
+            raise BadRequestState(USED, state.ask_id)
         now = time.time()
         self._spent = {each: until for each, until in self._spent.items() if until >= now}
         self._spent[key] = state.expires
@@ -96,7 +96,7 @@ class Rounds:
                 del self._spent[key]
                 raise
             if not fresh:
-                raise BadState(USED, state.ask_id)
+                raise BadRequestState(USED, state.ask_id)
         self._forget(state.ask_id)
         if state.gateway != self._gateway:
             self._on_taken_up(state.ask_id)
@@ -121,11 +121,11 @@ class Rounds:
 
     # Calls that are held.
 
-    def hold(self, ask_id: str, bound: Bound, cancel: Callable[[object], object]) -> Held | None:
+    def hold(self, ask_id: str, bound: StateBinding, cancel: Callable[[object], object]) -> HeldCall | None:
         """None when too many are held already. `cancel` ends the call, with the reason: words, or a refusal."""
         if len(self._held) >= MAX_HELD:
             return None
-        held = self._held[ask_id] = Held(
+        held = self._held[ask_id] = HeldCall(
             lambda number: self._seal(ask_id, bound, number),
             cancel,
             lambda: self._held.pop(ask_id, None),
@@ -133,15 +133,17 @@ class Rounds:
         )
         return held
 
-    def held(self, state: Sealed) -> Held:
+    def held(self, state: RequestState) -> HeldCall:
         """Raises `BadState` for a call that does not wait here."""
         if state.gateway != self._gateway:
-            raise BadState(
+            raise BadRequestState(
                 f"This call waited in a gateway process that has ended, or in another replica; {MAY_HAVE_ACTED}",
                 state.ask_id,
             )
         if (held := self._held.get(state.ask_id)) is None:
-            raise BadState(f"This call no longer waits: it was answered, or it ended; {MAY_HAVE_ACTED}", state.ask_id)
+            raise BadRequestState(
+                f"This call no longer waits: it was answered, or it ended; {MAY_HAVE_ACTED}", state.ask_id
+            )
         return held
 
     # What comes back.
@@ -150,29 +152,31 @@ class Rounds:
         """Whether this is a state of ours, where other requests may have parameters of that name."""
         return request_state.unseal(token, self._keys) is not None
 
-    def open(self, token: object, bound: Bound) -> Sealed:
+    def open(self, token: object, bound: StateBinding) -> RequestState:
         """The state that a client brought back. Raises `BadState`."""
         state = request_state.unseal(token, self._keys)
         if state is None:
-            raise BadState(
+            raise BadRequestState(
                 "This requestState was changed on the way, or made by a gateway that does not share its sealing_keys"
             )
         if state.principal != bound.principal:
-            raise BadState("This requestState was made for somebody else")
+            raise BadRequestState("This requestState was made for somebody else")
         if state.digest != bound.digest:
-            raise BadState("This requestState belongs to another request: repeat the request as it was", state.ask_id)
+            raise BadRequestState(
+                "This requestState belongs to another request: repeat the request as it was", state.ask_id
+            )
         if state.expires < time.time():
-            raise BadState(f"This requestState has expired; {MAY_HAVE_ACTED}", state.ask_id)
+            raise BadRequestState(f"This requestState has expired; {MAY_HAVE_ACTED}", state.ask_id)
         return state
 
-    def _seal(self, ask_id: str, bound: Bound, number: int, inner: Any = None) -> str:
-        state = Sealed(
+    def _seal(self, ask_id: str, bound: StateBinding, number: int, inner: Any = None) -> str:
+        state = RequestState(
             ask_id, bound.principal, bound.digest, time.time() + self._patience, self._gateway, number, inner
         )
         return request_state.seal(state, self._keys[0])
 
 
-class Held:
+class HeldCall:
     """A call that goes on upstream while its client is away with a question to answer.
 
     Somebody is at the line (a request of the client's that waits for what comes next), or nobody is; then the
@@ -220,7 +224,7 @@ class Held:
     def answer(self, number: int, responses: object) -> None:
         """The client's answers to round `number`. Raises `BadState` for a round that is over."""
         if number != self._round:
-            raise BadState(USED)
+            raise BadRequestState(USED)
         self._round += 1
         for key, response in (json_values.as_object(responses) or {}).items():
             said = json_values.as_object(response)

@@ -23,18 +23,18 @@ from mcpproxy_py.core.protocol.constants import (
     PARSE_ERROR,
     PROTOCOL_VERSION,
 )
-from mcpproxy_py.core.protocol.envelope import Modern
-from mcpproxy_py.core.values import NOTHING, Caller, Client
+from mcpproxy_py.core.protocol.envelope import Envelope
+from mcpproxy_py.core.values import NOTHING, Caller, ClientInfo
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.jsonrpc import BadMessage, Kind
 from mcpproxy_py.serve.http.request import BodyCutShort, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
-from mcpproxy_py.serve.mcp.event_streams import Stream
+from mcpproxy_py.serve.mcp.event_streams import EventStream
 from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
-    from mcpproxy_py.serve.mcp.sessions import Session
+    from mcpproxy_py.serve.mcp.sessions import ClientSession
 
 BEGIN_AFTER: Final = 0.02
 """Seconds after which an answer becomes a stream where that can be resumed."""
@@ -43,10 +43,10 @@ CLAIM_LIMIT: Final = 128
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-class Peer(NamedTuple):
+class ClientPeer(NamedTuple):
     """Who asks, as far as the wire tells."""
 
-    client: Client
+    client: ClientInfo
     principal: str
     version: str
     modern: bool
@@ -59,7 +59,7 @@ class Peer(NamedTuple):
         return self.session_id or f"{self.principal}/{self.client.name}/{self.client.version}"
 
 
-class Asks(Protocol):
+class HeldByClient(Protocol):
     """The ask that a request became, where its client is asked back. It is handed the request, and keeps none: two
     that hold each other are no longer freed with the last of their users, but by the garbage collector."""
 
@@ -75,19 +75,19 @@ class Asks(Protocol):
 class McpRequest:
     """`back` is the session of the handshake era; a modern client has none, and is asked by ending its turn: `asks`."""
 
-    asks: Asks | None = None
+    asks: HeldByClient | None = None
     plain = False
     """Whether its parameters can be sent on without another look (`messages.decode_request`)."""
     early = False
     """Whether the answer went out while the request goes on."""
     finished = False
-    _stream: Stream | None = None
+    _stream: EventStream | None = None
     _pouring: asyncio.Task[None] | None = None
     _leaving: asyncio.Task[None] | None = None
 
     def __init__(
-        self, endpoint: McpEndpoint, request_id: int | str, method: str, params: dict[str, Any], peer: Peer,
-        back: Session | None = None, http: HttpRequest | None = None,
+        self, endpoint: McpEndpoint, request_id: int | str, method: str, params: dict[str, Any], peer: ClientPeer,
+        back: ClientSession | None = None, http: HttpRequest | None = None,
     ) -> None:  # fmt: skip
         """`http` is what it came with; whoever reads lines has another way back."""
         self.id = request_id
@@ -124,7 +124,7 @@ class McpRequest:
         if not self.finished:
             self._begin().put(message)
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/progress":
             if not self.wants_progress:
                 return
@@ -139,7 +139,7 @@ class McpRequest:
             return self.back is not None  # the modern era sends nothing that was not asked for
         return loud_enough(level, least)
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if (missing := lacks(self.capabilities, method)) is not None:
             raise RpcError(METHOD_NOT_FOUND, f"This client cannot be asked: it does not declare {missing}")
         if self.asks is None:
@@ -174,7 +174,7 @@ class McpRequest:
         http = cast(HttpRequest, self._http)
         http.on_left = None
         if self._stream is None or self._pouring is None:
-            self._endpoint.slow.take(self)
+            self._endpoint.slow.discard(self)
             return await http.respond(status, body, () if self.back is None else self.back.mark)
         http.on_left = self._stream.news.set
         self._stream.put(body, last=True)
@@ -208,19 +208,19 @@ class McpRequest:
             self._begin()
 
     def _rest(self) -> None:
-        self._endpoint.slow.take(self)
+        self._endpoint.slow.discard(self)
         if self._stream is not None and not self._resumable:
             self._stream.release()
 
-    def _begin(self) -> Stream:
+    def _begin(self) -> EventStream:
         if self._stream is None:
-            self._endpoint.slow.take(self)
-            self._stream = Stream(scale=self._endpoint.kept) if self.back is None else self.back.new_stream()
+            self._endpoint.slow.discard(self)
+            self._stream = EventStream(scale=self._endpoint.kept) if self.back is None else self.back.new_stream()
             self._stream.prime()
             self._pouring = asyncio.get_running_loop().create_task(self._pour(self._stream))
         return self._stream
 
-    async def _pour(self, stream: Stream) -> None:
+    async def _pour(self, stream: EventStream) -> None:
         http = cast(HttpRequest, self._http)
         if self.back is not None:
             http.on_left = stream.news.set
@@ -251,7 +251,7 @@ def loud_enough(level: object, least: object) -> bool:
     return LEVELS.index(level) >= LEVELS.index(least)
 
 
-def claimed_client(info: object) -> Client:
+def claimed_client(info: object) -> ClientInfo:
     """A client's own words about itself, cut to what fits a record."""
     said: dict[str, Any] = info if isinstance(info, dict) else {}
     name, version = said.get("name") or "", said.get("version") or ""
@@ -259,24 +259,24 @@ def claimed_client(info: object) -> Client:
     return (_known if short else _client)(name, version)
 
 
-def _client(name: object, version: object) -> Client:
-    return Client(json_values.quoted(name, CLAIM_LIMIT), json_values.quoted(version, CLAIM_LIMIT))
+def _client(name: object, version: object) -> ClientInfo:
+    return ClientInfo(json_values.quoted(name, CLAIM_LIMIT), json_values.quoted(version, CLAIM_LIMIT))
 
 
 _known: Final = lru_cache(256)(_client)
 """A modern client says who it is with each request."""
 
 
-def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> Peer:
+def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> ClientPeer:
     """By the parameters of `initialize`."""
     capabilities = json_values.as_object(params.get("capabilities")) or {}
-    return Peer(claimed_client(params.get("clientInfo")), principal, version, False, capabilities, session_id)
+    return ClientPeer(claimed_client(params.get("clientInfo")), principal, version, False, capabilities, session_id)
 
 
-def peer_by_envelope(said: Modern, principal: str, session_id: str | None = None) -> Peer:
+def peer_by_envelope(said: Envelope, principal: str, session_id: str | None = None) -> ClientPeer:
     """By what a modern request says of its sender."""
     capabilities: Any = said.client_capabilities if isinstance(said.client_capabilities, dict) else {}
-    return Peer(claimed_client(said.client_info), principal, said.version, True, capabilities, session_id)
+    return ClientPeer(claimed_client(said.client_info), principal, said.version, True, capabilities, session_id)
 
 
 def is_modern(params: Mapping[str, Any]) -> bool:

@@ -14,9 +14,9 @@ from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.event_streams import Kept, Stream
+from mcpproxy_py.serve.mcp.event_streams import EventStream, ReplayBudget
 from mcpproxy_py.serve.mcp.head_facts import SESSION_ID
-from mcpproxy_py.serve.mcp.request import Peer, loud_enough
+from mcpproxy_py.serve.mcp.request import ClientPeer, loud_enough
 from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, UPDATED
 
 MAX_STREAMS: Final = 64
@@ -31,10 +31,10 @@ PRIMES_FROM: Final = "2025-11-25"
 IDLE: Final = 3600.0
 
 
-class Session:
+class ClientSession:
     """Listens to the hub, answers questions, remembers the streams it may be resumed on."""
 
-    def __init__(self, topic: str, peer: Peer, kept: Kept) -> None:
+    def __init__(self, topic: str, peer: ClientPeer, kept: ReplayBudget) -> None:
         self.topic = topic
         self.peer = peer
         self.mark = ((SESSION_ID.encode(), (peer.session_id or "").encode()),)
@@ -47,10 +47,10 @@ class Session:
         self.busy = 0
         self.last_used = time.monotonic()
         self._kept = kept
-        self.aside = Stream("s", events=ASIDE_EVENTS, size=ASIDE_BYTES, scale=kept)
+        self.aside = EventStream("s", events=ASIDE_EVENTS, size=ASIDE_BYTES, scale=kept)
         self.tell: Callable[[bytes], None] = self.aside.put
         """How what nobody asked for reaches the client."""
-        self.streams: OrderedDict[str, Stream] = OrderedDict()
+        self.streams: OrderedDict[str, EventStream] = OrderedDict()
         self.on_close: list[Callable[[], None]] = []
         self.leaving: asyncio.Future[None] | None = None
         self._names = itertools.count(1)
@@ -60,12 +60,12 @@ class Session:
     def touch(self) -> None:
         self.last_used = time.monotonic()
 
-    def new_stream(self) -> Stream:
+    def new_stream(self) -> EventStream:
         """For one request's answer. Only where the client can resume it, its events are kept."""
         if not self.resumable:
-            return Stream(scale=self._kept)
+            return EventStream(scale=self._kept)
         name = f"r{next(self._names)}"
-        stream = self.streams[name] = Stream(name, scale=self._kept)
+        stream = self.streams[name] = EventStream(name, scale=self._kept)
         stream.on_done = lambda: self._kept.answered(stream, lambda: self._let_go(name))
         while len(self.streams) > MAX_STREAMS or (len(self.streams) > 1 and self._own_share() > MAX_KEPT_BYTES):
             self._let_go(next(iter(self.streams)))
@@ -79,7 +79,7 @@ class Session:
     def _own_share(self) -> int:
         return sum(stream.size for stream in self.streams.values())
 
-    def stream(self, name: str) -> Stream | None:
+    def stream(self, name: str) -> EventStream | None:
         return self.aside if name == self.aside.name else self.streams.get(name)
 
     # What the client is asked.
@@ -141,12 +141,12 @@ class Session:
             leave()
 
 
-class Sessions:
+class ClientSessions:
     """Those of one surface: an id made here is good nowhere else. Bounded; the longest idle make room for new ones."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._all: OrderedDict[str, Session] = OrderedDict()
+        self._all: OrderedDict[str, ClientSession] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -154,7 +154,7 @@ class Sessions:
     def new_id(self) -> str:
         return secrets.token_hex(16)
 
-    def add(self, session: Session) -> bool:
+    def add(self, session: ClientSession) -> bool:
         """False when there is no room: every session is in use."""
         self._drop(old for old in list(self._all.values()) if self._idle(old) > IDLE)
         if len(self._all) >= self._limit and not self._make_room():
@@ -162,7 +162,7 @@ class Sessions:
         self._all[session.peer.session_id or ""] = session
         return True
 
-    def find(self, session_id: str, principal: str) -> Session | None:
+    def find(self, session_id: str, principal: str) -> ClientSession | None:
         """Somebody else's session does not exist."""
         session = self._all.get(session_id)
         if session is None or session.peer.principal != principal:
@@ -171,7 +171,7 @@ class Sessions:
         session.touch()
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: ClientSession) -> None:
         self._drop([session])
 
     def close(self) -> None:
@@ -183,10 +183,10 @@ class Sessions:
             self._drop([longest_idle])
         return longest_idle is not None
 
-    def _idle(self, session: Session) -> float:
+    def _idle(self, session: ClientSession) -> float:
         return 0.0 if session.busy else time.monotonic() - session.last_used
 
-    def _drop(self, sessions: Iterable[Session]) -> None:
+    def _drop(self, sessions: Iterable[ClientSession]) -> None:
         for session in sessions:
             if self._all.pop(session.peer.session_id or "", None) is not None:
                 session.close()

@@ -44,7 +44,7 @@ class Subscriber(Protocol):
         ...
 
 
-class Hub:
+class SubscriptionHub:
     def __init__(self, max_streams: int) -> None:
         """`max_streams`: of the modern era, at all doors together. Sessions are bounded where they are kept."""
         self._max_streams = max_streams

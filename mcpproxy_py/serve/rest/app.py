@@ -14,12 +14,20 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.values import Caller, Client
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses
-from mcpproxy_py.serve.rest.endpoint import Approvals, Endpoint, Exchange, Gateway, Operator, Parts, Store
+from mcpproxy_py.serve.rest.endpoint import (
+    RestAdmin,
+    RestApprovals,
+    RestEndpoint,
+    RestGateway,
+    RestRequest,
+    RestServices,
+    RestStore,
+)
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
 
@@ -27,13 +35,15 @@ CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
 
 
-async def openapi(x: Exchange) -> Mapping[str, Any]:
+async def openapi(x: RestRequest) -> Mapping[str, Any]:
     return document(ENDPOINTS)
 
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *system.ENDPOINTS,
-    Endpoint("GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer),
+    RestEndpoint(
+        "GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer
+    ),
     *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
     *activity.ACTIVITY_ENDPOINTS,
@@ -45,14 +55,14 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
-def rest_app(gateway: Gateway, store: Store, operator: Operator, approvals: Approvals) -> ASGIApp:
+def rest_app(gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals) -> ASGIApp:
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = Parts(gateway, store, operator, approvals, started_at=time.monotonic())
+    parts = RestServices(gateway, store, operator, approvals, started_at=time.monotonic())
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
-def _routes(parts: Parts) -> list[BaseRoute]:
-    by_path: defaultdict[str, dict[str, Endpoint]] = defaultdict(dict)
+def _routes(parts: RestServices) -> list[BaseRoute]:
+    by_path: defaultdict[str, dict[str, RestEndpoint]] = defaultdict(dict)
     for endpoint in ENDPOINTS:
         by_path[endpoint.path][endpoint.method] = endpoint
     return [Route(path, _Path(methods, parts)) for path, methods in by_path.items()]
@@ -61,7 +71,7 @@ def _routes(parts: Parts) -> list[BaseRoute]:
 class _Path:
     """One path: its methods, and the same way through each of them."""
 
-    def __init__(self, methods: Mapping[str, Endpoint], parts: Parts) -> None:
+    def __init__(self, methods: Mapping[str, RestEndpoint], parts: RestServices) -> None:
         self._methods = {**methods, **({"HEAD": methods["GET"]} if "GET" in methods else {})}
         self._parts = parts
 
@@ -84,7 +94,7 @@ class _Path:
         if endpoint.guarded == "admin" and caller.principal != "admin":
             raise GatewayError(Code.UNAUTHORIZED, "This needs the admin key")  # the guard's work; twice holds better
         given = await endpoint.handler(
-            Exchange(
+            RestRequest(
                 self._parts,
                 caller,
                 request.path_params,
@@ -103,13 +113,13 @@ def _caller(request: Request) -> Caller:
     return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
 
 
-def _client(request: Request) -> Client:
+def _client(request: Request) -> ClientInfo:
     """Who it says it is: our own header, else the first product of the user agent."""
     claimed = request.headers.get(CLIENT_HEADER)
     found = _PRODUCT.match(claimed if claimed is not None else request.headers.get("user-agent", ""))
     if not found or (claimed is None and found[1] == "cli"):
-        return Client()
-    return Client(found[1], found[2] or "")
+        return ClientInfo()
+    return ClientInfo(found[1], found[2] or "")
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,19 +13,19 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
-from mcpproxy_py.core.values import Ask, Caller, Client, Refusal, Snapshot, Source, Status, Surface
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
-from mcpproxy_py.gateway.recorder import Tally
+from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.serve.rest.requests import NoQuery
-from mcpproxy_py.store.activity.feed import Position, Told
-from mcpproxy_py.store.activity.gap_signals import Seen
+from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.gap_signals import GapReading
 from mcpproxy_py.store.activity.reader import Filters, Page
 from mcpproxy_py.store.chain_key import Anchor
-from mcpproxy_py.upstream.calls.scheduler import Measured
+from mcpproxy_py.upstream.calls.scheduler import ServerStats
 
 
-class Reply(Protocol):
+class RestReply(Protocol):
     """The answer to an ask: always a tool result, and the refusal where it is one."""
 
     @property
@@ -40,48 +40,48 @@ class Reply(Protocol):
     def warning(self) -> str | None: ...
 
 
-class Recorder(Protocol):
+class RestRecorder(Protocol):
     @property
-    def tally(self) -> Tally: ...
+    def tally(self) -> CallCounters: ...
     @property
     def unrecorded(self) -> int: ...
 
 
-class Gateway(Protocol):
+class RestGateway(Protocol):
     @property
     def snapshot(self) -> Snapshot: ...
     @property
-    def recorder(self) -> Recorder: ...
+    def recorder(self) -> RestRecorder: ...
     @property
     def in_flight(self) -> int: ...
-    async def call(self, ask: Ask) -> Reply: ...
+    async def call(self, ask: Ask) -> RestReply: ...
     def explain(self, ask: Ask) -> Mapping[str, Any]: ...
-    def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: Client,
+    def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
                 session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
 
 
-class Gaps(Protocol):
-    async def seen(self, since_ms: int) -> Seen: ...
+class RestGaps(Protocol):
+    async def seen(self, since_ms: int) -> GapReading: ...
 
 
-class Store(Protocol):
+class RestStore(Protocol):
     async def activities(self, filters: Filters) -> Page: ...
     async def activity(self, activity_id: str) -> Mapping[str, Any] | None: ...
     async def summary(self, filters: Filters) -> Mapping[str, Any]: ...
     def export(self, filters: Filters) -> AsyncIterator[Sequence[Mapping[str, Any]]]: ...
     async def caught_up(self) -> bool: ...
     @property
-    def gaps(self) -> Gaps: ...
+    def gaps(self) -> RestGaps: ...
     async def verify(self, anchor: Anchor | None = None) -> Mapping[str, Any]: ...
     async def anchor(self) -> Anchor: ...
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None: ...
-    async def position(self) -> Position: ...
-    def events(self, after: Position | None) -> AsyncGenerator[Told | None]: ...
+    async def position(self) -> FeedPosition: ...
+    def events(self, after: FeedPosition | None) -> AsyncGenerator[FeedEvent | None]: ...
     def health(self) -> Mapping[str, Any]: ...
     async def size(self) -> int | None: ...
 
 
-class Operator(Protocol):
+class RestAdmin(Protocol):
     """What a person may do to the gateway. Every change is on record under `by`."""
 
     async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None: ...
@@ -92,13 +92,13 @@ class Operator(Protocol):
     async def rotate_key(self, by: Caller) -> str: ...
     def prove(self, nonce: str) -> dict[str, Any]: ...
     def describe_servers(self) -> list[dict[str, Any]]: ...
-    def measured(self) -> list[Measured]: ...
+    def measured(self) -> list[ServerStats]: ...
     async def server_log(self, name: str, lines: int) -> list[str]: ...
     def shown_config(self) -> dict[str, Any]: ...
     def status(self) -> dict[str, Any]: ...
 
 
-class Approvals(Protocol):
+class RestApprovals(Protocol):
     """Agents' requests, which a person decides."""
 
     async def page(self, status: ApprovalStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
@@ -107,11 +107,11 @@ class Approvals(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    gateway: Gateway
-    store: Store
-    operator: Operator
-    approvals: Approvals
+class RestServices:
+    gateway: RestGateway
+    store: RestStore
+    operator: RestAdmin
+    approvals: RestApprovals
     started_at: float
     """Seconds of the monotonic clock."""
 
@@ -123,10 +123,10 @@ Guarded = Literal["admin", "agent", "metrics", "open"]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RestRequest:
     """A request whose every part has been checked, and what it takes to answer it."""
 
-    parts: Parts
+    parts: RestServices
     caller: Caller
     path: Mapping[str, str]
     query: Any
@@ -148,12 +148,12 @@ class Exchange:
         )
 
 
-Handler = Callable[[Exchange], Awaitable[Any]]
+Handler = Callable[[RestRequest], Awaitable[Any]]
 """Gives something JSON can hold, or a whole `Response`. Raises `GatewayError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class RestEndpoint:
     """`refusals` are the codes of its own; those every endpoint shares are added where it is described."""
 
     method: Literal["GET", "POST", "DELETE"]

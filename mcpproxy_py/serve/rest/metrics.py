@@ -16,8 +16,8 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.values import ServerState, Snapshot
-from mcpproxy_py.serve.rest.endpoint import Gateway, Parts
-from mcpproxy_py.upstream.calls.scheduler import Measured
+from mcpproxy_py.serve.rest.endpoint import RestGateway, RestServices
+from mcpproxy_py.upstream.calls.scheduler import ServerStats
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -68,7 +68,7 @@ STORE: Final[Mapping[str, tuple[str, Kind, str]]] = {
 """Keys of the store's health; those it does not have are left out."""
 
 
-async def exposition(parts: Parts, accept: str) -> tuple[bytes, str]:
+async def exposition(parts: RestServices, accept: str) -> tuple[bytes, str]:
     """What is measured, and its media type: the one of the two that the client's `Accept` prefers."""
     database_bytes = await parts.store.size()
     families = read(parts, database_bytes)
@@ -132,7 +132,7 @@ class _Collector:
         return "+Inf" if bound == float("inf") else str(bound) if self._canonical else f"{bound:g}"
 
 
-def read(parts: Parts, database_bytes: int | None) -> list[Family]:
+def read(parts: RestServices, database_bytes: int | None) -> list[Family]:
     """All values of this moment, on the event loop."""
     health = {**parts.store.health(), "database_bytes": database_bytes}
     return [
@@ -142,7 +142,7 @@ def read(parts: Parts, database_bytes: int | None) -> list[Family]:
     ]
 
 
-def _of_the_gateway(parts: Parts) -> Iterator[Family]:
+def _of_the_gateway(parts: RestServices) -> Iterator[Family]:
     gateway = parts.gateway
     yield Family("mcpproxy_build_info", "gauge", "Version", ("version",), [((__version__,), 1)])
     yield single("mcpproxy_uptime_seconds", "gauge", "Since start", time.monotonic() - parts.started_at)
@@ -154,14 +154,14 @@ def _of_the_gateway(parts: Parts) -> Iterator[Family]:
     yield single("mcpproxy_frozen", "gauge", "Whether writes are frozen", gateway.snapshot.policy.frozen)
 
 
-def _asks(gateway: Gateway) -> list[tuple[tuple[str, ...], float]]:
+def _asks(gateway: RestGateway) -> list[tuple[tuple[str, ...], float]]:
     return [
         ((kind.variant, kind.tool_class, kind.outcome, kind.rule), count)
         for kind, count in sorted(gateway.recorder.tally.asks.items())
     ]
 
 
-def _of_servers(snapshot: Snapshot, servers: Sequence[Measured]) -> Iterator[Family]:
+def _of_servers(snapshot: Snapshot, servers: Sequence[ServerStats]) -> Iterator[Family]:
     states: tuple[ServerState, ...] = get_args(ServerState)
     count = Counter(server.state for server in snapshot.servers.values())
     tools = sum(len(server.tools) for server in snapshot.servers.values())

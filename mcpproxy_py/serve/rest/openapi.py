@@ -13,8 +13,8 @@ from pydantic.json_schema import models_json_schema
 
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import FACTS, Code
-from mcpproxy_py.serve.rest.endpoint import Endpoint
-from mcpproxy_py.serve.rest.responses import Problem
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint
+from mcpproxy_py.serve.rest.responses import ErrorAnswer
 
 _REF: Final = "#/components/schemas/{model}"
 _IN_PATH: Final = re.compile(r"{(\w+)}")
@@ -33,7 +33,7 @@ _REQUEST_ID: Final = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}
 
 
 @lru_cache(maxsize=1)
-def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
+def document(endpoints: tuple[RestEndpoint, ...]) -> dict[str, Any]:
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for endpoint in endpoints:
         paths[endpoint.shown_path][endpoint.method.lower()] = _operation(endpoint)
@@ -55,7 +55,7 @@ def document(endpoints: tuple[Endpoint, ...]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint) -> dict[str, Any]:
+def _operation(endpoint: RestEndpoint) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": getattr(endpoint.handler, "__name__", endpoint.path),
         "summary": endpoint.summary,
@@ -71,7 +71,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return described
 
 
-def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _path_parameters(endpoint: RestEndpoint) -> list[dict[str, Any]]:
     names = _IN_PATH.findall(endpoint.shown_path)
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
@@ -92,7 +92,7 @@ def _parameter(name: str, shape: dict[str, Any], required: bool) -> dict[str, An
     return {"name": name, "in": "query", "required": required, "description": meaning, "schema": kept}
 
 
-def _success(endpoint: Endpoint) -> dict[str, Any]:
+def _success(endpoint: RestEndpoint) -> dict[str, Any]:
     schema = _ref(endpoint.answer) if endpoint.answer else {"type": "string"}
     content = {media: {"schema": schema} for media in endpoint.media}
     return {"description": endpoint.summary, "headers": _REQUEST_ID, "content": content}
@@ -102,7 +102,7 @@ def _failures(codes: Sequence[Code]) -> dict[str, Any]:
     by_status: defaultdict[int, list[str]] = defaultdict(list)
     for code in codes:
         by_status[FACTS[code].http].append(code.value)
-    content = {"application/json": {"schema": _ref(Problem)}}
+    content = {"application/json": {"schema": _ref(ErrorAnswer)}}
     return {
         str(status): {"description": ", ".join(names), "headers": _REQUEST_ID, "content": content}
         for status, names in sorted(by_status.items())
@@ -113,9 +113,9 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
     return {"$ref": _REF.format(model=model.__name__)}
 
 
-def _schemas(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def _schemas(endpoints: Iterable[RestEndpoint]) -> dict[str, Any]:
     used = [model for endpoint in endpoints for model in (endpoint.body, endpoint.answer) if model]
-    wanted = dict.fromkeys((*used, Problem))
+    wanted = dict.fromkeys((*used, ErrorAnswer))
     _, schema = models_json_schema([(model, "validation") for model in wanted], ref_template=_REF)
     for shape in (shape for found in schema["$defs"].values() for shape in found.get("properties", {}).values()):
         _without_null_default(shape)

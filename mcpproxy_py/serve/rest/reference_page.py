@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.rest.app import ENDPOINTS
-from mcpproxy_py.serve.rest.endpoint import Endpoint
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint
 from mcpproxy_py.serve.rest.openapi import document, query_parameters
 
 HEAD: Final = """\
@@ -47,11 +47,11 @@ def page() -> str:
     return "\n".join((HEAD, *sections, _codes()))
 
 
-def _group(endpoint: Endpoint) -> str:
+def _group(endpoint: RestEndpoint) -> str:
     return endpoint.group
 
 
-def _section(endpoint: Endpoint) -> str:
+def _section(endpoint: RestEndpoint) -> str:
     parts = [f"### `{endpoint.method} {endpoint.shown_path}`", endpoint.summary + "."]
     if endpoint.more:
         parts.append(endpoint.more)
@@ -64,7 +64,7 @@ def _section(endpoint: Endpoint) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _answered(endpoint: Endpoint) -> str:
+def _answered(endpoint: RestEndpoint) -> str:
     if endpoint.answer is None:
         return " or ".join(f"`{media}`" for media in endpoint.media)
     properties = _schema(endpoint.answer.__name__).get("properties", {})

@@ -58,29 +58,29 @@ Time = Annotated[datetime, BeforeValidator(_rfc3339)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
 
-class Query(BaseModel):
+class QueryModel(BaseModel):
     """Parameters in a URL: text that must mean something, nothing unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Body(BaseModel):
+class BodyModel(BaseModel):
     """A JSON object: types as they are written, nothing unknown."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-class NoQuery(Query):
+class NoQuery(QueryModel):
     pass
 
 
-class ProofQuery(Query):
+class ProofQuery(QueryModel):
     nonce: Annotated[str, StringConstraints(pattern=NONCE)] = Field(
         description="32 to 64 hexadecimal digits, used once"
     )
 
 
-class ActivityFilter(Query):
+class ActivityFilter(QueryModel):
     intent_type: Operation | None = Field(None, description="The declared operation type")
     type: ActivityType | None = Field(None, description="The kind of ask")
     status: Status | None = Field(None, description="How it ended")
@@ -113,21 +113,21 @@ class ActivityExport(ActivityFilter):
     format: Literal["jsonl", "csv"] = Field("jsonl", description="JSON Lines or CSV")
 
 
-class Verification(Query):
+class Verification(QueryModel):
     anchor: Text | None = Field(None, description="An anchor that was kept: is the record as it was then, and longer?")
 
 
-class EventStream(Query):
+class EventStreamQuery(QueryModel):
     after: Text | None = Field(None, description="Continue after the event with this id, as `Last-Event-ID` does")
 
 
-class ToolPage(Query):
+class ToolPage(QueryModel):
     server: Text | None = Field(None, description="Only this server's tools")
     limit: int = Field(100, ge=1, le=500, description="Tools per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
 
 
-class ToolSearch(Query):
+class ToolSearch(QueryModel):
     query: Text = Field(description="What is needed, in plain words")
     limit: int | None = Field(None, ge=1, le=50, description="Maximum number of results (5)")
     detail: Literal["full", "compact"] | None = Field(None, description="Whole schemas or one-line signatures (full)")
@@ -136,7 +136,7 @@ class ToolSearch(Query):
     exclude_destructive: bool | None = Field(None, description="No destructive tools")
 
 
-class LogTail(Query):
+class LogTail(QueryModel):
     lines: int = Field(100, ge=1, le=5000, description="Number of lines, from the end")
 
 
@@ -155,7 +155,7 @@ _INTENT: Final = WithJsonSchema(
 _STRING: Final = WithJsonSchema({"type": "string"})
 
 
-class ToolCall(Body):
+class ToolCall(BodyModel):
     """What is wrong inside these keys is the gate's to refuse, so that the refusal is on record: no types here."""
 
     name: Annotated[Any, _STRING] = Field(None, description="The tool, as server:tool")
@@ -171,11 +171,11 @@ class ToolCall(Body):
         return self.model_dump(exclude_unset=True, exclude={"variant"})
 
 
-class Call(ToolCall):
+class CallBody(ToolCall):
     variant: Operation = Field(description="The variant to call; its intent must be declared")
 
 
-class Explain(ToolCall):
+class ExplainBody(ToolCall):
     """What is left out is filled in as by an agent that means it. What is wrong is explained, so nothing is refused
     for its type, and the document does not say so either."""
 
@@ -189,19 +189,19 @@ class Explain(ToolCall):
     variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
 
 
-class NewServer(Body):
+class NewServer(BodyModel):
     name: Text = Field(description="Its name: a-z, 0-9, _ and -")
     config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
     replace: bool = Field(False, description="Whether a server of that name may be replaced")
 
 
-class ApprovalPage(Query):
+class ApprovalPage(QueryModel):
     status: ApprovalStatus | None = Field(None, description="Only those in this state")
     limit: int = Field(100, ge=1, le=500, description="Requests per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
 
 
-class Decision(Body):
+class DecisionBody(BodyModel):
     notes: Annotated[str, StringConstraints(max_length=MAX_NOTES)] | None = Field(
         None, description="Why, for the record"
     )
@@ -211,16 +211,16 @@ class Decision(Body):
     terminal: bool = Field(False, description="Whether there is a terminal")
 
 
-class GapQuery(Query):
+class GapQuery(QueryModel):
     since: Time | None = Field(None, description="Not before this time (RFC 3339, with a zone); 30 days back")
     limit: int = Field(50, ge=1, le=500, description="Maximum number of gaps")
 
 
-class VisibleTools(Query):
+class VisibleToolsQuery(QueryModel):
     server: Text | None = Field(None, description="Only this server's tools")
 
 
-class CatalogSearch(Query):
+class CatalogSearch(QueryModel):
     query: Text | None = Field(None, description="What the server is for, or its name")
     limit: int | None = Field(None, ge=1, le=200, description="Maximum number of servers (20)")
 
@@ -229,7 +229,7 @@ _INTEGER: Final = WithJsonSchema({"type": "integer"})
 _NAMES: Final = WithJsonSchema({"type": "array", "items": {"type": "string"}})
 
 
-class CapabilityRequest(Body):
+class CapabilityRequest(BodyModel):
     """As with a call: what is wrong inside is the tool's to refuse, on record."""
 
     agent_id: Annotated[Any, _STRING] = Field(None, description="The agent's name, as a label")

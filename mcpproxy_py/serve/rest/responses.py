@@ -15,7 +15,7 @@ from mcpproxy_py.core.values import ServerState, Source, Status, ToolClass
 from mcpproxy_py.errors import Code
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """An answer may gain keys later; clients skip what they do not know.
 
     Built when first used, as are the questions: building all of them would be a twentieth of the start.
@@ -24,22 +24,22 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="allow", defer_build=True)
 
 
-class ErrorShape(Answer):
+class ErrorShape(ResponseModel):
     code: Code
     message: str = Field(description="For people")
     hint: str = Field(description="What to do about it")
     details: dict[str, Any]
 
 
-class Problem(Answer):
+class ErrorAnswer(ResponseModel):
     error: ErrorShape
 
 
-class Health(Answer):
+class Health(ResponseModel):
     status: Literal["ok", "ready"]
 
 
-class Proof(Answer):
+class Proof(ResponseModel):
     """Over the lines: what it is for, the asker's nonce, `nonce`, `port`."""
 
     nonce: str = Field(description="The gateway's own")
@@ -47,45 +47,45 @@ class Proof(Answer):
     proof: str = Field(description="HMAC-SHA256 with the admin key, in hexadecimal")
 
 
-class StatusAnswer(Answer):
+class StatusAnswer(ResponseModel):
     """What runs here: version, address, switches, counts."""
 
     version: str
     frozen: bool
 
 
-class ConfigAnswer(Answer):
+class ConfigAnswer(ResponseModel):
     """The configuration in force; secrets are masked."""
 
 
-class OpenApiAnswer(Answer):
+class OpenApiAnswer(ResponseModel):
     openapi: str
     paths: dict[str, Any]
 
 
-class ServerAnswer(Answer):
+class ServerAnswer(ResponseModel):
     name: str
     state: ServerState | None = None
 
 
-class Servers(Answer):
+class ServerList(ResponseModel):
     servers: list[ServerAnswer]
 
 
-class OneServer(Answer):
+class OneServer(ResponseModel):
     server: ServerAnswer
 
 
-class Removed(Answer):
+class Removed(ResponseModel):
     removed: str
 
 
-class LogLines(Answer):
+class LogLines(ResponseModel):
     server: str
     lines: list[str]
 
 
-class ToolAnswer(Answer):
+class ToolAnswer(ResponseModel):
     name: str = Field(description="server:tool")
     server: str
     description: str
@@ -98,12 +98,12 @@ class ToolAnswer(Answer):
     unavailable_reason: str | None
 
 
-class Tools(Answer):
+class Tools(ResponseModel):
     tools: list[ToolAnswer]
     next_cursor: str | None
 
 
-class FoundTools(Answer):
+class FoundTools(ResponseModel):
     id: str = Field(description="The activity record of this search")
     tools: list[dict[str, Any]]
     usage_instructions: str
@@ -111,30 +111,30 @@ class FoundTools(Answer):
     unavailable: dict[str, int]
 
 
-class CallAnswer(Answer):
+class CallAnswer(ResponseModel):
     id: str = Field(description="The activity record of this call")
     status: Status
     result: dict[str, Any] = Field(description="The MCP tool result, whole; `isError` in it is the tool's own failure")
     warning: str | None
 
 
-class Explanation(Answer):
+class Explanation(ResponseModel):
     """Every rung of the decision, run dry; nothing is sent and nothing recorded."""
 
     variant: str
     rungs: list[dict[str, Any]]
 
 
-class Frozen(Answer):
+class Frozen(ResponseModel):
     frozen: bool
 
 
-class ClientAnswer(Answer):
+class ClientAnswer(ResponseModel):
     name: str
     version: str
 
 
-class ActivityAnswer(Answer):
+class ActivityAnswer(ResponseModel):
     id: str
     type: str
     source: Source
@@ -155,12 +155,12 @@ class ActivityAnswer(Answer):
     metadata: dict[str, Any]
 
 
-class Activities(Answer):
+class Activities(ResponseModel):
     activities: list[ActivityAnswer]
     next_cursor: str | None
 
 
-class Summary(Answer):
+class Summary(ResponseModel):
     """Of the records that match; each group lists its most frequent values."""
 
     total: int
@@ -175,12 +175,12 @@ class Summary(Answer):
     duration_ms_by_tool: dict[str, dict[str, float | None]]
 
 
-class Finding(Answer):
+class VerifyFinding(ResponseModel):
     kind: Literal["changed", "missing", "swapped", "added", "cut", "damaged"]
     message: str
 
 
-class Verified(Answer):
+class Verified(ResponseModel):
     """What reading every event and every record found."""
 
     result: Literal["intact", "broken", "not_verifiable"] = Field(
@@ -191,11 +191,11 @@ class Verified(Answer):
     rows: int
     wrong: int = Field(description="Number of findings; `findings` has the first hundred")
     chains: list[dict[str, Any]] = Field(description="Each gateway's chain; one sealed with another key is not checked")
-    findings: list[Finding]
+    findings: list[VerifyFinding]
     unverified: list[str] = Field(description="What could not be checked, in words")
 
 
-class AnchorAnswer(Answer):
+class AnchorAnswer(ResponseModel):
     """The head of this gateway's chain, to be kept elsewhere."""
 
     anchor: str = Field(description="All of it in one line, as `activity verify --anchor` takes it")
@@ -205,11 +205,11 @@ class AnchorAnswer(Answer):
     at: str
 
 
-class NewKey(Answer):
+class NewKey(ResponseModel):
     key: str = Field(description="The new admin key; the old one is not valid any more")
 
 
-class ApprovalAnswer(Answer):
+class ApprovalAnswer(ResponseModel):
     approval_id: str
     request_type: Literal["capability_request"]
     requested_by: dict[str, str]
@@ -229,18 +229,18 @@ class ApprovalAnswer(Answer):
     connect_command: str | None = Field(description="What would connect it; an approval alone changes nothing")
 
 
-class Approvals(Answer):
+class ApprovalList(ResponseModel):
     approvals: list[ApprovalAnswer]
     next_cursor: str | None
 
 
-class GapExample(Answer):
+class GapExample(ResponseModel):
     text: str
     kind: str
     id: str = Field(description="The activity record")
 
 
-class GapAnswer(Answer):
+class GapAnswer(ResponseModel):
     capability: str = Field(description="What was missing, in the words used most; or the tool, as server:tool")
     count: int
     kinds: dict[str, int] = Field(description="How often it was seen, and how")
@@ -249,7 +249,7 @@ class GapAnswer(Answer):
     last_seen: datetime
 
 
-class GapReport(Answer):
+class GapReport(ResponseModel):
     """Explicit requests first, then by weight."""
 
     gaps: list[GapAnswer]
@@ -259,7 +259,7 @@ class GapReport(Answer):
     cut: list[str] = Field(description="Kinds of which only the newest records were read")
 
 
-class VisibleTool(Answer):
+class VisibleTool(ResponseModel):
     name: str = Field(description="server:tool")
     server: str
     description: str
@@ -268,20 +268,20 @@ class VisibleTool(Answer):
     call_with: str = Field(description="The variant to call it with")
 
 
-class VisibleTools(Answer):
+class VisibleTools(ResponseModel):
     tools: list[VisibleTool]
 
 
-class ToolIds(Answer):
+class ToolIds(ResponseModel):
     ids: list[str] = Field(description="server:tool")
 
 
-class CatalogAnswer(Answer):
+class CatalogAnswer(ResponseModel):
     servers: list[dict[str, Any]]
     overlay: dict[str, Any]
 
 
-class Requested(Answer):
+class Requested(ResponseModel):
     ok: Literal[True]
     approval: dict[str, Any] | None
     requested_by: dict[str, str]

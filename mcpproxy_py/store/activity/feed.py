@@ -11,13 +11,13 @@ from sqlalchemy import Connection, func, select
 
 from mcpproxy_py.store.activity.reader import as_json, shown
 from mcpproxy_py.store.approvals import requests
-from mcpproxy_py.store.cluster.event_bus import RECORDED, RESYNC, Bell
+from mcpproxy_py.store.cluster.event_bus import RECORDED, RESYNC, EventBus
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import name
 from mcpproxy_py.store.database.engine import Database
-from mcpproxy_py.store.database.reader_threads import Threads
+from mcpproxy_py.store.database.reader_threads import ReaderThreads
 from mcpproxy_py.store.database.tables import activity, approvals, events, gateways
-from mcpproxy_py.store.journal.entries import Entry, entry_of
+from mcpproxy_py.store.journal.entries import JournalEntry, entry_of
 from mcpproxy_py.store.seals import Seals
 
 AT_ONCE: Final = 100
@@ -27,7 +27,7 @@ READERS: Final = 2
 """Threads for all streams together; whoever lists and searches has others."""
 
 
-class Position(NamedTuple):
+class FeedPosition(NamedTuple):
     """How far each chain was told. As text it is what a client gives back to go on from there."""
 
     seqs: Mapping[int, int]
@@ -36,7 +36,7 @@ class Position(NamedTuple):
         return ",".join(f"{chain}:{seq}" for chain, seq in sorted(self.seqs.items()))
 
     @classmethod
-    def read(cls, text: str) -> Position:
+    def read(cls, text: str) -> FeedPosition:
         """Raises `ValueError` for anything that was not given out."""
         try:
             pairs = [part.split(":") for part in text.split(",")] if text else []
@@ -48,11 +48,11 @@ class Position(NamedTuple):
         return cls(seqs)
 
 
-class Told(NamedTuple):
+class FeedEvent(NamedTuple):
     """One event: what a client gives back to go on after it, its kind, and the record, or request for a capability,
     as it is now."""
 
-    position: Position
+    position: FeedPosition
     kind: str
     record: dict[str, Any] | None
 
@@ -60,13 +60,13 @@ class Told(NamedTuple):
 APPROVAL: Final = "approval"
 
 
-class Stream:
+class ActivityFeed:
     def __init__(self, database: Database, seals: Seals) -> None:
         self._database = database
         self._seals = seals
-        self._in_thread = Threads(READERS, database.label).run
+        self._in_thread = ReaderThreads(READERS, database.label).run
 
-    async def follow(self, after: Position | None, bell: Bell) -> AsyncGenerator[Told | None]:
+    async def follow(self, after: FeedPosition | None, bell: EventBus) -> AsyncGenerator[FeedEvent | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
         from the database when it comes for more."""
         news, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -78,7 +78,7 @@ class Stream:
         end = bell.on_event(heard)
         try:
             position = await self.now() if after is None else after
-            yield Told(position, "hello", None)
+            yield FeedEvent(position, "hello", None)
             while True:
                 news.clear()
                 while batch := await self._in_thread(partial(self._after, position)):
@@ -93,19 +93,19 @@ class Stream:
         finally:
             end()
 
-    async def now(self) -> Position:
+    async def now(self) -> FeedPosition:
         """Where somebody begins who wants nothing from before."""
         return await self._in_thread(self._now)
 
-    def _now(self) -> Position:
+    def _now(self) -> FeedPosition:
         with self._database.reading() as connection:
             chains = connection.execute(select(gateways.c.number)).scalars().all()
             last = (select(func.max(events.c.seq)).where(events.c.chain == chain) for chain in chains)
-            return Position({chain: connection.execute(query).scalar() or 0
+            return FeedPosition({chain: connection.execute(query).scalar() or 0
                              for chain, query in zip(chains, last, strict=True)})  # fmt: skip
 
-    def _after(self, position: Position) -> list[Told]:
-        found: list[Told] = []
+    def _after(self, position: FeedPosition) -> list[FeedEvent]:
+        found: list[FeedEvent] = []
         with self._database.reading() as connection:
             for chain in connection.execute(select(gateways.c.number).order_by(gateways.c.number)).scalars().all():
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
@@ -113,22 +113,22 @@ class Stream:
                 told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
                 subjects = _Subjects(connection, told, self._seals)
                 for entry in told:
-                    position = Position({**position.seqs, chain: entry.seq})
-                    found.append(Told(position, *subjects.of(entry)))
+                    position = FeedPosition({**position.seqs, chain: entry.seq})
+                    found.append(FeedEvent(position, *subjects.of(entry)))
         return found
 
 
 class _Subjects:
     """What some events are about, as it is now."""
 
-    def __init__(self, connection: Connection, told: Sequence[Entry], seals: Seals) -> None:
+    def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals) -> None:
         ids = {entry.key for entry in told if entry.key is not None}
         wishes = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
         self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
         known = requests(connection, seals, approvals.c.id.in_(wishes)) if wishes else []
         self._wishes = {request.id: request.in_full() for request in known}
 
-    def of(self, entry: Entry) -> tuple[str, dict[str, Any] | None]:
+    def of(self, entry: JournalEntry) -> tuple[str, dict[str, Any] | None]:
         if entry.key is not None:
             return entry.kind, self._records.get(entry.key)
         wish = self._wishes.get(name(entry.event.get("id")) or "") if entry.kind == APPROVAL else None

@@ -63,7 +63,7 @@ class Filters:
         if self.start_time and self.end_time and self.end_time < self.start_time:
             raise ValueError("end_time is before start_time")
         if self.cursor is not None:
-            Bookmark.read(self.cursor)
+            PageCursor.read(self.cursor)
 
     @property
     def equals_any(self) -> bool:
@@ -71,7 +71,7 @@ class Filters:
         return any(getattr(self, field) is not None for field in EQUALS)
 
 
-class Bookmark(NamedTuple):
+class PageCursor(NamedTuple):
     """The last row of a page. As text it is opaque, has a version, and shows when it was changed."""
 
     n: int
@@ -81,7 +81,7 @@ class Bookmark(NamedTuple):
         return base64.urlsafe_b64encode(_sum(body) + body).rstrip(b"=").decode()
 
     @classmethod
-    def read(cls, text: str) -> Bookmark:
+    def read(cls, text: str) -> PageCursor:
         """Raises `ValueError` for anything that was not made here."""
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
@@ -128,4 +128,4 @@ def span(filters: Filters, n: Any, *, paged: bool = True) -> Iterator[ColumnElem
     if filters.end_time is not None:
         yield n < first_of(micros(filters.end_time.timestamp()))
     if paged and filters.cursor is not None:
-        yield n < Bookmark.read(filters.cursor).n
+        yield n < PageCursor.read(filters.cursor).n

@@ -13,14 +13,14 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from mcpproxy_py.core.catalog.gaps import Kind, Sighting, mentions_lack
+from mcpproxy_py.core.catalog.gaps import GapSignal, Kind, mentions_lack
 from mcpproxy_py.core.values import first_id, millis_of
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity
 
 T = TypeVar("T")
-Read = Callable[[Connection, Any], Sighting | None]
+Read = Callable[[Connection, Any], GapSignal | None]
 
 MOST: Final = 2_000
 """Records of a kind."""
@@ -30,30 +30,30 @@ FOUND_NOTHING: Final = '%"total":0,%'
 """In the response to a search; what a tool says of itself stands there with its quotes escaped."""
 
 
-class InThread(Protocol):
+class GapReaderThread(Protocol):
     def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    sightings: list[Sighting]
+class GapReading:
+    sightings: list[GapSignal]
     cut: list[Kind]
     """Kinds of which there were more than are read."""
 
 
-class Gaps:
+class GapSignals:
     """Raises `StoreUnavailable`."""
 
-    def __init__(self, database: Database, in_thread: InThread) -> None:
+    def __init__(self, database: Database, in_thread: GapReaderThread) -> None:
         self._database = database
         self._in_thread = in_thread
 
-    async def seen(self, since_ms: int) -> Seen:
+    async def seen(self, since_ms: int) -> GapReading:
         return await self._in_thread(partial(self._seen, since_ms))
 
-    def _seen(self, since_ms: int) -> Seen:
+    def _seen(self, since_ms: int) -> GapReading:
         recent = activity.c.id >= first_id(since_ms)
-        sightings: list[Sighting] = []
+        sightings: list[GapSignal] = []
         cut: list[Kind] = []
         with self._database.reading() as connection:
             for kind, (where, read) in _KINDS.items():
@@ -61,7 +61,7 @@ class Gaps:
                 sightings += _read(connection, rows[:MOST], read)
                 if len(rows) > MOST:
                     cut.append(kind)
-        return Seen(sightings, cut)
+        return GapReading(sightings, cut)
 
 
 def _query(*where: ColumnElement[bool]) -> Any:
@@ -71,34 +71,34 @@ def _query(*where: ColumnElement[bool]) -> Any:
     return select(*columns, unmet).where(*where).order_by(activity.c.id.desc()).limit(MOST + 1)
 
 
-def _read(connection: Connection, rows: Sequence[Any], read: Read) -> Iterator[Sighting]:
+def _read(connection: Connection, rows: Sequence[Any], read: Read) -> Iterator[GapSignal]:
     for row in rows:
         if (sighting := read(connection, row)) is not None:
             yield sighting
 
 
-def _said(kind: Kind, row: Any, subject: Any, text: Any = "") -> Sighting | None:
+def _said(kind: Kind, row: Any, subject: Any, text: Any = "") -> GapSignal | None:
     """`None` where what was said is gone: erased, or cut to fit."""
     if not isinstance(subject, str) or not subject.strip():
         return None
-    return Sighting(kind, subject, millis_of(row.id), row.id, text if isinstance(text, str) else "")
+    return GapSignal(kind, subject, millis_of(row.id), row.id, text if isinstance(text, str) else "")
 
 
-def _request(connection: Connection, row: Any) -> Sighting | None:
+def _request(connection: Connection, row: Any) -> GapSignal | None:
     return _said("request", row, _object(row.arguments).get("capability"))
 
 
-def _formal_request(connection: Connection, row: Any) -> Sighting | None:
+def _formal_request(connection: Connection, row: Any) -> GapSignal | None:
     wish = _object(row.arguments)
     return _said("formal_request", row, wish.get("catalog_slug") or wish.get("mcp_name"), wish.get("rationale"))
 
 
-def _passive(connection: Connection, row: Any) -> Sighting | None:
+def _passive(connection: Connection, row: Any) -> GapSignal | None:
     reason = _object(_object(row.metadata).get("intent")).get("reason")
     return _said("passive", row, reason) if isinstance(reason, str) and mentions_lack(reason) else None
 
 
-def _unmet(connection: Connection, row: Any) -> Sighting | None:
+def _unmet(connection: Connection, row: Any) -> GapSignal | None:
     met = not row.found_nothing and _followed(connection, row)
     return None if met else _said("unmet_search", row, _object(row.arguments).get("query"))
 
@@ -116,11 +116,11 @@ def _followed(connection: Connection, row: Any) -> bool:
     return connection.execute(call.limit(1)).first() is not None
 
 
-def _refused(connection: Connection, row: Any) -> Sighting | None:
+def _refused(connection: Connection, row: Any) -> GapSignal | None:
     return _said("refused", row, f"{row.server}:{row.tool}", _object(row.error).get("message"))
 
 
-def _failing(connection: Connection, row: Any) -> Sighting | None:
+def _failing(connection: Connection, row: Any) -> GapSignal | None:
     return _said("failing", row, f"{row.server}:{row.tool}", _object(row.error).get("message"))
 
 

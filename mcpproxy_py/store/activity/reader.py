@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from mcpproxy_py.store.activity.filters import Bookmark, Filters, equalities, span
+from mcpproxy_py.store.activity.filters import Filters, PageCursor, equalities, span
 from mcpproxy_py.store.activity.summary import summarise
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import at_of
@@ -119,7 +119,7 @@ class Reader:
             rows = rows_of(connection, filters, self._walk)
         shown = rows[: filters.limit]
         more = len(rows) > filters.limit
-        return Page([as_json(row) for row in shown], str(Bookmark(shown[-1].n)) if more else None)
+        return Page([as_json(row) for row in shown], str(PageCursor(shown[-1].n)) if more else None)
 
     def get(self, activity_id: str) -> dict[str, Any] | None:
         with self._database.reading() as connection:

@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import Any, Final, Protocol
 
 
-class Line(Protocol):
+class NotifyConnection(Protocol):
     """What carries hints between processes."""
 
     def listening(self) -> AbstractContextManager[Any]: ...
@@ -37,7 +37,7 @@ WAITING: Final = 1_000
 Listener = Callable[[str, Any], None]
 
 
-class Bell:
+class EventBus:
     """Listeners are called in the thread that rings: that of the event loop for what is announced here, one of our
     own for what others announce. They must not block."""
 
@@ -75,10 +75,10 @@ class Bell:
         return
 
 
-class SharedBell(Bell):
+class PostgresEventBus(EventBus):
     """Over PostgreSQL's NOTIFY, with two threads of its own: one listens, one speaks."""
 
-    def __init__(self, database: Line) -> None:
+    def __init__(self, database: NotifyConnection) -> None:
         super().__init__()
         self._database = database
         self._me = secrets.token_hex(4)

@@ -129,7 +129,7 @@ def pending_of(connection: Connection, number: int) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-class Watchman:
+class Heartbeat:
     """`bury` is handed the ids of calls whose gateway died."""
 
     def __init__(self, database: Database, me: Membership, bury: Callable[[list[str]], None]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.cluster.event_bus import Bell
+from mcpproxy_py.store.cluster.event_bus import EventBus
 
 READERS = 8
 
@@ -72,9 +72,9 @@ class Database:
     def ring(self, connection: Connection, gateway: int) -> None:
         """Tell other gateways, once the transaction is committed, that there is something new to read."""
 
-    def bell(self) -> Bell:
+    def bell(self) -> EventBus:
         """For hints to whoever uses this database."""
-        return Bell()
+        return EventBus()
 
     def make_shrinkable(self) -> None:
         """Once, for a database that an early version made."""

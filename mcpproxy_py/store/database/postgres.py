@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError
 
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.cluster.event_bus import SharedBell
+from mcpproxy_py.store.cluster.event_bus import PostgresEventBus
 from mcpproxy_py.store.database.engine import READERS, Database, adding
 
 CHANNEL: Final = "mcpproxy"
@@ -77,8 +77,8 @@ class Postgres(Database):
     def ring(self, connection: Connection, gateway: int) -> None:
         connection.execute(_NOTIFY, {"channel": CHANNEL, "said": str(gateway)})
 
-    def bell(self) -> SharedBell:
-        return SharedBell(self)
+    def bell(self) -> PostgresEventBus:
+        return PostgresEventBus(self)
 
     @contextmanager
     def listening(self) -> Iterator[Any]:

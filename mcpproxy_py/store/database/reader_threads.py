@@ -19,7 +19,7 @@ PATIENCE: Final = 45.0
 """Longer than any statement may take, so it is only met where a database does not even say that it takes too long."""
 
 
-class Threads:
+class ReaderThreads:
     """Daemons, of which there are `many` at most: one that hangs on a silent database must not keep the process from
     ending, as those of a pool would."""
 

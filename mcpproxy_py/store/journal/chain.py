@@ -22,7 +22,7 @@ PAYLOADS: Final[Mapping[Any, str]] = {"asked": "arguments", "finished": "respons
 """The one part of each kind of event that can be large, or that somebody may have a right to have erased."""
 
 
-class Head(NamedTuple):
+class ChainHead(NamedTuple):
     """The last event of a chain. Heads compare by how long the chain is."""
 
     seq: int
@@ -32,7 +32,7 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.mac}"
 
     @classmethod
-    def read(cls, text: str) -> Head:
+    def read(cls, text: str) -> ChainHead:
         """Raises `ValueError` for what is not the text of a head."""
         seq, _, mac = text.strip().partition(":")
         if not (seq.isascii() and seq.isdigit() and len(mac) == len(START.mac)):
@@ -40,7 +40,7 @@ class Head(NamedTuple):
         return cls(int(seq), mac)
 
 
-START: Final = Head(0, "0" * 64)
+START: Final = ChainHead(0, "0" * 64)
 _BLOCK: Final = 64
 
 
@@ -68,11 +68,11 @@ class Sealer:
 class Chain:
     """Where the chain is, and how it goes on."""
 
-    def __init__(self, sealer: Sealer, head: Head = START) -> None:
+    def __init__(self, sealer: Sealer, head: ChainHead = START) -> None:
         self._sealer = sealer
         self.head = head
 
-    def link(self, events: Iterable[Event]) -> tuple[bytes, Head]:
+    def link(self, events: Iterable[Event]) -> tuple[bytes, ChainHead]:
         """The events as lines of the journal, and the head once those are written."""
         seq, mac = self.head
         lines: list[bytes] = []
@@ -86,7 +86,7 @@ class Chain:
                 head = b'%b,"seq":%d}' % (event.head[:-1], seq)
             mac = self._sealer.mac(mac, head)
             lines.append(b"%b\t%b\t%b\n" % (head, payload, mac.encode()))
-        return b"".join(lines), Head(seq, mac)
+        return b"".join(lines), ChainHead(seq, mac)
 
 
 def taken_apart(event: Mapping[str, Any], seq: int) -> tuple[bytes, bytes]:

@@ -23,9 +23,9 @@ from mcpproxy_py.core.record.events import Event
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FILE_MODE, explained, private_folder
 from mcpproxy_py.store.journal import segment_files
-from mcpproxy_py.store.journal.chain import START, Chain, Head, Sealer
+from mcpproxy_py.store.journal.chain import START, Chain, ChainHead, Sealer
 from mcpproxy_py.store.journal.entries import last_head
-from mcpproxy_py.store.journal.segment_files import Place
+from mcpproxy_py.store.journal.segment_files import JournalPosition
 
 log = logging.getLogger(__name__)
 SEGMENT_BYTES = 16 << 20
@@ -51,7 +51,7 @@ class Journal:
         after: int = 0,
         *,
         sealer: Sealer | None = None,
-        head: Head = START,
+        head: ChainHead = START,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ class Journal:
         self.durable_head = self._chain.head
         """The chain as far as a power cut leaves it, and so as far as it may be published."""
         self._published = START
-        self.on_durable: Callable[[Head], None] = lambda head: None
+        self.on_durable: Callable[[ChainHead], None] = lambda head: None
         """Told of it now and then, by another thread."""
         self._closed = False
         self._wants_fresh = False
@@ -89,10 +89,10 @@ class Journal:
         self._begin_segment(max([after, *segment_files.numbers(folder)]) + 1)
 
     @property
-    def end(self) -> Place:
+    def end(self) -> JournalPosition:
         """Everything before this place is whole lines, so far may a reader go."""
         segment = self._segment  # another thread may ask while the next one begins
-        return Place(segment.number, segment.size)
+        return JournalPosition(segment.number, segment.size)
 
     @property
     def size(self) -> int:
@@ -100,7 +100,7 @@ class Journal:
         return segment_files.size_of(self.folder) - self._segment.spare
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         return self._chain.head
 
     # -- writing

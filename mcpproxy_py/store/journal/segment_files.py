@@ -9,7 +9,7 @@ from typing import NamedTuple
 SUFFIX = ".log"
 
 
-class Place(NamedTuple):
+class JournalPosition(NamedTuple):
     """A point between two lines of the journal. Places compare in the order of the journal."""
 
     segment: int

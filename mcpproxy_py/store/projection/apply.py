@@ -11,25 +11,25 @@ from mcpproxy_py.store.database.columns import AT_ONCE, numbers
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity, checkpoints, events, journal_position, words
 from mcpproxy_py.store.database.text_search import add_words
-from mcpproxy_py.store.journal.chain import START, Head
-from mcpproxy_py.store.journal.entries import Entry
-from mcpproxy_py.store.journal.segment_files import Place
-from mcpproxy_py.store.projection.rollups import Tally
+from mcpproxy_py.store.journal.chain import START, ChainHead
+from mcpproxy_py.store.journal.entries import JournalEntry
+from mcpproxy_py.store.journal.segment_files import JournalPosition
+from mcpproxy_py.store.projection.rollups import RollupDelta
 from mcpproxy_py.store.projection.rows import (
     EVENT_COLUMNS,
     ROW_COLUMNS,
-    Draft,
-    Known,
+    KnownRow,
     Row,
+    RowDraft,
     drafts,
     event_rows,
     values_of,
 )
 
-_KNOWN = [activity.c.id, *(activity.c[column] for column in Known._fields)]
+_KNOWN = [activity.c.id, *(activity.c[column] for column in KnownRow._fields)]
 
 
-def project(database: Database, connection: Connection, chain: int, entries: list[Entry], before: int, *,
+def project(database: Database, connection: Connection, chain: int, entries: list[JournalEntry], before: int, *,
             careful: bool = True) -> None:  # fmt: skip
     """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing. Events up to
     number `before` are there already.
@@ -41,7 +41,7 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     asked = set() if careful else {entry.key for entry in entries if entry.kind == "asked"}
     changed = drafts(entries, _known(connection, [key for key in ids if key not in asked]))
     _take_home(changed, chain)
-    tally = Tally()
+    tally = RollupDelta()
     fresh = {key: draft for key, draft in changed.items() if not draft.known}
     free = numbers(connection, {key: draft.at for key, draft in fresh.items()}, careful=careful)
     _insert(database, connection, chain, fresh, free, tally)
@@ -50,24 +50,24 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     tally.write(database, connection)
 
 
-def _known(connection: Connection, ids: list[str]) -> dict[str, Known]:
-    found: dict[str, Known] = {}
+def _known(connection: Connection, ids: list[str]) -> dict[str, KnownRow]:
+    found: dict[str, KnownRow] = {}
     for start in range(0, len(ids), AT_ONCE):
         # Locked, where the database locks rows: another gateway may be closing what we left behind.
         query = select(*_KNOWN).where(activity.c.id.in_(ids[start : start + AT_ONCE])).with_for_update()
-        found |= {row_id: Known(*columns) for row_id, *columns in connection.execute(query)}
+        found |= {row_id: KnownRow(*columns) for row_id, *columns in connection.execute(query)}
     return found
 
 
-def _take_home(changed: dict[str, Draft], chain: int) -> None:
+def _take_home(changed: dict[str, RowDraft], chain: int) -> None:
     """A row belongs to the gateway that was asked, also where another one's word of its end was here first."""
     for draft in changed.values():
         if draft.known is not None and draft.known.gateway != chain and "type" in draft.columns:
             draft.columns["gateway"] = chain
 
 
-def _insert(database: Database, connection: Connection, chain: int, fresh: dict[str, Draft], free: dict[str, int],
-            tally: Tally) -> None:  # fmt: skip
+def _insert(database: Database, connection: Connection, chain: int, fresh: dict[str, RowDraft], free: dict[str, int],
+            tally: RollupDelta) -> None:  # fmt: skip
     rows: list[tuple[Any, ...]] = []
     texts: list[tuple[int, str]] = []
     # In the order of their numbers: a text index that is handed an older one than before starts a new segment.
@@ -81,7 +81,7 @@ def _insert(database: Database, connection: Connection, chain: int, fresh: dict[
     database.insert_many(connection, words, ("rowid", "words"), texts)
 
 
-def _update(connection: Connection, changed: dict[str, Draft], tally: Tally) -> None:
+def _update(connection: Connection, changed: dict[str, RowDraft], tally: RollupDelta) -> None:
     rows = [(draft.known.n, draft.row()) for draft in changed.values() if draft.known]
     for group in _alike(rows):
         connection.execute(_update_of(group[0]), group)
@@ -115,7 +115,7 @@ def _update_of(example: Row) -> Any:
     return update(activity).where(activity.c.n == bindparam("row")).values(changes)
 
 
-def last_head(connection: Connection, chain: int) -> Head:
+def last_head(connection: Connection, chain: int) -> ChainHead:
     """How long this chain is in the database. Where retention took all of it, the checkpoint knows."""
     last = select(events.c.seq, events.c.mac).where(events.c.chain == chain).order_by(events.c.seq.desc()).limit(1)
     row = connection.execute(last).first()
@@ -123,17 +123,17 @@ def last_head(connection: Connection, chain: int) -> Head:
         row = connection.execute(
             select(checkpoints.c.seq, checkpoints.c.mac).where(checkpoints.c.chain == chain)
         ).first()
-    return Head(*row) if row else START
+    return ChainHead(*row) if row else START
 
 
-def read_place(database: Database, journal: str) -> Place | None:
+def read_place(database: Database, journal: str) -> JournalPosition | None:
     """How far the database has read this journal."""
     with database.reading() as connection:
         row = connection.execute(select(journal_position).where(journal_position.c.journal == journal)).first()
-    return None if row is None else Place(row.segment, row.offset)
+    return None if row is None else JournalPosition(row.segment, row.offset)
 
 
-def remember_place(connection: Connection, journal: str, place: Place) -> None:
+def remember_place(connection: Connection, journal: str, place: JournalPosition) -> None:
     values = {"segment": place.segment, "offset": place.offset}
     moved = connection.execute(update(journal_position).where(journal_position.c.journal == journal).values(values))
     if moved.rowcount == 0:

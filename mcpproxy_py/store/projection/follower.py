@@ -20,7 +20,7 @@ from typing import Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.store.database.engine import plain
-from mcpproxy_py.store.journal.segment_files import Place
+from mcpproxy_py.store.journal.segment_files import JournalPosition
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ TIDY_EVERY = 10.0
 FALLS_BEHIND = "the database falls behind the journal: %s. Nothing is lost; it is tried again."
 
 
-class Source(Protocol):
+class JournalSource(Protocol):
     """The journal, or what stands in for it where there is only its folder."""
 
     folder: Path
@@ -39,7 +39,7 @@ class Source(Protocol):
     on_change: Callable[[], None]
 
     @property
-    def end(self) -> Place: ...
+    def end(self) -> JournalPosition: ...
     def probe(self) -> None: ...
     def sync_now_and_then(self) -> None: ...
 
@@ -48,9 +48,9 @@ class Lag:
     """How old the oldest event is that the database does not have. Exact to the pace at which it is noted."""
 
     def __init__(self) -> None:
-        self._marks: deque[tuple[float, Place]] = deque(maxlen=10_000)
+        self._marks: deque[tuple[float, JournalPosition]] = deque(maxlen=10_000)
 
-    def note(self, end: Place, place: Place) -> None:
+    def note(self, end: JournalPosition, place: JournalPosition) -> None:
         while self._marks and self._marks[0][1] <= place:
             self._marks.popleft()
         if end > place and (not self._marks or self._marks[-1][1] < end):
@@ -58,16 +58,16 @@ class Lag:
                 self._marks = deque(list(self._marks)[::2], self._marks.maxlen)
             self._marks.append((time.monotonic(), end))
 
-    def seconds(self, place: Place) -> float:
+    def seconds(self, place: JournalPosition) -> float:
         waiting = (at for at, end in list(self._marks) if end > place)
         first = next(waiting, None)
         return 0.0 if first is None else time.monotonic() - first
 
 
-class Follower:
+class JournalFollower:
     """`start` it once; `wait_for` a place in the journal; `stop` it before the database closes."""
 
-    def __init__(self, journal: Source, place: Place) -> None:
+    def __init__(self, journal: JournalSource, place: JournalPosition) -> None:
         self.place = place
         """Everything before it is in the database."""
         self.failures = 0
@@ -101,7 +101,7 @@ class Follower:
         self._hurry.set()
         self.notice()
 
-    def wait_for(self, place: Place, timeout: float) -> bool:
+    def wait_for(self, place: JournalPosition, timeout: float) -> bool:
         """Blocks until the database has everything before `place`; `False` when that took too long."""
         self.hurry()
         with self._moved:
@@ -133,7 +133,7 @@ class Follower:
         """Called when nothing else is to be done; does some of what can wait, and says whether there is more."""
         return False
 
-    def _at(self, place: Place) -> None:
+    def _at(self, place: JournalPosition) -> None:
         with self._moved:
             self.place = place
             self._moved.notify_all()
@@ -191,13 +191,13 @@ class Follower:
         self.last_error = reason
 
 
-class Patience:
-    def __init__(self, follower: Follower) -> None:
+class CommitWaiters:
+    def __init__(self, follower: JournalFollower) -> None:
         self._follower = follower
-        self._waiting: list[tuple[Place, asyncio.AbstractEventLoop, asyncio.Event]] = []
+        self._waiting: list[tuple[JournalPosition, asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._lock = Lock()
 
-    async def until(self, place: Place, timeout: float) -> bool:
+    async def until(self, place: JournalPosition, timeout: float) -> bool:
         """Whether the database has everything before `place`, or gets it within this time."""
         if self._follower.place >= place:
             return True

@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.journal.segment_files import Place
+from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.projection.follower import FALLS_BEHIND, SLOWEST_RETRY, Follower, Source
+from mcpproxy_py.store.projection.follower import FALLS_BEHIND, SLOWEST_RETRY, JournalFollower, JournalSource
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +28,18 @@ PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRAR
 """What an interpreter needs to be found and to find its modules. Keys and tokens have no business there."""
 
 
-class Remote(Follower):
+class ProjectorProcess(JournalFollower):
     """A `Follower` whose step is a line to the process. That inherits `lock`, so no other gateway opens this
     directory while it still writes. `unreadable` counts on from what was read before it started."""
 
     def __init__(
-        self, journal: Source, data_dir: Path, place: Place, lock: int, options: Options, unreadable: int = 0
+        self,
+        journal: JournalSource,
+        data_dir: Path,
+        place: JournalPosition,
+        lock: int,
+        options: Options,
+        unreadable: int = 0,
     ) -> None:
         super().__init__(journal, place)
         self.unreadable = unreadable
@@ -43,7 +49,7 @@ class Remote(Follower):
         self._process: subprocess.Popen[bytes] | None = None
         self._changing = Lock()
         """Around every use of the process's stdin, and every change of process."""
-        self._told: Place | None = None
+        self._told: JournalPosition | None = None
         self._counted = (0, 0, 0)
         """What this process has reported of failures, unreadable events and deleted rows; its successor begins at
         nothing."""
@@ -141,7 +147,7 @@ class Remote(Follower):
         self.last_error = error
         if "segment" in report:
             self._count(report["failures"], report["unreadable"], report["deleted"])
-            self._at(max(self.place, Place(report["segment"], report["offset"])))
+            self._at(max(self.place, JournalPosition(report["segment"], report["offset"])))
 
     def _count(self, failures: int, unreadable: int, deleted: int) -> None:
         self.failures += failures - self._counted[0]

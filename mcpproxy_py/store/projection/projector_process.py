@@ -21,18 +21,18 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, StoreUnavailable
 from mcpproxy_py.files import disown
 from mcpproxy_py.store.chain_key import identity
 from mcpproxy_py.store.cluster.membership import number_of
-from mcpproxy_py.store.journal.segment_files import Place
+from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import JOURNAL, Options
-from mcpproxy_py.store.projection.projector import Writer
+from mcpproxy_py.store.projection.projector import Projector
 from mcpproxy_py.store.projection.retention import Retention
 
 
-class Tail:
+class JournalTail:
     """The journal as far as it was told of. Looking after its health is the gateway's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.end = Place(0, 0)
+        self.end = JournalPosition(0, 0)
         self.trouble: str | None = None
         self.on_change: Callable[[], None] = lambda: None
 
@@ -49,22 +49,22 @@ def follow(data_dir: Path, told: Iterator[str]) -> None:
     options = Options.from_line(next(told))
     if options.ack == "local":
         os.nice(10)  # nobody waits for this; calls under way go first
-    database, tail, who = options.database(data_dir), Tail(data_dir / JOURNAL), identity(data_dir)
+    database, tail, who = options.database(data_dir), JournalTail(data_dir / JOURNAL), identity(data_dir)
     number = number_of(database, who)
     retention = Retention(database, who.sealer(), number, options)
-    writer = Writer(tail, database, who, number, retention)
+    writer = Projector(tail, database, who, number, retention)
     writer.on_step = lambda: _report(writer)
     _report(writer)
     writer.start()
     for line in told:
         segment, offset = line.split()
-        tail.end = Place(int(segment), int(offset))
+        tail.end = JournalPosition(int(segment), int(offset))
         writer.hurry()  # the gateway lingers already
     writer.halt()
     database.close()
 
 
-def _report(writer: Writer) -> None:
+def _report(writer: Projector) -> None:
     _say(
         segment=writer.place.segment,
         offset=writer.place.offset,

@@ -19,7 +19,7 @@ from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity, checkpoints, events, gateways, rollup, words
 from mcpproxy_py.store.journal.chain import Sealer
 from mcpproxy_py.store.options import Options
-from mcpproxy_py.store.projection.rollups import DAY, Tally
+from mcpproxy_py.store.projection.rollups import DAY, RollupDelta
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class Retention:
             ids = [row.n for row in rows]
             connection.execute(delete(words).where(words.c.rowid.in_(ids)))
             connection.execute(delete(activity).where(activity.c.n.in_(ids)))
-            tally = Tally()
+            tally = RollupDelta()
             for row in rows:
                 tally.count(row._asdict(), -1)
             tally.write(self._database, connection)

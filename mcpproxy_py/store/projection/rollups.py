@@ -46,7 +46,7 @@ def key_part(name: str | None) -> str:
     return f"{name[:KEY_LIMIT]}…{sha256(name.encode()).hexdigest()[:16]}"
 
 
-class Tally:
+class RollupDelta:
     """Changes to the counts, gathered while a batch is written."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
-from mcpproxy_py.store.journal.entries import Entry
+from mcpproxy_py.store.journal.entries import JournalEntry
 
 Row = dict[str, Any]
 Word = tuple[int, int]
@@ -75,7 +75,7 @@ ROW_COLUMNS: Final = tuple(column.name for column in activity.c)
 values_of: Final = itemgetter(*ROW_COLUMNS)
 
 
-class Known(NamedTuple):
+class KnownRow(NamedTuple):
     """What folding needs to know of a row that is in the database already, and counting of what it was."""
 
     n: int
@@ -90,12 +90,12 @@ class Known(NamedTuple):
     metadata: str
 
 
-class Draft:
+class RowDraft:
     """The changes to one row: of one that is there already, or the whole of a new one."""
 
     __slots__ = ("_metadata", "_told", "at", "columns", "erased", "known", "words")
 
-    def __init__(self, known: Known | None, at: int) -> None:
+    def __init__(self, known: KnownRow | None, at: int) -> None:
         self.known = known
         self.at = at
         self.columns: Row = {}
@@ -105,7 +105,7 @@ class Draft:
         self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
 
-    def fold(self, entry: Entry) -> None:
+    def fold(self, entry: JournalEntry) -> None:
         event, kind = entry.event, entry.kind
         changes, told = COLUMNS[kind](event, entry.payload), event.get("metadata")
         outdone = kind == "finished" and _word(changes) < self._last_word()
@@ -133,7 +133,7 @@ class Draft:
             return _word(self.columns)
         return _word(self.known._asdict()) if self.known is not None else _SILENCE
 
-    def _add_words(self, kind: str, entry: Entry, columns: Row) -> None:
+    def _add_words(self, kind: str, entry: JournalEntry, columns: Row) -> None:
         """Of what was asked the names, the arguments and the reason given; of how it ended the error."""
         if kind == "asked":
             self.words.append(folded(entry.payload, _names(entry.event)))
@@ -174,20 +174,20 @@ def _names(event: Mapping[str, Any]) -> str:
     return " ".join([text if type(text) is str else folded(encode(text)) for text in said if text])
 
 
-def drafts(entries: Iterable[Entry], known: Mapping[str, Known]) -> dict[str, Draft]:
+def drafts(entries: Iterable[JournalEntry], known: Mapping[str, KnownRow]) -> dict[str, RowDraft]:
     """The rows that these entries make or change, by id, in the order of their first event."""
-    found: dict[str, Draft] = {}
+    found: dict[str, RowDraft] = {}
     for entry in entries:
         key = entry.key
         if key is not None:
             draft = found.get(key)
             if draft is None:
-                draft = found[key] = Draft(known.get(key), entry.at)
+                draft = found[key] = RowDraft(known.get(key), entry.at)
             draft.fold(entry)
     return found
 
 
-def event_rows(chain: int, entries: Iterable[Entry], before: int) -> list[tuple[Any, ...]]:
+def event_rows(chain: int, entries: Iterable[JournalEntry], before: int) -> list[tuple[Any, ...]]:
     """The entries as the append-only table keeps them, but for those it has."""
     return [(chain, entry.seq, entry.at, entry.head, entry.mac) for entry in entries if entry.seq > before]
 

@@ -14,15 +14,15 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from mcpproxy_py.upstream.calls.scheduler import Lane
+    from mcpproxy_py.upstream.calls.scheduler import CallSlots
 
 
-from mcpproxy_py.core.protocol.client_channel import NEEDS, Talk
+from mcpproxy_py.core.protocol.client_channel import NEEDS, ClientChannel
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Open, Pool
+from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Open, SessionPool
 from mcpproxy_py.upstream.lists.subscriptions import HandshakeWatch, Subscriptions
 from mcpproxy_py.upstream.permit import Permit
-from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import Sessions
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,11 @@ MAX_WAITING: Final = 64
 ASKABLE: Final = frozenset(NEEDS.values())
 
 
-class Elder:
+class LegacySessions:
     """Whoever opens the sessions says when the server `asked_outside`, and when it turned out to have none."""
 
-    def __init__(self, server: str, open_session: Open, numbers: Iterator[int], slots: Lane) -> None:
-        self.pool = Pool(open_session, numbers)
+    def __init__(self, server: str, open_session: Open, numbers: Iterator[int], slots: CallSlots) -> None:
+        self.pool = SessionPool(open_session, numbers)
         self.none = False
         """The server speaks the modern era only."""
         self._server = server
@@ -58,7 +58,7 @@ class Elder:
         """Sharing would mix up whose questions are whose, as with any other session."""
         self._asks_outside = True
 
-    def fits(self, main: Session, talk: Talk | None, kind: Sessions) -> bool:
+    def wanted_for(self, main: UpstreamSession, talk: ClientChannel | None, kind: Sessions) -> bool:
         """Whether a call had better go this way. `shared` may mean that the server must exist once."""
         if talk is None or not talk.live or self.none or kind == "shared" or not main.modern:
             return False
@@ -68,7 +68,9 @@ class Elder:
         """Whether each call has a session to itself."""
         return kind == "exclusive" or (kind == "auto" and self._asks_outside)
 
-    async def enter(self, stack: AsyncExitStack, permit: Permit, kind: Sessions, patience: float) -> Session | None:
+    async def enter(
+        self, stack: AsyncExitStack, permit: Permit, kind: Sessions, patience: float
+    ) -> UpstreamSession | None:
         """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
         Raises `UpstreamFailure` where there are too many already."""
         if alone := self.alone(kind):
@@ -84,12 +86,12 @@ class Elder:
 
     # Resources, where the server tells of their changes in this era only.
 
-    def watches(self, main: Session, talk: Talk | None, kind: Sessions, uri: str) -> bool:
+    def watches(self, main: UpstreamSession, talk: ClientChannel | None, kind: Sessions, uri: str) -> bool:
         """Whether this resource is, or had better be, watched over such a session."""
         if uri in self._subscriptions.uris:
             return True
         offered = main.handshake.capabilities.get("resources")
-        return not (isinstance(offered, dict) and "subscribe" in offered) and self.fits(main, talk, kind)
+        return not (isinstance(offered, dict) and "subscribe" in offered) and self.wanted_for(main, talk, kind)
 
     async def watch(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Raises `UpstreamFailure`."""
@@ -116,7 +118,7 @@ class Elder:
 
     def _seat(
         self, permit: Permit, kind: Sessions, alone: bool, patience: float
-    ) -> AbstractAsyncContextManager[Session]:
+    ) -> AbstractAsyncContextManager[UpstreamSession]:
         if kind == "per_client" and permit.talk is not None and permit.talk.key:
             return self.pool.own(permit, permit.talk.key, patience)
         return self.pool.alone(None, permit, patience) if alone else self.pool.shared(patience)

@@ -26,15 +26,15 @@ from typing import Any, Final
 
 from mcpproxy_py.core.values import ServerState
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.calls.legacy_sessions import Elder
-from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Pool
+from mcpproxy_py.upstream.calls.legacy_sessions import LegacySessions
+from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, SessionPool
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.rpc import PendingRequest
-from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
 
-class Lane:
+class CallSlots:
     """At most `width` in flight and `room` waiting (as many, if not told), first come first served; the next is refused
     at once."""
 
@@ -57,21 +57,21 @@ class Lane:
     @asynccontextmanager
     async def place(self, patience: float) -> AsyncIterator[None]:
         """Raises `UpstreamFailure(OVERLOADED)`; nothing was sent then."""
-        if not self.enter():
+        if not self.acquire():
             await self.wait(patience)
         try:
             yield
         finally:
-            self.leave()
+            self.release()
 
-    def enter(self) -> bool:
+    def acquire(self) -> bool:
         """Takes a place where one is free. Whoever has one, by this or by `wait`, has to `leave`."""
         if self.in_flight >= self._width or self._waiting:
             return False
         self.in_flight += 1
         return True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.in_flight -= 1
         if self._waiting:
             self._admit()
@@ -118,7 +118,7 @@ NEXT: Final = 0.05
 """One place at a time: whoever gets it is gone from the queue by then."""
 
 
-class Pressure:
+class StalledCallEvictor:
     """`open_questions` gives the calls whose clients are away; `waiting` how many wait for a place."""
 
     def __init__(
@@ -154,7 +154,7 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 """Seconds. From a local server that looks something up to a remote one that thinks."""
 
 
-class Traffic:
+class RequestStats:
     """Of one server since the gateway started, whatever became of its connections."""
 
     __slots__ = ("_buckets", "failures", "seconds")
@@ -179,7 +179,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ServerStats:
     """One server at this moment, for whoever watches it."""
 
     name: str
@@ -189,7 +189,7 @@ class Measured:
     sessions: int
     restarts: int
     ignored: Mapping[str, int]
-    traffic: Traffic
+    traffic: RequestStats
 
 
 logger = logging.getLogger(__name__)
@@ -197,15 +197,22 @@ logger = logging.getLogger(__name__)
 SHARED: Final[frozenset[Sessions]] = frozenset(("auto", "shared"))
 
 
-class Calls:
+class CallScheduler:
     """`main` gives the live main session, or raises `UpstreamFailure`."""
 
-    def __init__(self, spec: UpstreamSpec, main: Callable[[], Session], pool: Pool, elder: Elder, hurry: float) -> None:
-        pressure = Pressure(self._away, lambda: self.lane.waiting, hurry)
-        self.lane = Lane(spec.max_concurrency, pressure.somebody_waits)
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        main: Callable[[], UpstreamSession],
+        pool: SessionPool,
+        elder: LegacySessions,
+        hurry: float,
+    ) -> None:
+        pressure = StalledCallEvictor(self._away, lambda: self.lane.waiting, hurry)
+        self.lane = CallSlots(spec.max_concurrency, pressure.somebody_waits)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
-        self.traffic = Traffic()
+        self.traffic = RequestStats()
         self._spec = spec
         self._main = main
         self._pool = pool
@@ -247,13 +254,13 @@ class Calls:
         lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
         try:
             main, end = self._main(), time.monotonic() + timeout
-            if waits := not lane.enter():
+            if waits := not lane.acquire():
                 await lane.wait(timeout)
             started = time.monotonic()
             try:
                 if waits:
                     main = self._main()  # the one before may have gone meanwhile
-                elder = talk is not None and talk.live and self._elder.fits(main, talk, self.sessions)
+                elder = talk is not None and talk.live and self._elder.wanted_for(main, talk, self.sessions)
                 if self.sessions in SHARED and not elder:
                     return await main.request(permit, timeout=max(0.0, end - started))
                 async with AsyncExitStack() as stack:
@@ -261,12 +268,14 @@ class Calls:
                     return await session.request(permit, timeout=_left(end))
             finally:
                 self.traffic.took(time.monotonic() - started)
-                lane.leave()
+                lane.release()
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise
 
-    async def _seated(self, stack: AsyncExitStack, main: Session, permit: Permit, elder: bool, end: float) -> Session:
+    async def _seated(
+        self, stack: AsyncExitStack, main: UpstreamSession, permit: Permit, elder: bool, end: float
+    ) -> UpstreamSession:
         kind, talk = self.sessions, permit.talk
         if elder:
             session = await self._elder.enter(stack, permit, kind, _left(end))

@@ -15,12 +15,12 @@ import anyio.abc
 
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.permit import Permit
-from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.session.session import UpstreamSession
 
 logger = logging.getLogger(__name__)
 
 
-class Extra:
+class PooledSession:
     """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any, where there is a limit."""
 
     def __init__(self, key: str, idle: float | None) -> None:
@@ -30,10 +30,10 @@ class Extra:
         self._loop = asyncio.get_running_loop()
         self.since = self._loop.time()
         self._over = asyncio.Event()
-        self._ready: asyncio.Future[Session] = self._loop.create_future()
+        self._ready: asyncio.Future[UpstreamSession] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def live(self, opening: AbstractAsyncContextManager[Session]) -> None:
+    async def live(self, opening: AbstractAsyncContextManager[UpstreamSession]) -> None:
         """From opening it to its end. Whoever waits for it is told what went wrong; nobody else is."""
         try:
             async with opening as session:
@@ -42,7 +42,7 @@ class Extra:
                     raise _not_opened(session.connection.why)
                 self._ready.set_result(session)
                 if not self.busy:  # whoever it was opened for did not wait
-                    session.connection.unhost()
+                    session.connection.unbind_client()
                 await self._over.wait()
         except Exception as error:
             self._fail(error)
@@ -75,11 +75,11 @@ class Extra:
         return self.ever_open and not self.over
 
     @property
-    def now(self) -> Session:
+    def now(self) -> UpstreamSession:
         """Only where it is `open`."""
         return self._ready.result()
 
-    async def session(self, patience: float) -> Session:
+    async def session(self, patience: float) -> UpstreamSession:
         """Raises `UpstreamFailure`; nothing of the call was sent then."""
         try:
             async with asyncio.timeout(patience):
@@ -100,7 +100,7 @@ class Extra:
             if self._idle is not None:
                 self._timer = self._loop.call_later(self._idle, self.end)
             if self.ever_open:
-                self.now.connection.unhost()
+                self.now.connection.unbind_client()
 
 
 def _not_opened(why: str) -> UpstreamFailure:
@@ -117,16 +117,16 @@ CLIENT_IDLE: Final = 600.0
 RETRY_PAUSE: Final = 1.0
 """A server that opens no further session is not asked for one with every call."""
 
-Open = Callable[[int, Permit | None, bool], AbstractAsyncContextManager[Session]]
+Open = Callable[[int, Permit | None, bool], AbstractAsyncContextManager[UpstreamSession]]
 """(number, the call it is opened for if it is to be one call at a time, whether for that client alone)"""
 
 
-class Pool:
+class SessionPool:
     def __init__(self, open_session: Open, numbers: Iterator[int]) -> None:
         """`numbers` tells all sessions with one server apart, those of other pools too."""
         self._open_session = open_session
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._extras: list[Extra] = []
+        self._extras: list[PooledSession] = []
         self._numbers = numbers
         self._not_before = 0.0
 
@@ -143,18 +143,20 @@ class Pool:
     def __len__(self) -> int:
         return len(self._extras)
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[UpstreamSession]:
         return [extra.now for extra in self._extras if extra.open]
 
     @asynccontextmanager
-    async def shared(self, patience: float) -> AsyncIterator[Session]:
+    async def shared(self, patience: float) -> AsyncIterator[UpstreamSession]:
         """One session for all, which stays. Raises `UpstreamFailure`."""
         known = next((extra for extra in self._extras if not extra.key and not extra.over), None)
         async with _seat(known or self._opened("", None, None, MAX_EXTRA), patience) as session:
             yield session
 
     @asynccontextmanager
-    async def alone(self, main: Session | None, permit: Permit, patience: float) -> AsyncIterator[Session]:
+    async def alone(
+        self, main: UpstreamSession | None, permit: Permit, patience: float
+    ) -> AsyncIterator[UpstreamSession]:
         """A session without any other call on it. Raises `UpstreamFailure`."""
         if main is not None and not main.connection.calls:
             yield main
@@ -165,13 +167,13 @@ class Pool:
             yield session
 
     @asynccontextmanager
-    async def own(self, permit: Permit, key: str, patience: float) -> AsyncIterator[Session]:
+    async def own(self, permit: Permit, key: str, patience: float) -> AsyncIterator[UpstreamSession]:
         """The own session of the client with this key. Raises `UpstreamFailure`."""
         known = next((extra for extra in self._extras if extra.key == key and not extra.over), None)
         async with _seat(known or self._opened(key, permit, CLIENT_IDLE, MAX_CLIENTS), patience) as session:
             yield session
 
-    def of(self, key: str) -> list[Session]:
+    def of(self, key: str) -> list[UpstreamSession]:
         """The sessions that belong to one client."""
         return [extra.now for extra in self._extras if extra.open and extra.key == key]
 
@@ -181,11 +183,11 @@ class Pool:
             if extra.key == key:
                 extra.end()
 
-    def _opened(self, key: str, permit: Permit | None, idle: float | None, most: int) -> Extra:
+    def _opened(self, key: str, permit: Permit | None, idle: float | None, most: int) -> PooledSession:
         self._make_room(most)
         if self._tasks is None or asyncio.get_running_loop().time() < self._not_before:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, "no further session with it could be opened", sent=False)
-        extra = Extra(key, idle)
+        extra = PooledSession(key, idle)
         self._extras.append(extra)
         self._tasks.start_soon(self._live, extra, permit)
         return extra
@@ -200,7 +202,7 @@ class Pool:
         if full:
             min(idle, key=lambda extra: extra.since).end()
 
-    async def _live(self, extra: Extra, permit: Permit | None) -> None:
+    async def _live(self, extra: PooledSession, permit: Permit | None) -> None:
         try:
             await extra.live(self._open_session(next(self._numbers), permit, bool(extra.key)))
         finally:
@@ -210,7 +212,7 @@ class Pool:
 
 
 @asynccontextmanager
-async def _seat(extra: Extra, patience: float) -> AsyncIterator[Session]:
+async def _seat(extra: PooledSession, patience: float) -> AsyncIterator[UpstreamSession]:
     extra.take()
     try:
         yield await extra.session(patience)

@@ -29,7 +29,7 @@ _AT_ONCE: Final = ("not", "if", "then", "else")
 _AT_ONCE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 
 
-class Unusable(ValueError):
+class BadSchema(ValueError):
     """A schema that is not compiled, and why."""
 
 
@@ -74,7 +74,7 @@ def _compile(schema: Any) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACKS),
         )
     except Exception as error:
-        raise Unusable(_short(error)) from None
+        raise BadSchema(_short(error)) from None
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -101,8 +101,8 @@ def _check_size(schema: Any) -> None:
         if not level:
             return
         if count > MAX_NODES:
-            raise Unusable(f"the schema has more than {MAX_NODES} parts")
-    raise Unusable(f"the schema is nested deeper than {MAX_DEPTH}")
+            raise BadSchema(f"the schema has more than {MAX_NODES} parts")
+    raise BadSchema(f"the schema is nested deeper than {MAX_DEPTH}")
 
 
 def _children(node: Any) -> list[Any]:
@@ -123,9 +123,9 @@ def _check_work(schema: Any) -> None:
             if isinstance(node, dict):
                 indirect += _is_indirect(node)
                 if _cost(node, schema, costs) > MAX_STEPS or indirect > MAX_INDIRECT:
-                    raise Unusable("the schema's references multiply too far to be checked")
+                    raise BadSchema("the schema's references multiply too far to be checked")
     except RecursionError:
-        raise Unusable("the schema's references go too deep") from None
+        raise BadSchema("the schema's references go too deep") from None
 
 
 def _cost(node: dict[str, Any], root: Any, costs: dict[int, int]) -> int:
@@ -224,7 +224,7 @@ def build_tool(spec: UpstreamSpec, wire: Mapping[str, Any]) -> Tool:
 def _checker(schema: Any) -> tuple[Violation | None, str | None]:
     try:
         return compile_violation(schema), None
-    except Unusable as reason:
+    except BadSchema as reason:
         return None, str(reason)
 
 
@@ -235,7 +235,7 @@ def _override(server: str, name: str, entry: OverrideEntry) -> Override:
         return Override(tool_class)
     try:
         return Override(tool_class, compile_match(when, otherwise=tool_class == "destructive"))
-    except Unusable as reason:
+    except BadSchema as reason:
         logger.error("%s:%s: a `when` of its override is unusable, so it counts as destructive: %s",
                      server, name, reason)  # fmt: skip
         return EVERYTHING_DESTRUCTIVE

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.lists.subscriptions import Subscriptions, Watch, watch
+from mcpproxy_py.upstream.lists.subscriptions import ResourceWatch, Subscriptions, watch
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.rpc import CHANGES
-from mcpproxy_py.upstream.session.session import Session
-from mcpproxy_py.upstream.session.throttle import Changes, Flow
+from mcpproxy_py.upstream.session.session import UpstreamSession
+from mcpproxy_py.upstream.session.throttle import ChangeCoalescer, NotificationThrottle
 
 OnNotification = Callable[[str, str, Mapping[str, Any]], None]
 OnUnattributed = Callable[[str, str], None]
@@ -29,7 +29,7 @@ def deaf(*_: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class UpstreamCallbacks:
     """Called on the event loop; must not block."""
 
     on_notification: OnNotification = deaf
@@ -49,13 +49,13 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
 """Method to the capability it comes with and to the key of its list."""
 
 
-class Catalog:
+class ListCache:
     def __init__(self) -> None:
         self._kept: dict[str, list[dict[str, Any]]] = {}
         self._age: dict[str, int] = {}
         self._reading = {method: asyncio.Lock() for method in KINDS}
 
-    async def listed(self, session: Session, method: str) -> list[dict[str, Any]]:
+    async def listed(self, session: UpstreamSession, method: str) -> list[dict[str, Any]]:
         """All pages of it. Asked by many at once, the server hears it once. Raises `UpstreamFailure`."""
         if method not in KINDS:
             raise UpstreamFailure(Code.UPSTREAM_ERROR, f"{method[:80]} is no listing that is kept", sent=False)
@@ -86,22 +86,22 @@ TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LISTS: Final = frozenset((TOOLS_CHANGED, "notifications/prompts/list_changed", "notifications/resources/list_changed"))
 
 
-class News:
+class ServerNotifications:
     """One per server, for all its sessions and lives."""
 
-    def __init__(self, server: str, ears: Ears) -> None:
+    def __init__(self, server: str, ears: UpstreamCallbacks) -> None:
         self._stale = asyncio.Event()
         self._said = False
         self._server = server
         self._ears = ears
-        self._catalog = Catalog()
+        self._catalog = ListCache()
         self._subscriptions = Subscriptions()
-        self._changes = Changes(self._tell)
-        self._abroad = Changes(lambda method, _: ears.on_list_changed(server, method))
-        self._rest = Flow(asyncio.get_running_loop(), self._tell)
-        self._watch: Watch | None = None
+        self._changes = ChangeCoalescer(self._tell)
+        self._abroad = ChangeCoalescer(lambda method, _: ears.on_list_changed(server, method))
+        self._rest = NotificationThrottle(asyncio.get_running_loop(), self._tell)
+        self._watch: ResourceWatch | None = None
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def receive(self, method: str, params: Mapping[str, Any]) -> None:
         if method in LISTS:
             self._abroad.put(method, {})
         self._take(method, params)
@@ -141,7 +141,7 @@ class News:
     def _tell(self, method: str, params: Mapping[str, Any]) -> None:
         self._ears.on_notification(self._server, method, params)
 
-    def gap(self) -> None:
+    def missed(self) -> None:
         """For a while nobody would have told us: everything may be different."""
         self._stale.set()
         self._look_again()
@@ -150,23 +150,23 @@ class News:
         for capability in self._catalog.forget_all():
             self._changes.put(f"notifications/{capability}/list_changed", {})
 
-    async def follow(self, session: Session) -> None:
+    async def follow(self, session: UpstreamSession) -> None:
         """For as long as the main session lives. What was wanted of the one before is wanted of this one."""
-        self._watch = watch(self._server, session, self.gap)
+        self._watch = watch(self._server, session, self.missed)
         self._look_again()
         try:
             await self._watch.run(self._subscriptions.uris)
         finally:
             self._watch = None
 
-    async def listed(self, session: Session, method: str) -> list[dict[str, Any]]:
+    async def listed(self, session: UpstreamSession, method: str) -> list[dict[str, Any]]:
         return await self._catalog.listed(session, method)
 
-    async def subscribe(self, session: Session, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+    async def subscribe(self, session: UpstreamSession, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         return await self._subscriptions.add(self._watch_of(session), permit, uri, timeout)
 
-    async def unsubscribe(self, session: Session, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+    async def unsubscribe(self, session: UpstreamSession, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         return await self._subscriptions.remove(self._watch_of(session), permit, uri, timeout)
 
-    def _watch_of(self, session: Session) -> Watch:
-        return self._watch or watch(self._server, session, self.gap)
+    def _watch_of(self, session: UpstreamSession) -> ResourceWatch:
+        return self._watch or watch(self._server, session, self.missed)

@@ -15,7 +15,7 @@ import anyio
 
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, WatchPermit
-from mcpproxy_py.upstream.session.session import Session
+from mcpproxy_py.upstream.session.session import UpstreamSession
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ ACK_TIMEOUT: Final = 10.0
 INVALID_PARAMS: Final = -32602
 
 
-class Watch(Protocol):
+class ResourceWatch(Protocol):
     async def run(self, uris: Iterable[str]) -> None:
         """Take up what is wanted, and keep it up. May return when there is nothing to keep up."""
         ...
@@ -38,7 +38,7 @@ class Watch(Protocol):
     async def remove(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]: ...
 
 
-def watch(server: str, session: Session, on_gap: Callable[[], None]) -> Watch:
+def watch(server: str, session: UpstreamSession, on_gap: Callable[[], None]) -> ResourceWatch:
     """`on_gap`: changes are heard from now on, and may have been missed until now."""
     return ModernWatch(server, session, on_gap) if session.modern else HandshakeWatch(server, session)
 
@@ -46,7 +46,7 @@ def watch(server: str, session: Session, on_gap: Callable[[], None]) -> Watch:
 class HandshakeWatch:
     """Changes come by themselves; each resource has to be asked for."""
 
-    def __init__(self, server: str, session: Session) -> None:
+    def __init__(self, server: str, session: UpstreamSession) -> None:
         self._server = server
         self._session = session
 
@@ -67,7 +67,7 @@ class HandshakeWatch:
 class ModernWatch:
     """One stream for all changes, opened anew whenever other resources are wanted."""
 
-    def __init__(self, server: str, session: Session, on_gap: Callable[[], None]) -> None:
+    def __init__(self, server: str, session: UpstreamSession, on_gap: Callable[[], None]) -> None:
         self._server = server
         self._session = session
         self._on_gap = on_gap
@@ -137,7 +137,7 @@ class _Stream:
     """One `subscriptions/listen`."""
 
     def __init__(
-        self, session: Session, uris: Iterable[str], on_open: Callable[[], None], permit: Permit | None = None
+        self, session: UpstreamSession, uris: Iterable[str], on_open: Callable[[], None], permit: Permit | None = None
     ) -> None:
         """`permit` is of the client that wants these `uris` and no others; the gateway itself opens it again."""
         self._session = session
@@ -207,7 +207,7 @@ class Subscriptions:
     def uris(self) -> Iterable[str]:
         return self._subscribers.keys()
 
-    async def add(self, watch: Watch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+    async def add(self, watch: ResourceWatch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """The server's own answer to the first. Raises `UpstreamFailure`."""
         async with self._changing:
             if len(self._subscribers) >= MAX_RESOURCES and uri not in self._subscribers:
@@ -216,7 +216,7 @@ class Subscriptions:
             self._subscribers[uri] += 1
             return answer
 
-    async def remove(self, watch: Watch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
+    async def remove(self, watch: ResourceWatch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Whoever was never subscribed gets what the server says to that. Raises `UpstreamFailure`."""
         async with self._changing:
             if self._subscribers[uri] > 1:

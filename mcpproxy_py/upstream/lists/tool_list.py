@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 import anyio
 import anyio.to_thread
 
-from mcpproxy_py.core.search.index import Segment, segment
+from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.lists.build_tools import build_tools
-from mcpproxy_py.upstream.lists.notifications import News
-from mcpproxy_py.upstream.session.session import Listed, Session
+from mcpproxy_py.upstream.lists.notifications import ServerNotifications
+from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ KNOWN_TIMEOUT: Final = 5.0
 Listing = list[dict[str, Any]]
 
 
-class KnownListings(Protocol):
+class ListingStore(Protocol):
     """Where the last listing of each server outlives the gateway."""
 
     async def load(self, server: str) -> Listing | None: ...
@@ -35,8 +35,8 @@ class KnownListings(Protocol):
     async def save(self, server: str, tools: Listing) -> None: ...
 
 
-class Shelf:
-    def __init__(self, known: KnownListings | None) -> None:
+class ToolCache:
+    def __init__(self, known: ListingStore | None) -> None:
         self.listed: Listing = []
         self.tools: dict[str, Tool] = {}
         self._known = known
@@ -47,7 +47,7 @@ class Shelf:
     def has_memory(self) -> bool:
         return self._known is not None
 
-    async def fill(self, spec: Callable[[], UpstreamSpec], listed: Listing | None = None) -> Segment:
+    async def fill(self, spec: Callable[[], UpstreamSpec], listed: Listing | None = None) -> IndexSegment:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
         one is the last: a change of either may come in between."""
         async with self._filling:
@@ -81,7 +81,7 @@ class Shelf:
             logger.warning("%s: its listing could not be kept: %s", server, error)
 
 
-def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], Segment]:
+def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment]:
     tools = build_tools(spec, listed)
     return tools, segment(tools.values())
 
@@ -94,22 +94,22 @@ LIST_TIMEOUT: Final = 60.0
 MAX_TOLD: Final = 20
 
 
-class Toolset:
+class ToolList:
     """`spec` gives the configuration as it is now, `show` publishes; with a segment where the tools are new."""
 
     def __init__(
         self,
         spec: Callable[[], UpstreamSpec],
-        known: KnownListings | None,
-        news: News,
-        show: Callable[[Segment | None], None],
+        known: ListingStore | None,
+        news: ServerNotifications,
+        show: Callable[[IndexSegment | None], None],
     ) -> None:
         self.extras: Mapping[str, Any] = {}
         """What the server said in its list beside the tools."""
         self.left_out: Mapping[str, str] = {}
         """Tools that no client may call as they are declared, and why."""
         self._spec = spec
-        self._shelf = Shelf(known)
+        self._shelf = ToolCache(known)
         self._news = news
         self._show = show
 
@@ -124,13 +124,13 @@ class Toolset:
             await self.derive(known)
         return bool(known) or not self._shelf.has_memory
 
-    async def read(self, session: Session) -> None:
+    async def read(self, session: UpstreamSession) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
         self._news.read_tools()
         if await self._adopt(session, await session.list_tools()):
             self._news.tools_changed()
 
-    async def follow(self, session: Session) -> None:
+    async def follow(self, session: UpstreamSession) -> None:
         await self._shelf.remember(self._name)
         not_before = 0.0
         while True:
@@ -140,7 +140,7 @@ class Toolset:
             await self._read_again(session)
             not_before = anyio.current_time() + REST * (anyio.current_time() - begun)
 
-    async def _read_again(self, session: Session) -> None:
+    async def _read_again(self, session: UpstreamSession) -> None:
         said = self._news.read_tools()
         try:
             listed = await session.list_tools(LIST_TIMEOUT)
@@ -151,7 +151,7 @@ class Toolset:
             self._news.tools_changed()  # also where we see no change: the server said there is one, and may mean more
             await self._shelf.remember(self._name)
 
-    async def _adopt(self, session: Session, listed: Listed) -> bool:
+    async def _adopt(self, session: UpstreamSession, listed: ListPages) -> bool:
         """Whether the list is another one than before."""
         usable, left_out = session.learn(listed.entries)
         self._tell_of(left_out)

@@ -100,7 +100,7 @@ MAX_BYTES: Final = 1024 * 1024
 LAST_LINE: Final = 300
 
 
-class CappedLog:
+class ServerLog:
     """Appends to `<name>.log` and, at the cap, moves it to `<name>.log.1`. Never raises: a full disk must
     not take a server down, and the server itself must never wait for us to read."""
 
@@ -108,9 +108,9 @@ class CappedLog:
         self._file = _Rolling(path, limit)
         self._recent = b""
 
-    def beside(self) -> CappedLog:
+    def beside(self) -> ServerLog:
         """For another process of the same server: one file, but each has last words of its own."""
-        other = CappedLog(self._file.path)
+        other = ServerLog(self._file.path)
         other._file = self._file
         return other
 

@@ -92,7 +92,7 @@ def carries(pid: int, marker: bytes) -> bool:
         return False
 
 
-class Family:
+class ProcessTree:
     """Everything that descends from what one gateway, or one of its servers, started."""
 
     def __init__(self, marker: bytes) -> None:
@@ -138,7 +138,7 @@ def _add_descendants(own: set[int], table: dict[int, Process]) -> None:
                 waiting.append(child)
 
 
-def sweep(family: Family, grace: float = TERM_GRACE, limit: float = KILL_LIMIT) -> list[int]:
+def sweep(family: ProcessTree, grace: float = TERM_GRACE, limit: float = KILL_LIMIT) -> list[int]:
     """Ask everybody in the family to end, then make them; again and again, since they may still be forking.
 
     Returns who is left after `grace + limit` seconds, which is nobody unless the system itself is stuck.
@@ -168,7 +168,7 @@ def _signal(pids: list[int], number: int) -> None:
                 os.kill(pid, number)
 
 
-def _obey(family: Family, line: bytes) -> None:
+def _obey(family: ProcessTree, line: bytes) -> None:
     verb, _, rest = line.decode("utf-8", "replace").partition(" ")
     pid, _, started = rest.partition(" ")
     if not pid.isdigit():
@@ -179,7 +179,7 @@ def _obey(family: Family, line: bytes) -> None:
         family.roots.pop(int(pid), None)
 
 
-def _next_chunk(family: Family) -> bytes:
+def _next_chunk(family: ProcessTree) -> bytes:
     """What the gateway wrote; empty when it is gone. Notes descent meanwhile where nothing else will tell it."""
     while not HAS_PROC and sys.platform != "win32" and not select.select([0], [], [], REMEMBER_EVERY)[0]:
         if family.roots:
@@ -189,7 +189,7 @@ def _next_chunk(family: Family) -> bytes:
 
 def watch(run: str) -> None:
     """Until the pipe ends; then end the family. A clean exit of the gateway comes this way too."""
-    family = Family(marker_of_run(run))
+    family = ProcessTree(marker_of_run(run))
     unread = b""
     while chunk := _next_chunk(family):
         *lines, unread = (unread + chunk).split(b"\n")

@@ -26,7 +26,7 @@ SWEEPERS: Final = 16
 PROGRAM: Final = str(Path(reaper.__file__).resolve())
 
 
-class Keeper:
+class ReaperClient:
     """One per `Supervisor.run`. `run_id` marks every child of this gateway, and only of this one."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
@@ -65,7 +65,7 @@ class Keeper:
 
     async def end(self, server: str, pid: int, grace: float = reaper.TERM_GRACE) -> None:
         """End the whole tree of one server. Blocks nobody: the looking and waiting is done in a thread."""
-        family = reaper.Family(reaper.marker_of_server(self.run_id, server))
+        family = reaper.ProcessTree(reaper.marker_of_server(self.run_id, server))
         family.add_root(pid, self._roots.get(pid, ""))
         left = await anyio.to_thread.run_sync(reaper.sweep, family, grace, limiter=self._sweepers)
         if left:

@@ -24,9 +24,16 @@ from mcpproxy_py.core.protocol.constants import (
 )
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
-from mcpproxy_py.upstream.processes.command import CappedLog
+from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection
-from mcpproxy_py.upstream.session.session import CAPABILITIES, CLIENT_INFO, Handshake, Mirrored, Session, Stamp
+from mcpproxy_py.upstream.session.session import (
+    CAPABILITIES,
+    CLIENT_INFO,
+    Mirrored,
+    Negotiated,
+    UpstreamSession,
+    VersionStamp,
+)
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 PROBE_TIMEOUT: Final = 3.0
@@ -38,7 +45,7 @@ class ProbeKilled(UpstreamFailure):
 
 async def negotiate(
     connection: RpcConnection, *, probe: bool = True, capabilities: Mapping[str, Any] = CAPABILITIES
-) -> Handshake:
+) -> Negotiated:
     """Waits as long as its caller does. Raises `UpstreamFailure` when there is no common revision."""
     unanswered = False
     if probe:
@@ -64,7 +71,7 @@ def _of_the_probe(failure: UpstreamFailure) -> UpstreamFailure:
 
 async def _initialize_or_discover(
     connection: RpcConnection, unanswered: bool, capabilities: Mapping[str, Any]
-) -> Handshake:
+) -> Negotiated:
     """A slow starter may have read a probe we gave up on, and so be modern by now: it refuses `initialize`."""
     try:
         return await _initialize(connection, unanswered, capabilities)
@@ -77,11 +84,11 @@ async def _initialize_or_discover(
     return found
 
 
-async def _discover(connection: RpcConnection, timeout: float | None) -> Handshake | None:
+async def _discover(connection: RpcConnection, timeout: float | None) -> Negotiated | None:
     """None: it answered, and said in one way or another that it is not modern. Silence and a lost connection raise."""
     version = LATEST_MODERN
     for _ in range(2):
-        stamp = Stamp("modern", version)
+        stamp = VersionStamp("modern", version)
         try:
             result = await connection.request(OwnPermit("server/discover"), timeout=timeout, stamp=stamp)
         except UpstreamFailure as failure:
@@ -122,17 +129,19 @@ def _mutual(failure: UpstreamFailure) -> str | None:
     return next((version for version in reversed(MODERN) if version in supported), None)
 
 
-def _modern(result: Mapping[str, Any], stamp: Stamp) -> Handshake | None:
+def _modern(result: Mapping[str, Any], stamp: VersionStamp) -> Negotiated | None:
     versions = result.get("supportedVersions")
     common = [v for v in MODERN if v in versions] if isinstance(versions, list) else []
     if not common:
         return None  # it knows the method, but only speaks the handshake revisions
     meta = result.get("_meta")
     info = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
-    return _described(Stamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False)
+    return _described(
+        VersionStamp("modern", stamp.version if stamp.version in common else common[-1]), result, info, False
+    )
 
 
-async def _initialize(connection: RpcConnection, unanswered: bool, capabilities: Mapping[str, Any]) -> Handshake:
+async def _initialize(connection: RpcConnection, unanswered: bool, capabilities: Mapping[str, Any]) -> Negotiated:
     offer = {
         "protocolVersion": LATEST_HANDSHAKE,
         "capabilities": dict(capabilities),
@@ -142,14 +151,14 @@ async def _initialize(connection: RpcConnection, unanswered: bool, capabilities:
     version = result.get("protocolVersion")
     if version not in HANDSHAKE:
         raise bad_answer(f"it wants to speak an MCP revision unknown to mcpproxy: {str(version)[:40]!r}")
-    stamp = Stamp("handshake", version)
+    stamp = VersionStamp("handshake", version)
     await connection.notify(OwnPermit("notifications/initialized"), stamp)
     return _described(stamp, result, result.get("serverInfo"), unanswered)
 
 
-def _described(stamp: Stamp, result: Mapping[str, Any], info: Any, unanswered: bool) -> Handshake:
+def _described(stamp: VersionStamp, result: Mapping[str, Any], info: Any, unanswered: bool) -> Negotiated:
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
-    return Handshake(
+    return Negotiated(
         stamp,
         server_info=info if isinstance(info, dict) else {},
         capabilities=capabilities if isinstance(capabilities, dict) else {},
@@ -162,7 +171,7 @@ LEVEL_TIMEOUT: Final = 5.0
 
 
 @contextmanager
-def attempt(connection: RpcConnection, spec: UpstreamSpec, log: CappedLog) -> Iterator[None]:
+def attempt(connection: RpcConnection, spec: UpstreamSpec, log: ServerLog) -> Iterator[None]:
     """Bounds what is done in here to get a session, and lets it fail with what says most of why."""
     try:
         with anyio.fail_after(spec.attempt_limit):
@@ -177,7 +186,7 @@ def attempt(connection: RpcConnection, spec: UpstreamSpec, log: CappedLog) -> It
         raise UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False) from None
 
 
-class Greeter:
+class SessionOpener:
     """One per server. What a connection tells goes to these, whichever of the server's sessions it is."""
 
     def __init__(
@@ -191,7 +200,7 @@ class Greeter:
         self.log_level: Mapping[str, Any] | None = None
         """The params of the last `logging/setLevel`, which every further session has to hear too."""
 
-    async def greet(self, connection: RpcConnection, spec: UpstreamSpec) -> Session:
+    async def greet(self, connection: RpcConnection, spec: UpstreamSpec) -> UpstreamSession:
         """The first session. Raises `UpstreamFailure`."""
         self._attach(connection)
         try:
@@ -207,7 +216,7 @@ class Greeter:
 
     async def greet_again(
         self, connection: RpcConnection, spec: UpstreamSpec, modern: bool, capabilities: Mapping[str, Any] | None
-    ) -> Session:
+    ) -> UpstreamSession:
         """Another session with the same server. `modern` as known of it, or as wanted. Raises `UpstreamFailure`."""
         self._attach(connection)
         offered = CAPABILITIES if capabilities is None else capabilities
@@ -219,14 +228,14 @@ class Greeter:
         connection.on_outside = self._on_outside
         connection.on_unattributed = self._on_unattributed
 
-    async def _session(self, connection: RpcConnection, spec: UpstreamSpec, handshake: Handshake) -> Session:
-        session = Session(spec.name, connection, handshake, self._mirrored)
+    async def _session(self, connection: RpcConnection, spec: UpstreamSpec, handshake: Negotiated) -> UpstreamSession:
+        session = UpstreamSession(spec.name, connection, handshake, self._mirrored)
         if self.log_level is not None:
             await set_level(session, OwnPermit("logging/setLevel", self.log_level))
         return session
 
 
-async def set_level(session: Session, permit: Permit) -> None:
+async def set_level(session: UpstreamSession, permit: Permit) -> None:
     """One that does not take it only says more or less than it should; the modern era has no such thing."""
     if session.modern:
         return

@@ -15,13 +15,13 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
-from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, Permitted
-from mcpproxy_py.upstream.session.server_requests import TOO_LATE, WHOSE, Answer, Questions
-from mcpproxy_py.upstream.session.throttle import PROGRESS, Flow
+from mcpproxy_py.upstream.session.server_requests import TOO_LATE, WHOSE, ServerRequestAnswer, ServerRequests
+from mcpproxy_py.upstream.session.throttle import PROGRESS, NotificationThrottle
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
 
 Hear = Callable[[str, Mapping[str, Any]], None]
 Headers = Mapping[str, str]
-Stamp = Callable[[Permitted, Talk | None], tuple[Mapping[str, Any], Headers]]
+Stamp = Callable[[Permitted, ClientChannel | None], tuple[Mapping[str, Any], Headers]]
 """The parameters of a message as the server's era wants them, and its HTTP headers."""
 Write = Callable[[bytes, Headers], None]
 """How a connection of some kind writes one message, at once. Raises `UpstreamFailure` where it cannot, and then nothing
 was written."""
 
 
-def unstamped(message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Headers]:
+def unstamped(message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
     """As it is: before a connection knows what era its server is of."""
     return message.params, NOTHING
 
@@ -93,9 +93,9 @@ class PendingRequest:
         self._stamp = stamp
         self._timeout = timeout
         self._hear = hear
-        self._flow: Flow | None = None
+        self._flow: NotificationThrottle | None = None
         if timeout is not None:
-            deadlines.put(self, timeout, self._expire)
+            deadlines.add(self, timeout, self._expire)
 
     def compose(self) -> tuple[bytes, Headers]:
         if self.future.done():
@@ -113,20 +113,20 @@ class PendingRequest:
         """A question is out."""
         self.asked_at = self.asked_at if self.questions else self._loop.time()
         self.questions += 1
-        self._deadlines.take(self)
+        self._deadlines.discard(self)
 
     def go_on(self) -> None:
         """It has its answer, and the time starts anew."""
         self.questions -= 1
         if not self.questions and not self.future.done() and self._timeout is not None:
-            self._deadlines.put(self, self._timeout, self._expire)
+            self._deadlines.add(self, self._timeout, self._expire)
 
-    def note(self, method: str, params: Mapping[str, Any]) -> None:
-        hear = self._hear or (self.talk.note if self.talk is not None else None)
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        hear = self._hear or (self.talk.notify if self.talk is not None else None)
         if hear is None or self.future.done():
             return
         if self._flow is None:
-            self._flow = Flow(self._loop, hear)
+            self._flow = NotificationThrottle(self._loop, hear)
         self._flow.put(method, params)
 
     def succeed(self, result: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class PendingRequest:
 
     def end(self) -> None:
         """Nobody waits for it any more."""
-        self._deadlines.take(self)
+        self._deadlines.discard(self)
         if self._flow is not None:
             self._flow.close()
 
@@ -197,7 +197,7 @@ def send_now(outgoing: Outgoing, write: Write) -> bool:
 
 
 @dataclass(slots=True)
-class Counters:
+class IgnoredMessages:
     """What a peer sent that was of no use; shown by `Supervisor.describe`."""
 
     garbage: int = 0
@@ -240,10 +240,10 @@ class RpcConnection:
     async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         raise NotImplementedError
 
-    def host(self, permit: Permit) -> None:
+    def bind_client(self, permit: Permit) -> None:
         """Until `unhost`, what the server asks is for this client, also while no call of it is under way yet."""
 
-    def unhost(self) -> None: ...
+    def unbind_client(self) -> None: ...
 
     def away(self) -> Iterable[PendingRequest]:
         """The calls whose clients went away with a question, and may or may not come back."""
@@ -273,8 +273,8 @@ class RpcPeer(RpcConnection):
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, PendingRequest] = {}
         self._deadlines = Deadlines(self._loop.time, self._loop.call_at)
-        self._questions = Questions(self._say)
-        self._counters = Counters()
+        self._questions = ServerRequests(self._say)
+        self._counters = IgnoredMessages()
         self._last_id = 0
         self._guest = 0
 
@@ -333,7 +333,7 @@ class RpcPeer(RpcConnection):
         if not self.closed.is_set():
             self._send(Notice(permit, stamp))
 
-    def _say(self, answer: Answer) -> None:
+    def _say(self, answer: ServerRequestAnswer) -> None:
         if not self.closed.is_set():
             self._send(answer)
 
@@ -396,7 +396,7 @@ class RpcPeer(RpcConnection):
         if isinstance(request_id, bool) or not isinstance(request_id, str | int):
             self._count_garbage(f"a request with the id {str(request_id)[:40]!r}")
         elif method == "ping":
-            self._say(Answer(request_id, lambda: _PONG))
+            self._say(ServerRequestAnswer(request_id, lambda: _PONG))
         elif stream is not None and self._is_settled(stream):
             self._refuse(request_id, method, TOO_LATE)
         elif (pending := self._whose(stream)) is None or pending.talk is None:
@@ -451,14 +451,14 @@ class RpcPeer(RpcConnection):
     def _note(self, request_id: int, method: str, params: dict[str, Any]) -> None:
         """To the request it belongs to; what comes late for it is dropped."""
         if (pending := self._pending.get(request_id)) is not None:
-            pending.note(method, params)
+            pending.notify(method, params)
 
     def _tell(self, method: str, params: dict[str, Any], stream: int | None) -> None:
         """Log messages and all that this room does not know: the call's, where it came on a call's stream or only one
         is under way; everybody's otherwise."""
         owner = self._pending.get(stream) if stream is not None else self._only_call()
         if owner is not None and owner.talk is not None:
-            owner.note(method, params)
+            owner.notify(method, params)
         elif (stream is None or owner is not None) and not self.one_client:
             self.on_notification(method, params)
 

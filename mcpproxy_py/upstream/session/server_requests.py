@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpproxy_py import jsonrpc
-from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, PermittedAnswer
@@ -37,7 +37,7 @@ _OWN: Final = OwnPermit("")
 Id = str | int
 
 
-class Answer:
+class ServerRequestAnswer:
     """What we answer to a request of the server's. `on_fail` is told where it may not be sent, or cannot be written."""
 
     __slots__ = ("_on_fail", "_permit", "_request_id", "sent")
@@ -58,17 +58,19 @@ class Answer:
         self._on_fail(failure)
 
 
-Send = Callable[[Answer], None]
+Send = Callable[[ServerRequestAnswer], None]
 
 
-class Questions:
+class ServerRequests:
     """All that one connection's server has asked and not been told yet."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._open: dict[Id, tuple[PendingRequest, asyncio.Task[None]]] = {}
 
-    def put(self, request_id: Id, method: str, params: Mapping[str, Any], pending: PendingRequest, talk: Talk) -> None:
+    def put(
+        self, request_id: Id, method: str, params: Mapping[str, Any], pending: PendingRequest, talk: ClientChannel
+    ) -> None:
         """Ask the client; the server hears from us when that is done."""
         if request_id in self._open:
             self.refuse(request_id, f"the id {str(request_id)[:40]!r} is in use for a question that is still open")
@@ -82,7 +84,7 @@ class Questions:
 
     def refuse(self, request_id: Id, why: str, code: int = INVALID_REQUEST) -> None:
         said = _OWN.answer(jsonrpc.error(code, why))
-        self._send(Answer(request_id, lambda: said))
+        self._send(ServerRequestAnswer(request_id, lambda: said))
 
     def withdraw(self, request_id: Any) -> bool:
         """The server does not want to know any more. Whether there was such a question."""
@@ -98,7 +100,7 @@ class Questions:
             self.refuse(request_id, TOO_LATE)
 
     async def _answer(
-        self, request_id: Id, talk: Talk, method: str, params: Mapping[str, Any], pending: PendingRequest
+        self, request_id: Id, talk: ClientChannel, method: str, params: Mapping[str, Any], pending: PendingRequest
     ) -> None:
         """What the client says goes on record and is permitted like the call that it belongs to; where it is not, that
         call has ended."""
@@ -114,7 +116,9 @@ class Questions:
         if self._is_mine(request_id):
             del self._open[request_id]
             answering = permit.answer if its_own else _OWN.answer
-            self._send(Answer(request_id, partial(answering, body), partial(self._not_sent, request_id, pending)))
+            self._send(
+                ServerRequestAnswer(request_id, partial(answering, body), partial(self._not_sent, request_id, pending))
+            )
 
     def _is_mine(self, request_id: Id) -> bool:
         """Not so when it was withdrawn meanwhile; the id may even stand for another question by now."""
@@ -129,11 +133,11 @@ class Questions:
             self.refuse(request_id, f"the client's answer is unusable: {why}", INTERNAL_ERROR)
 
 
-async def _outcome(talk: Talk, method: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+async def _outcome(talk: ClientChannel, method: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The result or error to answer with, and whether it is the client's. Raises nothing but cancellation."""
     try:
         async with asyncio.timeout(INPUT_TIMEOUT):
-            return {"result": await talk.ask(method, params)}, True
+            return {"result": await talk.request(method, params)}, True
     except RpcError as error:
         return jsonrpc.error(error.code, error.message, error.data), True
     except TimeoutError:

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal, NamedTuple
 from mcpproxy_py import __version__
 from mcpproxy_py.core.protocol import constants
 from mcpproxy_py.core.protocol import headers as names
-from mcpproxy_py.core.protocol.client_channel import Talk
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.constants import (
     METHOD_NOT_FOUND,
 )
-from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, Mirror, declared, param_headers
+from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, ParamHeader, declared, param_headers
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
@@ -42,11 +42,11 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class VersionStamp:
     era: Era
     version: str
 
-    def __call__(self, message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    def __call__(self, message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """A message of the gateway's own, which can do nothing but wait, with its headers."""
         return self.params(message.params), self.headers(message.method, message.params)
 
@@ -65,7 +65,7 @@ class Stamp:
         }
         return {**params, "_meta": said}
 
-    def headers(self, method: str, params: Mapping[str, Any], mirrored: tuple[Mirror, ...] = ()) -> dict[str, str]:
+    def headers(self, method: str, params: Mapping[str, Any], mirrored: tuple[ParamHeader, ...] = ()) -> dict[str, str]:
         """`mirrored`: which arguments this tool wants repeated as headers."""
         headers = {names.PROTOCOL_VERSION: self.version}
         if self.era == "handshake":
@@ -86,13 +86,13 @@ MAX_ENTRIES: Final = 20_000
 Page = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
-class Listed(NamedTuple):
+class ListPages(NamedTuple):
     entries: list[dict[str, Any]]
     extras: dict[str, Any]
     """What else the first page said: `_meta`, `ttlMs` and the like."""
 
 
-async def read_all(server: str, method: str, kind: str, page: Page) -> Listed:
+async def read_all(server: str, method: str, kind: str, page: Page) -> ListPages:
     """Every entry under the key `kind`, following `nextCursor`. A server whose pages never end gets a warning and what
     was read so far.
 
@@ -110,7 +110,7 @@ async def read_all(server: str, method: str, kind: str, page: Page) -> Listed:
         seen.add(cursor)
         result = await page({"cursor": cursor})
         entries.extend(_entries_of(result, method, kind))
-    return Listed(entries[:MAX_ENTRIES], extras)
+    return ListPages(entries[:MAX_ENTRIES], extras)
 
 
 def _entries_of(result: Mapping[str, Any], method: str, kind: str) -> list[dict[str, Any]]:
@@ -120,12 +120,12 @@ def _entries_of(result: Mapping[str, Any], method: str, kind: str) -> list[dict[
     return [entry if isinstance(entry, dict) else {} for entry in entries]
 
 
-Mirrored = dict[str, tuple[Mirror, ...]]
+Mirrored = dict[str, tuple[ParamHeader, ...]]
 """The arguments of each tool that its calls repeat as headers."""
 
 
-class Session:
-    def __init__(self, name: str, connection: RpcConnection, handshake: Handshake, mirrored: Mirrored) -> None:
+class UpstreamSession:
+    def __init__(self, name: str, connection: RpcConnection, handshake: Negotiated, mirrored: Mirrored) -> None:
         """`mirrored`, which tools want arguments repeated as headers, is one for all sessions with a server."""
         self.connection = connection
         self.handshake = handshake
@@ -164,7 +164,7 @@ class Session:
         """The raw result. Raises `UpstreamFailure` and `NotPermitted`."""
         return self.connection.request(permit, timeout=timeout, stamp=self.stamp, hear=hear)
 
-    def stamp(self, message: Permitted, talk: Talk | None) -> tuple[Mapping[str, Any], Headers]:
+    def stamp(self, message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
         """The message as this server wants it. Raises `UpstreamFailure` for what cannot be written."""
         method, params, meta = message
         stamp, connection = self.handshake.stamp, self.connection
@@ -178,18 +178,18 @@ class Session:
             raise UpstreamFailure(Code.UPSTREAM_ERROR, complaint, sent=False) from None
         return stamped, {**headers, **_trace_context(meta)} if connection.traced else headers
 
-    async def tell(self, method: str) -> None:
+    async def send_notification(self, method: str) -> None:
         """A notification without parameters, which only the handshake era has. Raises `UpstreamFailure`."""
         if not self.modern:
             await self.connection.notify(OwnPermit(method), self.handshake.stamp)
 
-    async def list_tools(self, timeout: float | None = None) -> Listed:
+    async def list_tools(self, timeout: float | None = None) -> ListPages:
         try:
             return await self._read("tools/list", "tools", timeout)
         except UpstreamFailure as failure:
             # A server of prompts and resources only may not know the method, and need not.
             if failure.data.get("code") == METHOD_NOT_FOUND and "tools" not in self.handshake.capabilities:
-                return Listed([], {})
+                return ListPages([], {})
             raise
 
     async def list_entries(self, method: str, kind: str, capability: str, timeout: float) -> list[dict[str, Any]]:
@@ -203,7 +203,7 @@ class Session:
                 return []
             raise
 
-    async def _read(self, method: str, kind: str, timeout: float | None) -> Listed:
+    async def _read(self, method: str, kind: str, timeout: float | None) -> ListPages:
         async def page(params: Mapping[str, Any]) -> Mapping[str, Any]:
             return await self.request(OwnPermit(method, params), timeout=timeout)
 
@@ -215,10 +215,10 @@ def _trace_context(meta: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Handshake:
+class Negotiated:
     """Who answered, and how to talk to it. Everything is as it came."""
 
-    stamp: Stamp
+    stamp: VersionStamp
     server_info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
     instructions: str | None = None

@@ -18,7 +18,7 @@ BURST: Final = 64
 PROGRESS: Final = "notifications/progress"
 
 
-class Flow:
+class NotificationThrottle:
     """Beyond the burst, the latest progress stands for those before it, since each says how far the whole is. What
     else comes on top is dropped."""
 
@@ -91,7 +91,7 @@ Tell = Callable[[str, Mapping[str, Any]], None]
 Key = tuple[str, str]
 
 
-class Changes:
+class ChangeCoalescer:
     """Each of these only says "look again", so the last one stands for all before it."""
 
     def __init__(self, tell: Tell) -> None:

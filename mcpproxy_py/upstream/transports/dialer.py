@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.processes.command import CappedLog
-from mcpproxy_py.upstream.processes.reaper_client import Keeper
+from mcpproxy_py.upstream.processes.command import ServerLog
+from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.session.rpc import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import AuthFor, Web
-from mcpproxy_py.upstream.transports.in_process import LocalUpstream, open_local
+from mcpproxy_py.upstream.transports.http_clients import AuthFor, HttpClients
+from mcpproxy_py.upstream.transports.in_process import InProcessServer, open_local
 from mcpproxy_py.upstream.transports.legacy_sse import open_sse
 from mcpproxy_py.upstream.transports.stdio import open_stdio
 from mcpproxy_py.upstream.transports.streamable_http import open_streamable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class OverHttp:
     def __init__(self, auth_for: AuthFor | None, traced: bool, max_result_bytes: int) -> None:
-        self._web = Web(auth_for, traced)
+        self._web = HttpClients(auth_for, traced)
         self._max_result_bytes = max_result_bytes
 
     def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[RpcConnection]:
@@ -37,7 +37,7 @@ class OverHttp:
 
 class Dialer:
     def __init__(
-        self, keeper: Keeper, local: Mapping[str, LocalUpstream], max_result_bytes: int,
+        self, keeper: ReaperClient, local: Mapping[str, InProcessServer], max_result_bytes: int,
         auth_for: AuthFor | None = None, traced: bool = False,
     ) -> None:  # fmt: skip
         self.keeper = keeper
@@ -46,7 +46,7 @@ class Dialer:
         self._auth_for = auth_for
         self._traced = traced
 
-    def open(self, spec: UpstreamSpec, log: CappedLog, number: int = 1) -> AbstractAsyncContextManager[RpcConnection]:
+    def open(self, spec: UpstreamSpec, log: ServerLog, number: int = 1) -> AbstractAsyncContextManager[RpcConnection]:
         """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
         here or on entering, when there is nothing to connect to."""
         match spec.transport:
@@ -66,7 +66,7 @@ class Dialer:
 
         return OverHttp(self._auth_for, self._traced, self._max_result_bytes)
 
-    def _built_in(self, name: str) -> LocalUpstream:
+    def _built_in(self, name: str) -> InProcessServer:
         if name not in self._local:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"there is no built-in server {name!r}", sent=False)
         return self._local[name]

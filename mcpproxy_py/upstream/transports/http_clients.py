@@ -22,8 +22,8 @@ from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.session.rpc import Outgoing, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_exchange import Exchange, unsent
-from mcpproxy_py.upstream.transports.http_pool import Head, HttpConnection, Origin, fields
+from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, unsent
+from mcpproxy_py.upstream.transports.http_pool import HttpConnection, OriginPool, ResponseHead, fields
 
 AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
@@ -35,7 +35,7 @@ _FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "tr
 """Whoever configures one of these means something that a plain POST does not do."""
 
 
-class Web:
+class HttpClients:
     """One per supervisor. Making a TLS context costs 14 ms, which per call would be most of the call."""
 
     def __init__(self, auth_for: AuthFor | None = None, traced: bool = False) -> None:
@@ -56,13 +56,13 @@ class Web:
             trust_env=False, proxy=proxy_for(httpx2.URL(spec.url or "")),
         )  # fmt: skip
 
-    def origin(self, spec: UpstreamSpec, client: httpx2.AsyncClient, headers: Mapping[str, str]) -> Origin | None:
+    def origin(self, spec: UpstreamSpec, client: httpx2.AsyncClient, headers: Mapping[str, str]) -> OriginPool | None:
         """The short way to this server for plain POSTs, all of which carry `headers`; None where it takes httpx2."""
         url, sent = httpx2.URL(spec.url or ""), _headers(spec)
         if client.auth or url.userinfo or proxy_for(url) or not _FRAMING.isdisjoint(sent):
             return None
         try:
-            return Origin(url, {**sent, **headers}, self._tls, spec.connect_timeout, spec.max_concurrency)
+            return OriginPool(url, {**sent, **headers}, self._tls, spec.connect_timeout, spec.max_concurrency)
         except ValueError:
             return None
 
@@ -140,8 +140,8 @@ def _same_origin_redirect(response: httpx2.Response) -> httpx2.Request | None:
     return following if here == there else None
 
 
-def head_of(response: httpx2.Response) -> Head:
-    return Head(
+def head_of(response: httpx2.Response) -> ResponseHead:
+    return ResponseHead(
         response.status_code, {name.lower(): value for name, value in response.headers.raw}, response.headers.raw
     )
 
@@ -154,9 +154,9 @@ NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolT
                         httpx2.InvalidURL)  # fmt: skip
 
 
-class Carrier:
+class RequestSender:
     def __init__(
-        self, url: str, client: httpx2.AsyncClient, origin: Origin | None, headers: Mapping[str, str],
+        self, url: str, client: httpx2.AsyncClient, origin: OriginPool | None, headers: Mapping[str, str],
         tasks: anyio.abc.TaskGroup,
     ) -> None:  # fmt: skip
         """`headers` go with every request; what `origin` sends has them already."""
@@ -164,7 +164,7 @@ class Carrier:
         self._origin = origin
         self._leave_plain = origin is None
 
-    def carry(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+    def carry(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
         """`headers` are those of the session; the message brings its own, when it is made."""
         if self._origin is None or self._leave_plain:
             self._start(exchange, self._by_httpx2, {**self._headers, **headers})
@@ -176,7 +176,7 @@ class Carrier:
         else:
             _send(self._origin, connection, headers, exchange)
 
-    def must_repeat(self, exchange: Exchange, head: Head) -> bool:
+    def must_repeat(self, exchange: HttpExchange, head: ResponseHead) -> bool:
         """Whether this exchange has to be carried again; the way for all later ones may change with it. A cookie is
         often which of several servers knows the session."""
         if not exchange.plain:
@@ -195,13 +195,13 @@ class Carrier:
         if self._origin is not None:
             self._origin.close()
 
-    def _start(self, exchange: Exchange, carry: Callable[..., Awaitable[None]], how: Any) -> None:
+    def _start(self, exchange: HttpExchange, carry: Callable[..., Awaitable[None]], how: Any) -> None:
         scope = anyio.CancelScope()
         exchange.hang_up = scope.cancel
         self._tasks.start_soon(self._within, scope, carry, exchange, how)
 
     async def _within(
-        self, scope: anyio.CancelScope, carry: Callable[..., Awaitable[None]], exchange: Exchange, how: Any
+        self, scope: anyio.CancelScope, carry: Callable[..., Awaitable[None]], exchange: HttpExchange, how: Any
     ) -> None:
         with scope:
             try:
@@ -218,7 +218,7 @@ class Carrier:
                 logger.exception("an exchange over HTTP failed")
                 exchange.broken(f"the exchange failed ({type(error).__name__})")
 
-    async def _by_new_connection(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+    async def _by_new_connection(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
         assert self._origin is not None
         try:
             connection = await self._origin.connect()
@@ -229,7 +229,7 @@ class Carrier:
         else:
             _send(self._origin, connection, headers, exchange)
 
-    async def _by_httpx2(self, exchange: Exchange, headers: Mapping[str, str]) -> None:
+    async def _by_httpx2(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
         async with post(self._client, self._url, exchange.pending, headers) as response:
             exchange.head(head_of(response))
             async for chunk in response.aiter_raw():
@@ -237,7 +237,7 @@ class Carrier:
         exchange.end()
 
 
-def _send(origin: Origin, connection: HttpConnection, session: Mapping[str, str], exchange: Exchange) -> None:
+def _send(origin: OriginPool, connection: HttpConnection, session: Mapping[str, str], exchange: HttpExchange) -> None:
     """On a connection that waits for nothing."""
 
     def write(payload: bytes, headers: Mapping[str, str]) -> None:

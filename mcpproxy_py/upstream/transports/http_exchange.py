@@ -18,22 +18,24 @@ import httpx2
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import LineSplitter, complaint, decode
 from mcpproxy_py.upstream.session.rpc import PendingRequest
-from mcpproxy_py.upstream.transports.http_pool import Head
+from mcpproxy_py.upstream.transports.http_pool import ResponseHead
 
 FIELD_NAME_ROOM: Final = 64
 """What `data: ` and the like may add to a line that holds a message of the largest size."""
 MAX_RETRY_SECONDS: Final = 30.0
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     kind: str
     data: bytes
 
 
-class EventParser:
+class SseParser:
     """Bytes in; complete events out, in order. `last_id` and `retry` are what to reconnect with."""
 
-    def __init__(self, limit: int, on_event: Callable[[Event], None], on_oversize: Callable[[bytes, bytes], None]):
+    def __init__(
+        self, limit: int, on_event: Callable[[ServerSentEvent], None], on_oversize: Callable[[bytes, bytes], None]
+    ):
         self.last_id: str | None = None
         self.retry = 1.0
         self._limit = limit
@@ -64,7 +66,7 @@ class EventParser:
         self._dropped = False
         self._reset()
         if data and not dropped:
-            self._on_event(Event(kind, data))
+            self._on_event(ServerSentEvent(kind, data))
 
     def _field(self, name: bytes, value: bytes) -> None:
         if name == b"data":
@@ -98,7 +100,7 @@ _EITHER_WRAPPER: Final = 47
 """Tells zlib to find out by itself whether it is gzip or deflate."""
 
 
-class Ear(Protocol):
+class BodyListener(Protocol):
     """Who is told what a body says."""
 
     @property
@@ -110,7 +112,7 @@ class Ear(Protocol):
     def count(self, what: str) -> None: ...
 
 
-class Body(Protocol):
+class ResponseBody(Protocol):
     """Both raise `UpstreamFailure` when this is no answer; nothing more of it need be read then."""
 
     def feed(self, data: bytes) -> None: ...
@@ -118,7 +120,7 @@ class Body(Protocol):
 
 
 class JsonBody:
-    def __init__(self, head: Head, ear: Ear) -> None:
+    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
         self._ear = ear
         self._data = bytearray()
 
@@ -140,15 +142,15 @@ class JsonBody:
 class EventBody:
     """`parser` is public for whoever has to fetch the rest of the stream, should it end early."""
 
-    def __init__(self, head: Head, ear: Ear) -> None:
-        self.parser = EventParser(ear.limit, self._take, ear.oversize)
+    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
+        self.parser = SseParser(ear.limit, self._take, ear.oversize)
         self._ear = ear
         self.feed = self.parser.feed
 
     def end(self) -> None:
         return
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: ServerSentEvent) -> None:
         if event.kind == "message":
             self._ear.text(event.data)
 
@@ -157,7 +159,7 @@ class RefusalBody:
     """Many servers put a JSON-RPC error into a response that refuses, often with a null id; it says more than the
     status does."""
 
-    def __init__(self, head: Head, ear: Ear) -> None:
+    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
         self._head, self._ear = head, ear
         self._data = bytearray()
 
@@ -179,7 +181,7 @@ class RefusalBody:
 class Inflated:
     """We ask for bodies as they are; some servers compress all the same."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: ResponseBody) -> None:
         self._body = body
         self._inflate = zlib.decompressobj(_EITHER_WRAPPER)
 
@@ -199,7 +201,7 @@ class Inflated:
 _READERS: Final = {JSON: JsonBody, EVENTS: EventBody}
 
 
-def body_after(head: Head, ear: Ear) -> Body:
+def body_after(head: ResponseHead, ear: BodyListener) -> ResponseBody:
     """How to read what follows this head. Raises `UpstreamFailure` if it can be no answer."""
     kind = media_type(head)
     if head.status == 202:
@@ -212,7 +214,7 @@ def body_after(head: Head, ear: Ear) -> Body:
     return _decoded(reader(head, ear), head)
 
 
-def _decoded(body: Body, head: Head) -> Body:
+def _decoded(body: ResponseBody, head: ResponseHead) -> ResponseBody:
     coding = head.fields.get(b"content-encoding", b"").strip().lower().decode("latin-1")
     if coding in _PLAIN:
         return body
@@ -221,7 +223,7 @@ def _decoded(body: Body, head: Head) -> Body:
     raise bad_answer(f"it compressed its answer with {coding[:40]!r}, which was not asked for")
 
 
-def media_type(head: Head) -> str:
+def media_type(head: ResponseHead) -> str:
     return head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
 
 
@@ -231,7 +233,7 @@ DRAIN: Final = 1.0
 """How long an answered stream may take to end, so that its connection can be used again."""
 
 
-class Host(Protocol):
+class ExchangeOwner(Protocol):
     """Whose exchange it is: the connection, which knows who waits and what belongs to whom."""
 
     @property
@@ -239,30 +241,30 @@ class Host(Protocol):
     def count(self, what: str) -> None: ...
     def oversize(self, head: bytes, tail: bytes) -> None: ...
     def is_settled(self, request_id: int) -> bool: ...
-    def opened(self, exchange: Exchange, head: Head) -> bool: ...
-    def message_in(self, exchange: Exchange, message: Any) -> None: ...
-    def text_in(self, exchange: Exchange, data: bytes) -> None: ...
-    def failed(self, exchange: Exchange, failure: UpstreamFailure) -> None: ...
-    def ended(self, exchange: Exchange) -> None: ...
+    def opened(self, exchange: HttpExchange, head: ResponseHead) -> bool: ...
+    def message_in(self, exchange: HttpExchange, message: Any) -> None: ...
+    def text_in(self, exchange: HttpExchange, data: bytes) -> None: ...
+    def failed(self, exchange: HttpExchange, failure: UpstreamFailure) -> None: ...
+    def ended(self, exchange: HttpExchange) -> None: ...
     def shut(self, why: str) -> None: ...
 
 
-class Exchange:
+class HttpExchange:
     """Hears a response (as its `Receiver`) and what its body says (as its `Ear`). Whatever is wrong with it fails this
     request and no other. `hang_up` and `plain` are for who carries it; after `hang_up` nothing more is told."""
 
-    def __init__(self, host: Host, pending: PendingRequest) -> None:
+    def __init__(self, host: ExchangeOwner, pending: PendingRequest) -> None:
         self.pending, self.request_id = pending, pending.id
         self.hang_up: Callable[[], None] = _nothing
         self.plain = False
         self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
         self._host = host
-        self._body: Body | None = None
+        self._body: ResponseBody | None = None
         self._drain: asyncio.TimerHandle | None = None
         self._over = False
 
     @property
-    def events(self) -> EventParser | None:
+    def events(self) -> SseParser | None:
         """The stream that answers it, if one does."""
         return self._body.parser if isinstance(self._body, EventBody) else None
 
@@ -273,7 +275,7 @@ class Exchange:
 
     # As a receiver.
 
-    def head(self, head: Head) -> None:
+    def head(self, head: ResponseHead) -> None:
         if self._host.opened(self, head):
             self._guarded(self._begin, head)
 
@@ -324,7 +326,7 @@ class Exchange:
         self.fail(unsent(error))
         self._host.shut(unreachable(error))
 
-    def _begin(self, head: Head) -> None:
+    def _begin(self, head: ResponseHead) -> None:
         self._body = body_after(head, self)
 
     def _guarded(self, act: Callable[..., None], *args: Any) -> None:
@@ -358,7 +360,7 @@ _HINTS: Final[Mapping[int, str]] = {
 }
 
 
-def refusal(head: Head) -> UpstreamFailure:
+def refusal(head: ResponseHead) -> UpstreamFailure:
     """What an HTTP status that is no answer means. Names no query and no credentials: those can be secrets."""
     status = head.status
     if 300 <= status < 400 and (location := _location(head)):
@@ -367,7 +369,7 @@ def refusal(head: Head) -> UpstreamFailure:
     return bad_answer(f"it answered with HTTP status {status}" + (f" ({hint})" if hint else ""), {"status": status})
 
 
-def _location(head: Head) -> str:
+def _location(head: ResponseHead) -> str:
     try:
         location = httpx2.URL(head.fields.get(b"location", b"").decode("ascii"))
     except (httpx2.InvalidURL, UnicodeDecodeError):

@@ -28,7 +28,7 @@ MAX_FIELDS: Final = 256
 BODILESS: Final = frozenset({204, 304})
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     status: int
     fields: dict[bytes, bytes]
     """By lower-case name; of a name that comes twice, the last."""
@@ -39,13 +39,13 @@ class Receiver(Protocol):
     """Hears of one answer, on the loop: `head`, any number of `body`, then `end` or `broken`; or nothing after
     `HttpConnection.abort`. It must not raise."""
 
-    def head(self, head: Head) -> None: ...
+    def head(self, head: ResponseHead) -> None: ...
     def body(self, data: bytes) -> None: ...
     def end(self) -> None: ...
     def broken(self, why: str) -> None: ...
 
 
-class Owner(Protocol):
+class ConnectionPoolOwner(Protocol):
     """Whoever keeps connections: told when one is made, when it is free for the next request, and when it is gone."""
 
     def made(self, connection: HttpConnection) -> None: ...
@@ -54,7 +54,7 @@ class Owner(Protocol):
 
 
 class HttpConnection(asyncio.Protocol):
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: ConnectionPoolOwner) -> None:
         self.free_since = 0.0
         self._owner = owner
         self._parser = HttpResponseParser(self)
@@ -129,7 +129,7 @@ class HttpConnection(asyncio.Protocol):
         fields = {name.lower(): value for name, value in self._raw}
         framed = b"content-length" in fields or b"transfer-encoding" in fields or status in BODILESS
         self._until_eof = not framed
-        self._receiver.head(Head(status, fields, self._raw))
+        self._receiver.head(ResponseHead(status, fields, self._raw))
 
     def on_body(self, body: bytes) -> None:
         self._framing = 0
@@ -187,7 +187,7 @@ HAPPY_EYEBALLS_DELAY: Final = 0.25
 _FIELD: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e\x80-\xff]*")
 
 
-class Origin:
+class OriginPool:
     def __init__(
         self, url: httpx2.URL, headers: Mapping[str, str], tls: ssl.SSLContext, connect_timeout: float, keep: int
     ) -> None:

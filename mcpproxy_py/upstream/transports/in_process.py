@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from mcpproxy_py import __version__
-from mcpproxy_py.core.protocol.client_channel import NOBODY, CallContext, Talk
+from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel, UpstreamCallContext
 from mcpproxy_py.core.protocol.constants import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, GatewayError, RpcError, UpstreamFailure, bad_answer
@@ -20,17 +20,17 @@ from mcpproxy_py.upstream.session.server_requests import INPUT_TIMEOUT, no_answe
 logger = logging.getLogger(__name__)
 
 
-class LocalUpstream(Protocol):
+class InProcessServer(Protocol):
     """What a built-in upstream has to offer. Both give raw wire objects, as a server of the modern era would; an
     `RpcError` is passed on as the error it is."""
 
     async def list_tools(self) -> list[dict[str, Any]]: ...
 
-    async def call_tool(self, name: str, args: dict[str, Any], context: CallContext) -> dict[str, Any]: ...
+    async def call_tool(self, name: str, args: dict[str, Any], context: UpstreamCallContext) -> dict[str, Any]: ...
 
 
-class LocalConnection(RpcConnection):
-    def __init__(self, name: str, upstream: LocalUpstream) -> None:
+class InProcessConnection(RpcConnection):
+    def __init__(self, name: str, upstream: InProcessServer) -> None:
         super().__init__()
         self._name = name
         self._upstream = upstream
@@ -40,7 +40,7 @@ class LocalConnection(RpcConnection):
     ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(timeout) as limit:
-                talk = _Patient(permit, limit, timeout)
+                talk = _TimedChannel(permit, limit, timeout)
                 try:
                     return await self._answer(permit, talk)
                 finally:
@@ -60,11 +60,11 @@ class LocalConnection(RpcConnection):
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
 
-    async def _answer(self, permit: Permit, talk: Talk) -> dict[str, Any]:
+    async def _answer(self, permit: Permit, talk: ClientChannel) -> dict[str, Any]:
         """In the turn in which this was permitted, the server's own code begins to run."""
         method, params, _ = permit()
         if method == "tools/call":
-            context = CallContext(talk, params.get("inputResponses"), params.get("requestState"))
+            context = UpstreamCallContext(talk, params.get("inputResponses"), params.get("requestState"))
             return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
         if method == "tools/list":
             return {"tools": await self._upstream.list_tools()}
@@ -84,8 +84,8 @@ class LocalConnection(RpcConnection):
         """Nothing in here waits to be notified."""
 
 
-class _Patient:
-    """A client's talk, with the call's time standing still while the client is asked, and its answers permitted."""
+class _TimedChannel:
+    """A client's channel, with the call's time standing still while the client is asked, and its answers permitted."""
 
     def __init__(self, permit: Permit, limit: asyncio.Timeout, timeout: float | None) -> None:
         self._permit = permit
@@ -98,19 +98,19 @@ class _Patient:
         self.wants_progress = talk.wants_progress
         self.live = talk.live
         self.key = talk.key
-        self.note = talk.note
+        self.notify = talk.notify
         self.pause = talk.pause
 
     @property
     def caller(self) -> Caller:
         return self._talk.caller
 
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._questions += 1
         self._limit.reschedule(None)
         try:
             async with asyncio.timeout(INPUT_TIMEOUT):
-                said = await self._talk.ask(method, params)
+                said = await self._talk.request(method, params)
             await self._permit.record_answer(method, {"result": said})
             self._permit.answer({"result": said})
             return said
@@ -132,5 +132,5 @@ class _Patient:
 
 
 @asynccontextmanager
-async def open_local(name: str, upstream: LocalUpstream) -> AsyncIterator[LocalConnection]:
-    yield LocalConnection(name, upstream)
+async def open_local(name: str, upstream: InProcessServer) -> AsyncIterator[InProcessConnection]:
+    yield InProcessConnection(name, upstream)

@@ -15,8 +15,8 @@ import httpx2
 from mcpproxy_py.errors import Code, UpstreamFailure, lost
 from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, RpcPeer, cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, Web, Withheld, head_of, post, stream
-from mcpproxy_py.upstream.transports.http_exchange import Event, EventParser, refusal, unreachable, unsent
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, Withheld, head_of, post, stream
+from mcpproxy_py.upstream.transports.http_exchange import ServerSentEvent, SseParser, refusal, unreachable, unsent
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class SseConnection(RpcPeer):
             async with stream(self._client, "GET", self._url, headers={"accept": "text/event-stream"}) as response:
                 if response.status_code != 200:
                     raise refusal(head_of(response))
-                parser = EventParser(self._limit, self._take_event, self._oversize)
+                parser = SseParser(self._limit, self._take_event, self._oversize)
                 async for chunk in response.aiter_bytes():
                     parser.feed(chunk)
             self.shut("the server closed its stream")
@@ -89,7 +89,7 @@ class SseConnection(RpcPeer):
         finally:
             self.located.set()
 
-    def _take_event(self, event: Event) -> None:
+    def _take_event(self, event: ServerSentEvent) -> None:
         if event.kind == "endpoint":
             self._locate(event.data.decode("utf-8", "replace"))
         elif event.kind == "message":
@@ -106,7 +106,7 @@ class SseConnection(RpcPeer):
 
 
 @asynccontextmanager
-async def open_sse(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
+async def open_sse(spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         connection = SseConnection(spec.url or "", client, tasks, max_result_bytes)
         connection.traced = web.traced

@@ -15,8 +15,8 @@ import anyio
 
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.jsonrpc import LineSplitter
-from mcpproxy_py.upstream.processes.command import CappedLog, child_environment, ending, resolve
-from mcpproxy_py.upstream.processes.reaper_client import Keeper
+from mcpproxy_py.upstream.processes.command import ServerLog, child_environment, ending, resolve
+from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -35,7 +35,7 @@ LINES_A_TURN: Final = 200
 
 
 class StdioConnection(RpcPeer):
-    def __init__(self, max_result_bytes: int, log: CappedLog) -> None:
+    def __init__(self, max_result_bytes: int, log: ServerLog) -> None:
         super().__init__(max_result_bytes)
         self.exited = asyncio.Event()
         self._log = log
@@ -207,7 +207,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 @asynccontextmanager
 async def open_stdio(
-    spec: UpstreamSpec, *, keeper: Keeper, log: CappedLog, max_result_bytes: int, mark: str
+    spec: UpstreamSpec, *, keeper: ReaperClient, log: ServerLog, max_result_bytes: int, mark: str
 ) -> AsyncIterator[StdioConnection]:
     """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
     env = child_environment(spec, os.environ, keeper.cookie(mark))
@@ -244,7 +244,7 @@ async def _spawn(
         raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"cannot start {program}: {error}", sent=False) from None
 
 
-async def _end(connection: StdioConnection, keeper: Keeper, mark: str, pid: int) -> None:
+async def _end(connection: StdioConnection, keeper: ReaperClient, mark: str, pid: int) -> None:
     connection.hang_up()
     with anyio.move_on_after(STDIN_GRACE):
         await connection.exited.wait()

@@ -20,9 +20,24 @@ from mcpproxy_py.errors import FORGOTTEN, Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.session.rpc import Notice, Outgoing, PendingRequest, RpcPeer, Stamp, cancellation, unstamped
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, Carrier, Web, Withheld, head_of, post, stream
-from mcpproxy_py.upstream.transports.http_exchange import EVENTS, Event, EventParser, Exchange, media_type, unreachable
-from mcpproxy_py.upstream.transports.http_pool import Head
+from mcpproxy_py.upstream.transports.http_clients import (
+    BROKEN,
+    HttpClients,
+    RequestSender,
+    Withheld,
+    head_of,
+    post,
+    stream,
+)
+from mcpproxy_py.upstream.transports.http_exchange import (
+    EVENTS,
+    HttpExchange,
+    ServerSentEvent,
+    SseParser,
+    media_type,
+    unreachable,
+)
+from mcpproxy_py.upstream.transports.http_pool import ResponseHead
 
 logger = logging.getLogger(__name__)
 
@@ -42,14 +57,19 @@ class StreamableConnection(RpcPeer):
     wants_headers = True
 
     def __init__(
-        self, url: str, client: httpx2.AsyncClient, carrier: Carrier, tasks: anyio.abc.TaskGroup, max_result_bytes: int
+        self,
+        url: str,
+        client: httpx2.AsyncClient,
+        carrier: RequestSender,
+        tasks: anyio.abc.TaskGroup,
+        max_result_bytes: int,
     ) -> None:
         super().__init__(max_result_bytes)
         self._url = url
         self._client = client
         self._carrier = carrier
         self._tasks = tasks
-        self._exchanges: dict[int, Exchange] = {}
+        self._exchanges: dict[int, HttpExchange] = {}
         self._session: dict[str, str] = {}
         self._side_posts = 0
 
@@ -57,12 +77,12 @@ class StreamableConnection(RpcPeer):
 
     def _send(self, outgoing: Outgoing) -> None:
         if isinstance(outgoing, PendingRequest):
-            exchange = self._exchanges[outgoing.id] = Exchange(self, outgoing)
+            exchange = self._exchanges[outgoing.id] = HttpExchange(self, outgoing)
             self._carry(exchange)
         else:
             self._post_aside(outgoing)
 
-    def _carry(self, exchange: Exchange) -> None:
+    def _carry(self, exchange: HttpExchange) -> None:
         self._carrier.carry(exchange, self._session)
 
     def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
@@ -115,7 +135,7 @@ class StreamableConnection(RpcPeer):
     def is_settled(self, request_id: int) -> bool:
         return self._is_settled(request_id)
 
-    def opened(self, exchange: Exchange, head: Head) -> bool:
+    def opened(self, exchange: HttpExchange, head: ResponseHead) -> bool:
         if head.status == 404 and SESSION_ID in self._session:
             exchange.fail(UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{FORGOTTEN}; try again", sent=False))
             self.shut(FORGOTTEN)
@@ -126,16 +146,16 @@ class StreamableConnection(RpcPeer):
             return False
         return True
 
-    def message_in(self, exchange: Exchange, message: Any) -> None:
+    def message_in(self, exchange: HttpExchange, message: Any) -> None:
         self.receive(message, exchange.request_id)
 
-    def text_in(self, exchange: Exchange, data: bytes) -> None:
+    def text_in(self, exchange: HttpExchange, data: bytes) -> None:
         self.receive_text(data, exchange.request_id)
 
-    def failed(self, exchange: Exchange, failure: UpstreamFailure) -> None:
+    def failed(self, exchange: HttpExchange, failure: UpstreamFailure) -> None:
         self._fail(exchange.request_id, failure)
 
-    def ended(self, exchange: Exchange) -> None:
+    def ended(self, exchange: HttpExchange) -> None:
         """A server may end a stream early and have us fetch the rest; it gave the events ids if so."""
         events, request_id = exchange.events, exchange.request_id
         if self._exchanges.pop(request_id, None) is None or self.is_settled(request_id):
@@ -146,7 +166,7 @@ class StreamableConnection(RpcPeer):
             self._exchanges[request_id] = exchange
             self._tasks.start_soon(self._resume, exchange, events)
 
-    async def _resume(self, exchange: Exchange, events: EventParser) -> None:
+    async def _resume(self, exchange: HttpExchange, events: SseParser) -> None:
         with anyio.CancelScope() as scope:
             exchange.hang_up = scope.cancel
             try:
@@ -156,7 +176,7 @@ class StreamableConnection(RpcPeer):
             self._fail(exchange.request_id, bad_answer("it ended its answer without a result"))  # unless it is answered
         self._exchanges.pop(exchange.request_id, None)
 
-    async def _fetch_the_rest(self, exchange: Exchange, events: EventParser) -> None:
+    async def _fetch_the_rest(self, exchange: HttpExchange, events: SseParser) -> None:
         for _ in range(MAX_RESUMES):
             if self.is_settled(exchange.request_id):
                 return
@@ -178,7 +198,7 @@ class StreamableConnection(RpcPeer):
 
     # The server's own stream, and the session.
 
-    def _take_event(self, event: Event) -> None:
+    def _take_event(self, event: ServerSentEvent) -> None:
         if event.kind == "message":
             self.receive_text(event.data)
 
@@ -193,7 +213,7 @@ class StreamableConnection(RpcPeer):
 
     async def _listen(self) -> None:
         """What the server says unasked. Many offer no such stream; then its absence is no fault."""
-        parser = EventParser(self._limit, self._take_event, self._oversize)
+        parser = SseParser(self._limit, self._take_event, self._oversize)
         pause = parser.retry
         while not self.closed.is_set():
             try:
@@ -228,10 +248,10 @@ def _is_event_stream(response: httpx2.Response) -> bool:
 
 
 @asynccontextmanager
-async def open_streamable(spec: UpstreamSpec, *, web: Web, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
+async def open_streamable(spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         origin = web.origin(spec, client, JSON_OR_EVENTS)
-        carrier = Carrier(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)
+        carrier = RequestSender(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)
         connection = StreamableConnection(spec.url or "", client, carrier, tasks, max_result_bytes)
         connection.traced = web.traced
         try:

@@ -22,18 +22,18 @@ from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN
-from mcpproxy_py.core.protocol.request_state import Sealed
+from mcpproxy_py.core.protocol.request_state import RequestState
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
-from mcpproxy_py.serve.mcp.input_rounds import BadState, Bound, Held, Rounds, Spend, first_time
+from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputRounds, Spend, StateBinding, first_time
 from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
 from mcpproxy_py.serve.mcp.surfaces import surface
 from mcpproxy_py.serve.mcp.surfaces.surface import text_param
 
 
-class Asking:
+class AskRunner:
     """Shared by all surfaces of one gateway."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Asking:
     ) -> None:  # fmt: skip
         """`spend` says whether a state is used for the first time, wherever states of ours are taken."""
         self.gateway = gateway
-        self.rounds = Rounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
+        self.rounds = InputRounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
 
     async def call(
         self, exchange: McpRequest, surface: Surface, tool: str, params: Any, server: str | None = None,
@@ -66,7 +66,7 @@ class Asking:
     async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
             return await self._first(ask, exchange)
-        exchange.asks = _Turn(self, ask)
+        exchange.asks = _CallTurn(self, ask)
         return await self.gateway.call(ask, exchange)
 
     async def _later_round(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
@@ -76,14 +76,16 @@ class Asking:
             if token is None and (said is None or (ask.surface == "passthrough" and exchange.peer.modern)):
                 return await self._run(self._unasked(_without_rounds(ask), said, exchange), exchange)
             if token is None or not exchange.peer.modern:
-                raise BadState("inputResponses are answers to questions: send them with the requestState that asked")
+                raise BadRequestState(
+                    "inputResponses are answers to questions: send them with the requestState that asked"
+                )
             state = self.rounds.open(token, _bound(ask, exchange))
             if state.held:
                 return await self._rejoined(ask, state, exchange)
             again = ask._replace(id=state.ask_id, again=True, carried=_carried(said, state.inner))
             if (unspent := await self._spend(token, state, again)) is not None:
                 return await self.gateway.turn_down(ask, unspent)
-        except BadState as bad:
+        except BadRequestState as bad:
             raise await self._turned_down(ask, bad) from None
         return await self._first(again, exchange)
 
@@ -96,7 +98,7 @@ class Asking:
             return ask
         return ask._replace(carried=_carried(said, None))
 
-    async def _spend(self, token: str, state: Sealed, ask: Ask) -> Refusal | None:
+    async def _spend(self, token: str, state: RequestState, ask: Ask) -> Refusal | None:
         """Use this state up where all gateways of a database see it, before anything is sent. While they cannot, what
         is above read is refused; a read goes on, since all that a second one could do is to read twice, and this
         gateway itself still takes each state once. Raises `BadState`."""
@@ -114,12 +116,12 @@ class Asking:
     async def _first(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         """Run the call in this task. If its server asks in mid-call, the client is answered at once with the
         questions, and what the call comes to is for a later round."""
-        exchange.asks = turn = _Turn(self, ask)
+        exchange.asks = turn = _CallTurn(self, ask)
         reply = await self.gateway.call(ask, exchange)
         turn.end(reply)
         return self._told(reply, ask, exchange)
 
-    async def _rejoined(self, ask: Ask, state: Sealed, exchange: McpRequest) -> Call | dict[str, Any]:
+    async def _rejoined(self, ask: Ask, state: RequestState, exchange: McpRequest) -> Call | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
         held = self.rounds.held(state)
@@ -142,7 +144,7 @@ class Asking:
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
         return what
 
-    async def _turned_down(self, ask: Ask, bad: BadState) -> RpcError:
+    async def _turned_down(self, ask: Ask, bad: BadRequestState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
         details = {"continues": bad.ask_id} if bad.ask_id else {}
         name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
@@ -152,16 +154,16 @@ class Asking:
         return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
 
 
-class _Turn:
+class _CallTurn:
     """One run of a call, which for a modern client becomes a held call at its server's first question."""
 
     __slots__ = ("_ask", "_asking", "_held", "_task")
 
-    def __init__(self, asking: Asking, ask: Ask) -> None:
+    def __init__(self, asking: AskRunner, ask: Ask) -> None:
         self._asking = asking
         self._ask = ask
         self._task = asyncio.current_task()
-        self._held: Held | None = None
+        self._held: HeldCall | None = None
 
     def end(self, reply: Call) -> None:
         if self._held is not None:
@@ -198,9 +200,9 @@ def _target(decision: Decision) -> str | None:
     return decision.name if isinstance(decision, Refusal) else None
 
 
-def _bound(ask: Ask, exchange: McpRequest) -> Bound:
+def _bound(ask: Ask, exchange: McpRequest) -> StateBinding:
     door = f"{ask.surface}/{ask.server or ''}"
-    return Bound(ask.principal, request_state.digest(door, ask.method, exchange.params))
+    return StateBinding(ask.principal, request_state.digest(door, ask.method, exchange.params))
 
 
 def _without_rounds(ask: Ask) -> Ask:
@@ -277,7 +279,7 @@ LONGEST_URI: Final = 8192
 LISTS: Final = ("resources", "contents")
 
 
-class Links:
+class ResourceLinks:
     """By principal: what was named to one is not there for another. Bounded: the longest unused go first."""
 
     def __init__(self) -> None:
@@ -321,7 +323,9 @@ def _list(result: Mapping[str, Any], key: str) -> list[Any]:
     return json_values.as_array(result.get(key)) or []
 
 
-async def call_linking(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Call | dict[str, Any]:
+async def call_linking(
+    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, kind: Surface
+) -> Call | dict[str, Any]:
     """A tool call, whose result may name resources."""
     name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
     reply = await asking.call(exchange, kind, name, arguments)
@@ -330,7 +334,9 @@ async def call_linking(asking: Asking, links: Links, exchange: McpRequest, kind:
     return reply
 
 
-async def read_linked(asking: Asking, links: Links, exchange: McpRequest, kind: Surface) -> Mapping[str, Any]:
+async def read_linked(
+    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, kind: Surface
+) -> Mapping[str, Any]:
     """A resource that something relayed has named, from the server that named it (SURF-8)."""
     uri = text_param(exchange, "uri")
     server = links.owner(exchange.peer.principal, uri)

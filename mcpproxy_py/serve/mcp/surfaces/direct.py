@@ -10,20 +10,27 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.surface_tools import definitions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
-from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces import surface
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links, call_linking, called_directly, read_linked, relayed
+from mcpproxy_py.serve.mcp.surfaces.asks import (
+    AskRunner,
+    ResourceLinks,
+    call_linking,
+    called_directly,
+    read_linked,
+    relayed,
+)
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,
-    Cache,
+    CachePolicy,
     Handler,
-    Mirrored,
-    OwnSurface,
-    Welcome,
+    ParamHeaderCache,
+    SurfaceInfo,
+    TableSurface,
     one_page,
     text_param,
 )
@@ -47,15 +54,17 @@ class Listings(Protocol):
     async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
 
 
-class Direct(OwnSurface):
+class DirectSurface(TableSurface):
     topic = "direct"
 
-    def __init__(self, asking: Asking, links: Links, upstreams: Listings, wish_text: Callable[[], str | None]) -> None:
+    def __init__(
+        self, asking: AskRunner, links: ResourceLinks, upstreams: Listings, wish_text: Callable[[], str | None]
+    ) -> None:
         self._asking = asking
         self._links = links
         self._upstreams = upstreams
         self._wish_text = wish_text
-        self._mirrored = Mirrored()
+        self._mirrored = ParamHeaderCache()
         self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -67,13 +76,13 @@ class Direct(OwnSurface):
             "resources/read": self._read,
         }
 
-    async def welcome(self) -> Welcome:
-        return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+    async def welcome(self) -> SurfaceInfo:
+        return SurfaceInfo(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    def cache(self, method: str) -> Cache:
-        return Cache(LIST_TTL_MS) if method == "tools/list" else Cache()
+    def cache(self, method: str) -> CachePolicy:
+        return CachePolicy(LIST_TTL_MS) if method == "tools/list" else CachePolicy()
 
-    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         snapshot = self._upstreams.snapshot
         server, name = named_directly(tool, snapshot) or ("", "")
         found = snapshot.servers.get(server)

@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
-from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking, Links, call_linking, gated, read_linked
-from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, LIST_TTL_MS, Cache, Handler, OwnSurface, Welcome, one_page
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks, call_linking, gated, read_linked
+from mcpproxy_py.serve.mcp.surfaces.surface import (
+    IDENTITY,
+    LIST_TTL_MS,
+    CachePolicy,
+    Handler,
+    SurfaceInfo,
+    TableSurface,
+    one_page,
+)
 
 CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class GateOptions:
     """What of the gate is configuration: how intent is advertised, and whether wishes are taken."""
 
     schema: str = "nested"
@@ -29,10 +37,10 @@ class Face:
         return definitions(schema=self.schema, wishes=self.wishes, wish_text=self.wish_text)
 
 
-class Gate(OwnSurface):
+class GateSurface(TableSurface):
     topic = "gate"
 
-    def __init__(self, asking: Asking, links: Links, face: Callable[[], Face]) -> None:
+    def __init__(self, asking: AskRunner, links: ResourceLinks, face: Callable[[], GateOptions]) -> None:
         self._asking = asking
         self._links = links
         self._face = face
@@ -45,15 +53,15 @@ class Gate(OwnSurface):
             "prompts/list": self._list_nothing("prompts"),
         }
 
-    async def welcome(self) -> Welcome:
-        return Welcome(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+    async def welcome(self) -> SurfaceInfo:
+        return SurfaceInfo(IDENTITY, CAPABILITIES, INSTRUCTIONS)
 
-    def cache(self, method: str) -> Cache:
+    def cache(self, method: str) -> CachePolicy:
         if method == "resources/read":
-            return Cache()
-        return Cache(LIST_TTL_MS, "private" if self._face().private else "public")
+            return CachePolicy()
+        return CachePolicy(LIST_TTL_MS, "private" if self._face().private else "public")
 
-    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         return ()
 
     async def _call(self, request: McpRequest) -> Mapping[str, Any]:

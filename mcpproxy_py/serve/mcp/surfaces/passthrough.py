@@ -11,15 +11,23 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
-from mcpproxy_py.core.protocol.headers import Mirror
+from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
-from mcpproxy_py.serve.mcp.request import LEVELS, McpRequest, Peer
+from mcpproxy_py.serve.mcp.request import LEVELS, ClientPeer, McpRequest
 from mcpproxy_py.serve.mcp.surfaces import surface
-from mcpproxy_py.serve.mcp.surfaces.asks import Asking, passed_through, relayed, upstreams_own
-from mcpproxy_py.serve.mcp.surfaces.surface import Cache, Handler, Mirrored, Welcome, one_page, own_params, text_param
-from mcpproxy_py.upstream.session.session import Handshake
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, passed_through, relayed, upstreams_own
+from mcpproxy_py.serve.mcp.surfaces.surface import (
+    CachePolicy,
+    Handler,
+    ParamHeaderCache,
+    SurfaceInfo,
+    one_page,
+    own_params,
+    text_param,
+)
+from mcpproxy_py.upstream.session.session import Negotiated
 
 LISTS: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
@@ -31,26 +39,26 @@ UNSUBSCRIBE: Final = "resources/unsubscribe"
 SETTLE: Final = 2
 
 
-class Upstreams(Protocol):
+class PassthroughUpstreams(Protocol):
     """What it needs of the upstreams besides calls."""
 
     @property
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
-    def handshake(self, server: str) -> Handshake | None: ...
+    def handshake(self, server: str) -> Negotiated | None: ...
     async def unwatch(self, server: str, uri: str) -> None: ...
 
 
-class Passthrough:
+class PassthroughSurface:
     handlers: Mapping[str, Handler] = {}
     """None apart: every method takes the same way (`answer`)."""
 
-    def __init__(self, server: str, asking: Asking, upstreams: Upstreams) -> None:
+    def __init__(self, server: str, asking: AskRunner, upstreams: PassthroughUpstreams) -> None:
         self.server = server
         self.topic = f"server/{server}"
         self._asking = asking
         self._upstreams = upstreams
-        self._mirrored = Mirrored()
+        self._mirrored = ParamHeaderCache()
         self._handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
@@ -59,9 +67,9 @@ class Passthrough:
             "logging/setLevel": self._set_level,
         }
 
-    async def welcome(self) -> Welcome:
+    async def welcome(self) -> SurfaceInfo:
         found = await self._connected()
-        return Welcome(found.server_info, found.capabilities, found.instructions)
+        return SurfaceInfo(found.server_info, found.capabilities, found.instructions)
 
     async def answer(self, exchange: McpRequest) -> Mapping[str, Any]:
         try:
@@ -71,7 +79,7 @@ class Passthrough:
         except RpcError as error:
             raise self._in_words_of(exchange.peer, error) from None
 
-    def _in_words_of(self, peer: Peer, error: RpcError) -> RpcError:
+    def _in_words_of(self, peer: ClientPeer, error: RpcError) -> RpcError:
         """The same error as the client's era numbers it; the eras differ in one."""
         found = self._upstreams.handshake(self.server)
         if found is None or peer.modern == (found.stamp.era == "modern"):
@@ -85,9 +93,9 @@ class Passthrough:
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
         found = self._upstreams.handshake(self.server)
-        return surface.dressed(method, result, found.server_info if found else {}, lambda _: Cache())
+        return surface.dressed(method, result, found.server_info if found else {}, lambda _: CachePolicy())
 
-    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         server = self._upstreams.snapshot.servers.get(self.server)
         return self._mirrored.of(server.tools.get(tool) if server else None)
 
@@ -157,7 +165,7 @@ class Passthrough:
     async def watch(self, exchange: McpRequest, uri: str) -> None:
         await self._ask_about(exchange, SUBSCRIBE, uri)
 
-    async def unwatch(self, peer: Peer, uri: str) -> None:
+    async def unwatch(self, peer: ClientPeer, uri: str) -> None:
         """Nobody asked for this: its client is gone. The server is told when the last one has left."""
         try:
             await self._upstreams.unwatch(self.server, uri)
@@ -176,7 +184,7 @@ class Passthrough:
             raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is disabled")
         return server
 
-    async def _connected(self) -> Handshake:
+    async def _connected(self) -> Negotiated:
         """Waits, once and bounded, for a connection that is under way (UP-2)."""
         for attempt in range(SETTLE):
             if (found := self._upstreams.handshake(self.server)) is not None:

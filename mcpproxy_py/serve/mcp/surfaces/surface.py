@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 from mcpproxy_py import __version__
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
-from mcpproxy_py.core.protocol.headers import Mirror, mirrors
+from mcpproxy_py.core.protocol.headers import ParamHeader, mirrors
 from mcpproxy_py.core.protocol.request_state import ROUND_KEYS, WHAT
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.request import McpRequest, Peer
+from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest
 
 NAME: Final = "mcpproxy"
 IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
@@ -34,7 +34,7 @@ Handler = Callable[[McpRequest], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class SurfaceInfo:
     """What a server says of itself at the start, in either era."""
 
     server_info: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class CachePolicy:
     """For how long, and for whom, a list may be kept."""
 
     ttl_ms: int = UNKNOWN_TTL_MS
@@ -60,7 +60,7 @@ class Surface(Protocol):
     handlers: Mapping[str, Handler]
     """By method, what is no part of the protocol's own bookkeeping. They give the result, and raise `RpcError`."""
 
-    async def welcome(self) -> Welcome:
+    async def welcome(self) -> SurfaceInfo:
         """Raises `RpcError` where there is nobody to speak for."""
         ...
 
@@ -72,7 +72,7 @@ class Surface(Protocol):
         """The result as the modern wire wants it."""
         ...
 
-    def mirrors(self, tool: str) -> tuple[Mirror, ...]:
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         """Which arguments of a tool its calls repeat as headers."""
         ...
 
@@ -80,10 +80,10 @@ class Surface(Protocol):
         """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
         ...
 
-    async def unwatch(self, peer: Peer, uri: str) -> None: ...
+    async def unwatch(self, peer: ClientPeer, uri: str) -> None: ...
 
 
-class OwnSurface:
+class TableSurface:
     """Of the surfaces that are the gateway's own: a table of methods, and resources that are read but not watched."""
 
     handlers: Mapping[str, Handler]
@@ -91,9 +91,9 @@ class OwnSurface:
     def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
         raise unknown_method(request)
 
-    def cache(self, method: str) -> Cache:
+    def cache(self, method: str) -> CachePolicy:
         """For a method whose result may be kept."""
-        return Cache()
+        return CachePolicy()
 
     def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
         if method in CACHED:
@@ -108,18 +108,18 @@ class OwnSurface:
     async def watch(self, request: McpRequest, uri: str) -> None:
         raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
 
-    async def unwatch(self, peer: Peer, uri: str) -> None:
+    async def unwatch(self, peer: ClientPeer, uri: str) -> None:
         """Nothing is watched."""
 
 
-class Mirrored:
+class ParamHeaderCache:
     """Which arguments of each tool its calls repeat as headers: found out once, since it takes a walk through its
     schema, and again when the server lists another tool under that name."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Tool, tuple[Mirror, ...]]] = {}
+        self._known: dict[str, tuple[Tool, tuple[ParamHeader, ...]]] = {}
 
-    def of(self, tool: Tool | None) -> tuple[Mirror, ...]:
+    def of(self, tool: Tool | None) -> tuple[ParamHeader, ...]:
         if tool is None:
             return ()
         known = self._known.get(tool.full_name)
@@ -129,7 +129,7 @@ class Mirrored:
 
 
 def dressed(
-    method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache_of: Callable[[str], Cache]
+    method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache_of: Callable[[str], CachePolicy]
 ) -> dict[str, Any]:
     """Adds what is missing, and leaves alone what a modern upstream said itself. `cache_of` is asked for a method
     whose result may be kept; calls, which are most of what comes here, are none of them."""

@@ -16,8 +16,8 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.activity_csv import csv_header, csv_lines
-from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
-from mcpproxy_py.store.activity.feed import Position, Told
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
+from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.chain_key import Anchor
 
@@ -26,7 +26,7 @@ Rows = Sequence[Mapping[str, Any]]
 MEDIA: Final = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 
 
-async def list_activity(x: Exchange) -> Mapping[str, Any]:
+async def list_activity(x: RestRequest) -> Mapping[str, Any]:
     """The first page waits until the database knows what was answered; later ones go on where they were."""
     if x.query.cursor is None:
         await x.parts.store.caught_up()
@@ -34,7 +34,7 @@ async def list_activity(x: Exchange) -> Mapping[str, Any]:
     return {"activities": page.activities, "next_cursor": page.next_cursor}
 
 
-async def show_activity(x: Exchange) -> Mapping[str, Any]:
+async def show_activity(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.store.caught_up()
     found = await x.parts.store.activity(x.path["id"])
     if found is None:
@@ -42,12 +42,12 @@ async def show_activity(x: Exchange) -> Mapping[str, Any]:
     return found
 
 
-async def summarise(x: Exchange) -> Mapping[str, Any]:
+async def summarise(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.store.caught_up()
     return await x.parts.store.summary(_filters(x.query))
 
 
-async def export(x: Exchange) -> StreamingResponse:
+async def export(x: RestRequest) -> StreamingResponse:
     """Streamed, so that its size costs no memory. The first batch is read before the answer starts: until
     then a failure can still be told; later ones cut the stream off, which clients notice."""
     await x.parts.store.caught_up()
@@ -85,7 +85,7 @@ def _filters(query: requests.ActivityFilter) -> Filters:
         raise bad_request(str(wrong), parameter=str(wrong).partition(" ")[0]) from None
 
 
-async def verify(x: Exchange) -> Mapping[str, Any]:
+async def verify(x: RestRequest) -> Mapping[str, Any]:
     """Every event and every record is read, in a process of its own; calls do not wait for it."""
     try:
         kept = None if x.query.anchor is None else Anchor.read(x.query.anchor)
@@ -94,11 +94,11 @@ async def verify(x: Exchange) -> Mapping[str, Any]:
     return await x.parts.store.verify(kept)
 
 
-async def anchor(x: Exchange) -> Mapping[str, Any]:
+async def anchor(x: RestRequest) -> Mapping[str, Any]:
     return (await x.parts.store.anchor()).as_json()
 
 
-async def erase(x: Exchange) -> Mapping[str, Any]:
+async def erase(x: RestRequest) -> Mapping[str, Any]:
     """Its payloads, not the record: that it was, and who erased it, stays."""
     await show_activity(x)
     by = {"principal": x.caller.principal, "source": x.caller.source, "client": x.caller.client.name}
@@ -108,20 +108,20 @@ async def erase(x: Exchange) -> Mapping[str, Any]:
 
 
 ACTIVITY_ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/activity", "Activity", "Records, newest first", list_activity, responses.Activities,
+    RestEndpoint("GET", "/api/v1/activity", "Activity", "Records, newest first", list_activity, responses.Activities,
              query=requests.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, responses.Summary,
+    RestEndpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, responses.Summary,
              query=requests.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/activity/export", "Activity", "Every matching record, streamed", export, None,
+    RestEndpoint("GET", "/api/v1/activity/export", "Activity", "Every matching record, streamed", export, None,
              query=requests.ActivityExport, media=("application/jsonl", "text/csv"),
              refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
+    RestEndpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
              responses.Verified, query=requests.Verification, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
+    RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
              responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase the arguments and the answer of a record",
+    RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase the arguments and the answer of a record",
              erase, responses.ActivityAnswer, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
-    Endpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
+    RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
 )  # fmt: skip
 
@@ -144,7 +144,7 @@ class _Seats:
     taken = 0
 
 
-async def events(x: Exchange) -> StreamingResponse:
+async def events(x: RestRequest) -> StreamingResponse:
     after = _position(x)
     if _Seats.taken >= MOST:
         raise GatewayError(Code.OVERLOADED, f"{MOST} clients are connected already")
@@ -155,16 +155,16 @@ async def events(x: Exchange) -> StreamingResponse:
     return StreamingResponse(_told(source), headers=dict(NO_STORE), media_type=EVENT_STREAM)
 
 
-def _position(x: Exchange) -> Position | None:
+def _position(x: RestRequest) -> FeedPosition | None:
     """Browsers send the header when they come back; who cannot set headers says it in the address."""
     given = x.request.headers.get("last-event-id") or x.query.after
     try:
-        return None if given is None else Position.read(given)
+        return None if given is None else FeedPosition.read(given)
     except ValueError as error:
         raise bad_request(str(error), parameter="Last-Event-ID") from None
 
 
-async def _told(source: AsyncGenerator[Told | None]) -> AsyncIterator[bytes]:
+async def _told(source: AsyncGenerator[FeedEvent | None]) -> AsyncIterator[bytes]:
     """A client that hangs up ends this wherever it waits, and everything it held with it."""
     _Seats.taken += 1
     try:
@@ -176,13 +176,13 @@ async def _told(source: AsyncGenerator[Told | None]) -> AsyncIterator[bytes]:
         _Seats.taken -= 1
 
 
-def _message(told: Told) -> bytes:
+def _message(told: FeedEvent) -> bytes:
     data = json_bytes(told.record)
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (str(told.position).encode(), told.kind.encode(), data)
 
 
 EVENT_ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/events", "Activity", "Activity as it happens, as server-sent events", events, None,
-             query=requests.EventStream, media=(EVENT_STREAM,),
+    RestEndpoint("GET", "/api/v1/events", "Activity", "Activity as it happens, as server-sent events", events, None,
+             query=requests.EventStreamQuery, media=(EVENT_STREAM,),
              refusals=(Code.OVERLOADED, Code.STORE_UNAVAILABLE), more=MORE),
 )  # fmt: skip

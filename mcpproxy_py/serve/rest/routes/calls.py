@@ -19,7 +19,7 @@ from mcpproxy_py.core.search.tool_search import unavailable_reason
 from mcpproxy_py.core.values import VARIANT_OF, Operation, Refusal, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import requests, responses
-from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange, Reply
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestReply, RestRequest
 from mcpproxy_py.serve.rest.routes.servers import find_tool
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ REFUSALS: Final = (
 )  # fmt: skip
 
 
-async def call_tool(x: Exchange) -> Mapping[str, Any]:
+async def call_tool(x: RestRequest) -> Mapping[str, Any]:
     ask = x.ask(VARIANT_OF[x.body.variant], x.body.params())
     reply = await while_connected(x.request, x.parts.gateway.call(ask))
     if reply.refusal is not None:
@@ -41,14 +41,14 @@ async def call_tool(x: Exchange) -> Mapping[str, Any]:
     return {"id": reply.id, "status": reply.status, "result": reply.result, "warning": reply.warning}
 
 
-async def search_tools(x: Exchange) -> Mapping[str, Any]:
-    reply: Reply = await x.parts.gateway.call(x.ask("retrieve_tools", x.query.model_dump(exclude_none=True)))
+async def search_tools(x: RestRequest) -> Mapping[str, Any]:
+    reply: RestReply = await x.parts.gateway.call(x.ask("retrieve_tools", x.query.model_dump(exclude_none=True)))
     if reply.refusal is not None:
         refuse(reply.refusal, reply.id)
     return {"id": reply.id, **reply.result["structuredContent"]}
 
 
-async def explain(x: Exchange) -> Mapping[str, Any]:
+async def explain(x: RestRequest) -> Mapping[str, Any]:
     """What a caller left out is filled in as an agent that means it would, so that every rung gets its turn."""
     params = x.body.params()
     operation = x.body.variant
@@ -89,30 +89,30 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
 
 CALL_ENDPOINTS: Final = (
-    Endpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
-             body=requests.Call, refusals=REFUSALS),
-    Endpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
+    RestEndpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
+             body=requests.CallBody, refusals=REFUSALS),
+    RestEndpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
              search_tools, responses.FoundTools, query=requests.ToolSearch,
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
-    Endpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
-             responses.Explanation, body=requests.Explain),
+    RestEndpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
+             responses.Explanation, body=requests.ExplainBody),
 )  # fmt: skip
 
 
-async def visible_tools(x: Exchange) -> Mapping[str, Any]:
+async def visible_tools(x: RestRequest) -> Mapping[str, Any]:
     snapshot = x.parts.gateway.snapshot
     return {"tools": [_shown(tool, snapshot) for tool in _visible(snapshot, x.query.server)]}
 
 
-async def tool_ids(x: Exchange) -> Mapping[str, Any]:
+async def tool_ids(x: RestRequest) -> Mapping[str, Any]:
     return {"ids": [tool.full_name for tool in _visible(x.parts.gateway.snapshot, x.query.server)]}
 
 
-async def catalog(x: Exchange) -> Mapping[str, Any]:
+async def catalog(x: RestRequest) -> Mapping[str, Any]:
     return await _asked(x, "read", "mcp_list_catalog", x.query.model_dump(exclude_none=True))
 
 
-async def request_capability(x: Exchange) -> Mapping[str, Any]:
+async def request_capability(x: RestRequest) -> Mapping[str, Any]:
     return await _asked(x, "write", "mcp_request_capability", x.body.model_dump(exclude_unset=True))
 
 
@@ -134,7 +134,7 @@ def _shown(tool: Tool, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-async def _asked(x: Exchange, operation: Operation, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _asked(x: RestRequest, operation: Operation, tool: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     params = {"name": f"catalog:{tool}", "args": dict(args), "intent": {"operation_type": operation}}
     reply = await while_connected(x.request, x.parts.gateway.call(x.ask(VARIANT_OF[operation], params)))
     if reply.refusal is not None:
@@ -148,13 +148,13 @@ async def _asked(x: Exchange, operation: Operation, tool: str, args: Mapping[str
 _GROUP: Final = "Discovery, for agents"
 
 DISCOVERY_ENDPOINTS: Final = (
-    Endpoint("GET", "/mcp/tools", _GROUP, "The tools that can be called now", visible_tools, responses.VisibleTools,
-             query=requests.VisibleTools, guarded="agent"),
-    Endpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids, responses.ToolIds,
-             query=requests.VisibleTools, guarded="agent"),
-    Endpoint("GET", "/mcp/catalog", _GROUP, "Known servers and what is connected, as mcp_list_catalog says; recorded",
+    RestEndpoint("GET", "/mcp/tools", _GROUP, "The tools that can be called now", visible_tools, responses.VisibleTools,
+             query=requests.VisibleToolsQuery, guarded="agent"),
+    RestEndpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids, responses.ToolIds,
+             query=requests.VisibleToolsQuery, guarded="agent"),
+    RestEndpoint("GET", "/mcp/catalog", _GROUP, "Known servers and what is connected, as mcp_list_catalog says; recorded",
              catalog, responses.CatalogAnswer, query=requests.CatalogSearch, guarded="agent", refusals=REFUSALS),
-    Endpoint("POST", "/mcp/request-capability", _GROUP, "Ask a person for a server, as mcp_request_capability does",
+    RestEndpoint("POST", "/mcp/request-capability", _GROUP, "Ask a person for a server, as mcp_request_capability does",
              request_capability, responses.Requested, body=requests.CapabilityRequest, guarded="agent",
              refusals=REFUSALS),
 )  # fmt: skip

@@ -14,11 +14,11 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Step, Verdict
 from mcpproxy_py.serve.http.asgi import bad_request
 from mcpproxy_py.serve.rest import requests, responses
-from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
 from mcpproxy_py.serve.rest.requests import cursor_of, place_of
 
 
-async def list_approvals(x: Exchange) -> Mapping[str, Any]:
+async def list_approvals(x: RestRequest) -> Mapping[str, Any]:
     """One more than is shown tells whether there is a next page."""
     rows = await x.parts.approvals.page(x.query.status, _before(x.query.cursor), x.query.limit + 1)
     shown = rows[: x.query.limit]
@@ -26,19 +26,19 @@ async def list_approvals(x: Exchange) -> Mapping[str, Any]:
     return {"approvals": shown, "next_cursor": cursor_of(shown[-1]["approval_id"]) if more else None}
 
 
-async def show_approval(x: Exchange) -> Mapping[str, Any]:
+async def show_approval(x: RestRequest) -> Mapping[str, Any]:
     return await x.parts.approvals.show(x.path["id"])
 
 
-async def approve(x: Exchange) -> Mapping[str, Any]:
+async def approve(x: RestRequest) -> Mapping[str, Any]:
     return await _decide(x, "approve")
 
 
-async def deny(x: Exchange) -> Mapping[str, Any]:
+async def deny(x: RestRequest) -> Mapping[str, Any]:
     return await _decide(x, "deny")
 
 
-async def _decide(x: Exchange, step: Step) -> Mapping[str, Any]:
+async def _decide(x: RestRequest, step: Step) -> Mapping[str, Any]:
     verdict = Verdict(step, x.body.name, x.body.notes, x.body.terminal)
     return await x.parts.approvals.decide(x.path["id"], verdict, x.caller)
 
@@ -54,14 +54,14 @@ _GROUP: Final = "Approvals"
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE)
 
 APPROVAL_ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/approvals", _GROUP, "Requests by agents for a server, newest first", list_approvals,
-             responses.Approvals, query=requests.ApprovalPage, refusals=(Code.STORE_UNAVAILABLE,)),
-    Endpoint("GET", "/api/v1/approvals/{id}", _GROUP, "One request", show_approval, responses.ApprovalAnswer,
+    RestEndpoint("GET", "/api/v1/approvals", _GROUP, "Requests by agents for a server, newest first", list_approvals,
+             responses.ApprovalList, query=requests.ApprovalPage, refusals=(Code.STORE_UNAVAILABLE,)),
+    RestEndpoint("GET", "/api/v1/approvals/{id}", _GROUP, "One request", show_approval, responses.ApprovalAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
-    Endpoint("POST", "/api/v1/approvals/{id}/approve", _GROUP, "Approve a request; connects nothing", approve,
-             responses.ApprovalAnswer, body=requests.Decision, refusals=_CHANGES),
-    Endpoint("POST", "/api/v1/approvals/{id}/deny", _GROUP, "Deny a request", deny, responses.ApprovalAnswer,
-             body=requests.Decision, refusals=_CHANGES),
+    RestEndpoint("POST", "/api/v1/approvals/{id}/approve", _GROUP, "Approve a request; connects nothing", approve,
+             responses.ApprovalAnswer, body=requests.DecisionBody, refusals=_CHANGES),
+    RestEndpoint("POST", "/api/v1/approvals/{id}/deny", _GROUP, "Deny a request", deny, responses.ApprovalAnswer,
+             body=requests.DecisionBody, refusals=_CHANGES),
 )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ APPROXIMATE: Final = ("passive", "unmet_search")
 """Guessed from turns of phrase, and from what the same client did next."""
 
 
-async def report_gaps(x: Exchange) -> Mapping[str, Any]:
+async def report_gaps(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.store.caught_up()
     since: datetime = x.query.since or datetime.now(UTC) - LOOK_BACK
     seen = await x.parts.store.gaps.seen(max(0, int(since.timestamp() * 1000)))
@@ -96,6 +96,6 @@ def _time(at: datetime) -> str:
 
 
 GAP_ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/gaps", "Gaps", "What was missing: requested, hinted at, not found, refused, failing",
+    RestEndpoint("GET", "/api/v1/gaps", "Gaps", "What was missing: requested, hinted at, not found, refused, failing",
              report_gaps, responses.GapReport, query=requests.GapQuery, refusals=(Code.STORE_UNAVAILABLE,)),
 )  # fmt: skip

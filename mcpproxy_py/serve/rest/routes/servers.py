@@ -18,7 +18,7 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.asgi import bad_request
 from mcpproxy_py.serve.rest import requests, responses
-from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
 from mcpproxy_py.serve.rest.requests import cursor_of, place_of
 
 
@@ -62,42 +62,42 @@ def _of(snapshot: Snapshot, server: str | None) -> Iterable[Tool]:
             yield from found.tools.values()
 
 
-async def list_servers(x: Exchange) -> Mapping[str, Any]:
+async def list_servers(x: RestRequest) -> Mapping[str, Any]:
     return {"servers": x.parts.operator.describe_servers()}
 
 
-async def add_server(x: Exchange) -> Mapping[str, Any]:
+async def add_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.add_server(x.body.name, x.body.config, x.caller, replace=x.body.replace)
     return _one(x, x.body.name)
 
 
-async def remove_server(x: Exchange) -> Mapping[str, Any]:
+async def remove_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.remove_server(x.path["name"], x.caller)
     return {"removed": x.path["name"]}
 
 
-async def enable_server(x: Exchange) -> Mapping[str, Any]:
+async def enable_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.set_enabled(x.path["name"], True, x.caller)
     return _one(x, x.path["name"])
 
 
-async def disable_server(x: Exchange) -> Mapping[str, Any]:
+async def disable_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.set_enabled(x.path["name"], False, x.caller)
     return _one(x, x.path["name"])
 
 
-async def restart_server(x: Exchange) -> Mapping[str, Any]:
+async def restart_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.restart_server(x.path["name"], x.caller)
     return _one(x, x.path["name"])
 
 
-async def server_log(x: Exchange) -> Mapping[str, Any]:
+async def server_log(x: RestRequest) -> Mapping[str, Any]:
     """Servers print their own keys at times; what goes out is masked like a record."""
     lines = await x.parts.operator.server_log(x.path["name"], x.query.lines)
     return {"server": x.path["name"], "lines": MASKER.mask(lines)}
 
 
-async def list_tools(x: Exchange) -> Mapping[str, Any]:
+async def list_tools(x: RestRequest) -> Mapping[str, Any]:
     snapshot = x.parts.gateway.snapshot
     if x.query.server is not None:
         _must_know(x.query.server, snapshot.servers, "server")
@@ -105,7 +105,7 @@ async def list_tools(x: Exchange) -> Mapping[str, Any]:
     return {"tools": tools, "next_cursor": cursor_of(last) if last is not None else None}
 
 
-async def show_tool(x: Exchange) -> Mapping[str, Any]:
+async def show_tool(x: RestRequest) -> Mapping[str, Any]:
     snapshot = x.parts.gateway.snapshot
     tool = find_tool(snapshot, x.path["name"])
     if tool is None:
@@ -121,7 +121,7 @@ def _place(cursor: str | None) -> str | None:
         raise bad_request("cursor was not issued by this gateway", parameter="cursor") from None
 
 
-def _one(x: Exchange, name: str) -> dict[str, Any]:
+def _one(x: RestRequest, name: str) -> dict[str, Any]:
     rows = x.parts.operator.describe_servers()
     return {"server": next((row for row in rows if row["name"] == name), {"name": name})}
 
@@ -141,21 +141,21 @@ def _not_known(name: str, known: Iterable[str], what: str) -> GatewayError:
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.CONFIG_INVALID, Code.STORE_UNAVAILABLE)
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers, responses.Servers),
-    Endpoint("POST", "/api/v1/servers", "Servers", "Add a server to the configuration and connect it", add_server,
+    RestEndpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers, responses.ServerList),
+    RestEndpoint("POST", "/api/v1/servers", "Servers", "Add a server to the configuration and connect it", add_server,
              responses.OneServer, body=requests.NewServer, status=201, refusals=_CHANGES),
-    Endpoint("DELETE", "/api/v1/servers/{name}", "Servers", "Remove a server from the configuration", remove_server,
+    RestEndpoint("DELETE", "/api/v1/servers/{name}", "Servers", "Remove a server from the configuration", remove_server,
              responses.Removed, refusals=_CHANGES),
-    Endpoint("POST", "/api/v1/servers/{name}/enable", "Servers", "Enable a server", enable_server,
+    RestEndpoint("POST", "/api/v1/servers/{name}/enable", "Servers", "Enable a server", enable_server,
              responses.OneServer, refusals=_CHANGES),
-    Endpoint("POST", "/api/v1/servers/{name}/disable", "Servers", "Disable a server", disable_server,
+    RestEndpoint("POST", "/api/v1/servers/{name}/disable", "Servers", "Disable a server", disable_server,
              responses.OneServer, refusals=_CHANGES),
-    Endpoint("POST", "/api/v1/servers/{name}/restart", "Servers", "Disconnect a server and connect it again",
+    RestEndpoint("POST", "/api/v1/servers/{name}/restart", "Servers", "Disconnect a server and connect it again",
              restart_server, responses.OneServer, refusals=_CHANGES),
-    Endpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
+    RestEndpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
              responses.LogLines, query=requests.LogTail, refusals=(Code.NOT_FOUND,)),
-    Endpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
+    RestEndpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
              query=requests.ToolPage, refusals=(Code.NOT_FOUND,)),
-    Endpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool, responses.ToolAnswer,
+    RestEndpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool, responses.ToolAnswer,
              refusals=(Code.NOT_FOUND,)),
 )  # fmt: skip

@@ -9,68 +9,68 @@ from starlette.responses import Response
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import metrics, requests, responses
-from mcpproxy_py.serve.rest.endpoint import Endpoint, Exchange
+from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
 
 
-async def healthz(x: Exchange) -> Mapping[str, Any]:
+async def healthz(x: RestRequest) -> Mapping[str, Any]:
     return {"status": "ok"}
 
 
-async def readyz(x: Exchange) -> Mapping[str, Any]:
+async def readyz(x: RestRequest) -> Mapping[str, Any]:
     """Anybody may ask this, so it says that the record cannot be written and not where or why."""
     if not x.parts.store.health().get("writable"):
         raise GatewayError(Code.STORE_UNAVAILABLE, "Not ready: the record cannot be written")
     return {"status": "ready"}
 
 
-async def prometheus(x: Exchange) -> Response:
+async def prometheus(x: RestRequest) -> Response:
     content, media = await metrics.exposition(x.parts, ",".join(x.request.headers.getlist("accept")))
     return Response(content, media_type=media, headers={"vary": "accept"})
 
 
-async def proof(x: Exchange) -> Mapping[str, Any]:
+async def proof(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.prove(x.query.nonce)
 
 
-async def status(x: Exchange) -> Mapping[str, Any]:
+async def status(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.status()
 
 
-async def config(x: Exchange) -> Mapping[str, Any]:
+async def config(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.shown_config()
 
 
-async def freeze(x: Exchange) -> Mapping[str, Any]:
+async def freeze(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.set_frozen(True, x.caller)
     return {"frozen": True}
 
 
-async def unfreeze(x: Exchange) -> Mapping[str, Any]:
+async def unfreeze(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.set_frozen(False, x.caller)
     return {"frozen": False}
 
 
-async def rotate_key(x: Exchange) -> Mapping[str, Any]:
+async def rotate_key(x: RestRequest) -> Mapping[str, Any]:
     return {"key": await x.parts.operator.rotate_key(x.caller)}
 
 
 _RECORDED: Final = (Code.STORE_UNAVAILABLE,)
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/healthz", "Probes", "Is the process alive", healthz, responses.Health, guarded="open"),
-    Endpoint("GET", "/readyz", "Probes", "Is the configuration loaded and the record writable", readyz, responses.Health,
+    RestEndpoint("GET", "/healthz", "Probes", "Is the process alive", healthz, responses.Health, guarded="open"),
+    RestEndpoint("GET", "/readyz", "Probes", "Is the configuration loaded and the record writable", readyz, responses.Health,
              guarded="open", refusals=_RECORDED),
-    Endpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
+    RestEndpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
              prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics"),
-    Endpoint("GET", "/api/v1/proof", "Gateway", "Proof that the gateway knows its admin key, before it is sent",
+    RestEndpoint("GET", "/api/v1/proof", "Gateway", "Proof that the gateway knows its admin key, before it is sent",
              proof, responses.Proof, query=requests.ProofQuery, guarded="open",
              refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
-    Endpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status, responses.StatusAnswer),
-    Endpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
+    RestEndpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status, responses.StatusAnswer),
+    RestEndpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              responses.ConfigAnswer),
-    Endpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
+    RestEndpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
              responses.Frozen, refusals=_RECORDED),
-    Endpoint("POST", "/api/v1/unfreeze", "Gateway", "Lift the freeze", unfreeze, responses.Frozen, refusals=_RECORDED),
-    Endpoint("POST", "/api/v1/key/rotate", "Gateway", "Make a new admin key; the old one stops working at once",
+    RestEndpoint("POST", "/api/v1/unfreeze", "Gateway", "Lift the freeze", unfreeze, responses.Frozen, refusals=_RECORDED),
+    RestEndpoint("POST", "/api/v1/key/rotate", "Gateway", "Make a new admin key; the old one stops working at once",
              rotate_key, responses.NewKey, refusals=_RECORDED),
 )  # fmt: skip
