@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.test_asking_journey import PROVIDER
+from tests.providers.test_elicitation_journey import PROVIDER
 from tests.support.gateway import Running, python_server
 from tests.support.links import HttpLink
 from tests.support.peer import Message, connected

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers.test_asking_journey import PROVIDER
+from tests.providers.test_elicitation_journey import PROVIDER
 from tests.support.balancer import Balancer, balanced
 from tests.support.everything import over_http, over_stdio
 from tests.support.gateway import Running, python_server, until

@@ -14,7 +14,7 @@ import pytest
 from mcpproxy_py.settings import Settings, json_schema, load, validate_text
 from mcpproxy_py.settings.environment import known_keys, variable_for
 from mcpproxy_py.settings.reference_page import reference
-from tests.settings.test_wrong import WRONG
+from tests.settings.test_problems import WRONG
 
 ENTRIES = [{"when": {"a": 1}, "class": "read"}, {"class": "write"}]
 ROOT = Path(__file__).parents[2]

@@ -1,7 +1,7 @@
 """What MCP fixed once for everybody: its revisions, its error codes and the reserved keys of `_meta`.
 
 Written down here and not taken from the SDK, because importing the SDK takes longer than starting everything else
-of the gateway. `tests/core/test_envelope.py` holds the values against the SDK's.
+of the gateway. `tests/core/protocol/test_envelope.py` holds the values against the SDK's.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.serve.parts import House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3", "API-1")]
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "rest.md"
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "rest.md"
 
 READ = {"operation_type": "read"}
 NEW = {"name": "new", "config": {"command": "true"}}

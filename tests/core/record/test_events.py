@@ -8,7 +8,7 @@ import pytest
 from mcpproxy_py.core.policy.decide import decide
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.values import Policy
-from tests.core.house import ask, read, snapshot, tool
+from tests.core.example_snapshot import ask, read, snapshot, tool
 
 
 def asked(params: Any, outer: str = "call_tool_read", **tool_args: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 from mcpproxy_py.serve.rest.activity_csv import COLUMNS, csv_header, csv_lines, neutral
 from mcpproxy_py.store.store import DATABASE
 from tests.serve.parts import PATIENCE
-from tests.serve.test_rest import call, error_of
+from tests.serve.rest.test_rest import call, error_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]
 

@@ -211,7 +211,7 @@ async def test_a_further_session_that_cannot_be_opened_is_an_error_that_says_so(
         "import os, sys\n"
         f"if os.path.exists({str(tmp_path / 'started')!r}): sys.exit('only one of me')\n"
         f"open({str(tmp_path / 'started')!r}, 'w').close()\n"
-        f"os.execv(sys.executable, [sys.executable, {str(Path(__file__).parents[1] / 'servers' / 'asks.py')!r}])\n"
+        f"os.execv(sys.executable, [sys.executable, {str(Path(__file__).parents[2] / 'servers' / 'asks.py')!r}])\n"
     )
     spec = replace(stdio("s", "asks.py", sessions="per_client"), args=(str(program),))
     async with running(tmp_path, spec) as supervisor:

@@ -203,7 +203,7 @@ def test_ones_own_wrong_file_is_named_with_what_is_wrong(tmp_path: Path, files: 
 
 @pytest.mark.proves("CAT-5", "USE-5")
 def test_the_examples_of_the_how_to_can_be_used_as_they_stand(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "howto" / "your-own-catalog-data.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "your-own-catalog-data.md").read_text(encoding="utf-8")
     server, package, aliases = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
     local = {**{key: ENTRY[key] for key in ("name", "title", "description", "_meta")}, **package}
     local["_meta"] = {META: {**ENTRY["_meta"][META], "slug": "local-wiki"}}

@@ -14,7 +14,7 @@ from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.search.tool_search import found, retrieve_tools, unavailable_reason
 from mcpproxy_py.core.values import LocalAnswer, Policy, Refusal, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code
-from tests.core.house import ask, tool
+from tests.core.example_snapshot import ask, tool
 
 
 def world() -> Snapshot:

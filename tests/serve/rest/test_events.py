@@ -14,9 +14,9 @@ import pytest
 
 from mcpproxy_py.serve.rest.routes import activity
 from tests.serve.parts import PATIENCE, House
-from tests.serve.test_rest import call, error_of
-from tests.serve.test_rest_approvals import filed
-from tests.serve.test_rest_wire import through
+from tests.serve.rest.test_approvals import filed
+from tests.serve.rest.test_over_the_wire import through
+from tests.serve.rest.test_rest import call, error_of
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3")]

@@ -10,7 +10,7 @@ import pytest
 
 from mcpproxy_py.errors import Code, GatewayError
 from tests.serve.parts import House
-from tests.serve.test_rest import error_of
+from tests.serve.rest.test_rest import error_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("CAT-7")]
 

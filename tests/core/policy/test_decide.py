@@ -19,7 +19,7 @@ from mcpproxy_py.core.policy.decide import decide, explain
 from mcpproxy_py.core.values import VARIANT_OF, VARIANTS, Ask, LocalAnswer, Override, Policy, Refusal, Route, Snapshot
 from mcpproxy_py.errors import Code
 from tests.bench.decide import world
-from tests.core.house import ask, read, snapshot, tool
+from tests.core.example_snapshot import ask, read, snapshot, tool
 from tests.core.matrix import CELLS, Cell
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mcpproxy_py.core.policy.tool_class import call_with, class_of, classify, effective
 from mcpproxy_py.core.values import RANK, Override, Policy
-from tests.core.house import tool
+from tests.core.example_snapshot import tool
 from tests.core.matrix import ABSENT, CLASS_OF_HINTS
 
 

@@ -16,7 +16,7 @@ import pytest
 from mcpproxy_py.store.activity.reader import EXPORT_PAGE
 from mcpproxy_py.store.store import DATABASE
 from tests.serve.parts import KEY, PATIENCE, House
-from tests.serve.test_rest import READ, error_of
+from tests.serve.rest.test_rest import READ, error_of
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("API-1", "SEC-1")]

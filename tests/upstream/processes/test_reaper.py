@@ -47,7 +47,7 @@ def owner(tmp_path: Path, servers: dict[str, list[str]]) -> Iterator[tuple[subpr
     """A process that runs these servers, and its warden's pid."""
     command = [sys.executable, str(OWNER), str(tmp_path / "logs"), json.dumps(servers)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])})  # fmt: skip
+                               env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})  # fmt: skip
     assert process.stdout is not None and process.stdin is not None
     try:
         word, _, pid = process.stdout.readline().strip().partition(" ")

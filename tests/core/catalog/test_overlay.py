@@ -10,7 +10,7 @@ import pytest
 from mcpproxy_py.core.catalog.model import Connector, Matching, ServerEntry, connectors, key
 from mcpproxy_py.core.catalog.overlay import CONNECTION_STATUSES, classify, mcp_list, mcp_list_catalog, overlay
 from mcpproxy_py.core.values import Server, Snapshot
-from tests.core.house import tool
+from tests.core.example_snapshot import tool
 
 pytestmark = pytest.mark.proves("CAT-4")
 

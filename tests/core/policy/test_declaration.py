@@ -10,7 +10,7 @@ from mcpproxy_py.core.policy.decide import decide
 from mcpproxy_py.core.policy.declaration import BadIntent, parse
 from mcpproxy_py.core.values import Intent, Policy, Refusal, Route
 from mcpproxy_py.errors import Code
-from tests.core.house import ask, snapshot, tool
+from tests.core.example_snapshot import ask, snapshot, tool
 
 pytestmark = pytest.mark.proves("GATE-1")
 VALID = {"operation_type": "read", "data_sensitivity": "internal", "reason": "to look"}
