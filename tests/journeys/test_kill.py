@@ -19,7 +19,10 @@ from tests.support.wire import Wire
 def test_kill_9_of_the_gateway_leaves_no_upstream_process_three_deep(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     config = {
-        "mcpServers": {"family": python_server("family.py", "--pid-file", str(pids)), "s": python_server("plain.py")}
+        "mcpServers": {
+            "family": python_server("process_tree.py", "--pid-file", str(pids)),
+            "s": python_server("plain.py"),
+        }
     }
     running = start(tmp_path / "data", config)
     try:

@@ -34,8 +34,13 @@ Event = dict[str, Any]
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What gives up after some seconds is no part of a test that does not say so: the machine may be busy."""
-    for name in ("files.PATIENCE", "store.CLOSE_TIMEOUT", "store.COMMIT_TIMEOUT", "store.SIZE_PATIENCE"):
-        monkeypatch.setattr(f"mcpproxy_py.store.{name}", 60.0)
+    for name in (
+        "files.PATIENCE",
+        "store.store.CLOSE_TIMEOUT",
+        "store.store.COMMIT_TIMEOUT",
+        "store.store.SIZE_PATIENCE",
+    ):
+        monkeypatch.setattr(f"mcpproxy_py.{name}", 60.0)
 
 
 @pytest.fixture

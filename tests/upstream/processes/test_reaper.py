@@ -29,7 +29,7 @@ from tests.upstream.helpers import (
 )  # fmt: skip
 
 pytestmark = pytest.mark.proves("UP-3")
-OWNER = Path(__file__).with_name("owner.py")
+OWNER = Path(__file__).parents[1] / "owner.py"
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def owner(tmp_path: Path, servers: dict[str, list[str]]) -> Iterator[tuple[subpr
 
 
 def family(pids: Path, *more: str) -> list[str]:
-    return [sys.executable, str(SERVERS / "family.py"), "--pid-file", str(pids), *more]
+    return [sys.executable, str(SERVERS / "process_tree.py"), "--pid-file", str(pids), *more]
 
 
 def whole_family(pids: Path) -> list[int]:
@@ -126,8 +126,8 @@ def test_the_warden_ends_no_process_of_anybody_else(tmp_path: Path, pids: Path) 
 @pytest.mark.anyio
 async def test_removing_a_server_ends_its_tree_and_no_other(tmp_path: Path, pids: Path) -> None:
     other = tmp_path / "pids-of-others"
-    first = stdio("fam", "family.py", "--pid-file", str(pids))
-    second = stdio("fam-2", "family.py", "--pid-file", str(other))
+    first = stdio("fam", "process_tree.py", "--pid-file", str(pids))
+    second = stdio("fam-2", "process_tree.py", "--pid-file", str(other))
     async with running(tmp_path, first, second) as supervisor:
         await connected(supervisor, "fam", "fam-2")
         await until(lambda: len(numbers(pids)) == 3 and len(numbers(other)) == 3)
@@ -140,7 +140,7 @@ async def test_removing_a_server_ends_its_tree_and_no_other(tmp_path: Path, pids
 
 @pytest.mark.anyio
 async def test_what_a_crashed_server_had_started_ends_before_it_is_started_again(tmp_path: Path, pids: Path) -> None:
-    async with running(tmp_path, stdio("fam", "family.py", "--pid-file", str(pids))) as supervisor:
+    async with running(tmp_path, stdio("fam", "process_tree.py", "--pid-file", str(pids))) as supervisor:
         await until(lambda: len(numbers(pids)) == 3)
         await connected(supervisor, "fam")
         first = numbers(pids)
