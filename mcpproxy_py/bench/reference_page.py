@@ -1,4 +1,4 @@
-"""Prints `docs/reference/catalog-benchmark.md`: `python -m mcpproxy_py.bench.reference_page > FILE`; a test compares."""
+"""Prints `docs/reference/catalog-benchmark.md`: `python -m mcpproxy_py.bench.reference_page > FILE`."""
 
 from __future__ import annotations
 

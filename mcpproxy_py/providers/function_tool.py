@@ -162,9 +162,9 @@ def _without_title(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _described(schema: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     """A description in the hint itself (`Annotated[…, Field(description=…)]`) beats the docstring's."""
-    for name, field in schema["properties"].items():
+    for name, described in schema["properties"].items():
         if name in texts:
-            field.setdefault("description", texts[name])
+            described.setdefault("description", texts[name])
     return schema
 
 

@@ -174,8 +174,8 @@ class SealedState:
 class Store:
     """Made by `open_store`, in use until `close`. `append` belongs to one thread, that of the event loop."""
 
-    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: JournalFollower, me: membership.Membership,
-                 who: Identity, options: Options, saved: SealedState) -> None:  # fmt: skip
+    def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: JournalFollower,
+                 me: membership.Membership, who: Identity, options: Options, saved: SealedState) -> None:  # fmt: skip
         self._lock = lock
         self._database = database
         self._journal = journal

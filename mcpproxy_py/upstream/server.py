@@ -40,8 +40,8 @@ class UpstreamServer:
     """Everything that changes about one server is born and changed in here."""
 
     def __init__(
-        self, spec: UpstreamSpec, *, board: SnapshotPublisher, dialer: Dialer, log_path: Path, known: ListingStore | None,
-        clock: Callable[[], float], ears: UpstreamCallbacks, hurry: float,
+        self, spec: UpstreamSpec, *, board: SnapshotPublisher, dialer: Dialer, log_path: Path,
+        known: ListingStore | None, clock: Callable[[], float], ears: UpstreamCallbacks, hurry: float,
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
-PERMITTED = {"Permitted": {"gateway.py", "upstream/permit.py"}, "PermittedAnswer": {"gateway.py", "upstream/permit.py"}}
+PERMITTED = {
+    "Permitted": {"gateway/gateway.py", "upstream/permit.py"},
+    "PermittedAnswer": {"gateway/gateway.py", "upstream/permit.py"},
+}
 """A message that may be sent is made by a permit: the gateway's for its callers, the room's for its own traffic."""
-SENDERS = {"upstream/stdio.py", "upstream/carrier.py", "upstream/web.py"}
+SENDERS = {"upstream/transports/stdio.py", "upstream/transports/http_clients.py"}
 """Each kind of connection, handing over how it writes."""
 
 pytestmark = pytest.mark.proves("GATE-14")
@@ -40,12 +43,13 @@ def test_only_permits_make_what_may_be_sent(name: str) -> None:
 
 def test_only_connections_have_something_written_and_only_by_the_one_function() -> None:
     assert calls("send_now") == SENDERS
-    assert calls("compose") == {"upstream/inbound.py"}, "a message is made in `send_now` alone"
+    assert calls("compose") == {"upstream/session/rpc.py"}, "a message is made in `send_now` alone"
 
 
 @pytest.mark.parametrize(
-    ("module", "function"), [("gateway.py", "__call__"), ("gateway.py", "answer"), ("upstream/inbound.py", "send_now"),
-                             ("upstream/inbound.py", "compose"), ("upstream/questions.py", "compose")],
+    ("module", "function"),
+    [("gateway/gateway.py", "__call__"), ("gateway/gateway.py", "answer"), ("upstream/session/rpc.py", "send_now"),
+     ("upstream/session/rpc.py", "compose"), ("upstream/session/server_requests.py", "compose")],
 )  # fmt: skip
 def test_nothing_is_awaited_between_the_decision_and_the_write(module: str, function: str) -> None:
     tree = ast.parse((PACKAGE / module).read_text())
@@ -58,7 +62,7 @@ def test_nothing_is_awaited_between_the_decision_and_the_write(module: str, func
 
 
 def test_the_choke_point_is_readable_on_one_screen() -> None:
-    tree = ast.parse((PACKAGE / "gateway.py").read_text())
+    tree = ast.parse((PACKAGE / "gateway/gateway.py").read_text())
     (permit,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "CallPermit"]
     (choke_point,) = [node for node in permit.body if isinstance(node, ast.FunctionDef) and node.name == "__call__"]
     assert choke_point.end_lineno is not None
@@ -68,6 +72,6 @@ def test_the_choke_point_is_readable_on_one_screen() -> None:
 def test_the_gateways_own_traffic_holds_nothing_of_a_clients() -> None:
     """Where a permit of its own is made, and for what: a new place needs a look."""
     assert sorted(calls("OwnPermit")) == [
-        "upstream/greet.py", "upstream/handshake.py", "upstream/inbound.py", "upstream/questions.py",
-        "upstream/session.py", "upstream/supervisor.py", "upstream/watch.py",
+        "upstream/lists/subscriptions.py", "upstream/session/negotiate.py", "upstream/session/rpc.py",
+        "upstream/session/server_requests.py", "upstream/session/session.py", "upstream/supervisor.py",
     ]  # fmt: skip

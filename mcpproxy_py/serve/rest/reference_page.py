@@ -1,4 +1,4 @@
-"""`docs/reference/rest.md`, made from the table of endpoints: `python -m mcpproxy_py.serve.rest.reference_page > FILE`."""
+"""`docs/reference/rest.md` from the table of endpoints: `python -m mcpproxy_py.serve.rest.reference_page > FILE`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The writer in a process of its own: `python -m mcpproxy_py.store.projection.projector_process DATA_DIR LOCK_DESCRIPTOR`.
+"""The projector in a process of its own:
+`python -m mcpproxy_py.store.projection.projector_process DATA_DIR LOCK_DESCRIPTOR`.
 
 A batch in the gateway's process takes the interpreter from the event loop, and every call under way waits.
 `remote.Remote` starts this and says on stdin how far the journal may be read: only the gateway knows which

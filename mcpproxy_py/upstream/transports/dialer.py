@@ -1,6 +1,6 @@
 """Opening a connection of whatever kind a server is configured with.
 
-The two transports over HTTP, apart so that their client is imported with the first server that needs it.
+What speaks HTTP is imported with the first server that needs it: httpx2 is a twentieth of the start.
 """
 
 from __future__ import annotations
@@ -15,24 +15,11 @@ from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.session.rpc import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import AuthFor, HttpClients
 from mcpproxy_py.upstream.transports.in_process import InProcessServer, open_local
-from mcpproxy_py.upstream.transports.legacy_sse import open_sse
 from mcpproxy_py.upstream.transports.stdio import open_stdio
-from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 
 if TYPE_CHECKING:
-    from mcpproxy_py.upstream.transports.http_clients import AuthFor
-
-
-class OverHttp:
-    def __init__(self, auth_for: AuthFor | None, traced: bool, max_result_bytes: int) -> None:
-        self._web = HttpClients(auth_for, traced)
-        self._max_result_bytes = max_result_bytes
-
-    def open(self, spec: UpstreamSpec) -> AbstractAsyncContextManager[RpcConnection]:
-        opened = open_sse if spec.transport == "sse" else open_streamable
-        return opened(spec, web=self._web, max_result_bytes=self._max_result_bytes)
+    from mcpproxy_py.upstream.transports.http_clients import AuthFor, HttpClients
 
 
 class Dialer:
@@ -54,17 +41,22 @@ class Dialer:
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"
                 limit = self._max_result_bytes
                 return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=limit, mark=mark)
-            case "http" | "sse":
-                return self._over_http.open(spec)
+            case "http":
+                from mcpproxy_py.upstream.transports.streamable_http import open_streamable
+
+                return open_streamable(spec, web=self._http_clients, max_result_bytes=self._max_result_bytes)
+            case "sse":
+                from mcpproxy_py.upstream.transports.legacy_sse import open_sse
+
+                return open_sse(spec, web=self._http_clients, max_result_bytes=self._max_result_bytes)
             case "local":
                 return open_local(spec.name, self._built_in(spec.name))
 
     @cached_property
-    def _over_http(self) -> OverHttp:
-        # Imported here: httpx2 is a twentieth of the start, and a gateway may have no server that needs it.
-        pass
+    def _http_clients(self) -> HttpClients:
+        from mcpproxy_py.upstream.transports.http_clients import HttpClients
 
-        return OverHttp(self._auth_for, self._traced, self._max_result_bytes)
+        return HttpClients(self._auth_for, self._traced)
 
     def _built_in(self, name: str) -> InProcessServer:
         if name not in self._local:

@@ -119,8 +119,9 @@ ACTIVITY_ENDPOINTS: Final = (
              responses.Verified, query=requests.Verification, refusals=(Code.STORE_UNAVAILABLE,)),
     RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
              responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,)),
-    RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity", "Erase the arguments and the answer of a record",
-             erase, responses.ActivityAnswer, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
+    RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity",
+             "Erase the arguments and the answer of a record", erase, responses.ActivityAnswer,
+             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
     RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
 )  # fmt: skip

@@ -150,9 +150,10 @@ _GROUP: Final = "Discovery, for agents"
 DISCOVERY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/mcp/tools", _GROUP, "The tools that can be called now", visible_tools, responses.VisibleTools,
              query=requests.VisibleToolsQuery, guarded="agent"),
-    RestEndpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids, responses.ToolIds,
-             query=requests.VisibleToolsQuery, guarded="agent"),
-    RestEndpoint("GET", "/mcp/catalog", _GROUP, "Known servers and what is connected, as mcp_list_catalog says; recorded",
+    RestEndpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids,
+             responses.ToolIds, query=requests.VisibleToolsQuery, guarded="agent"),
+    RestEndpoint("GET", "/mcp/catalog", _GROUP,
+             "Known servers and what is connected, as mcp_list_catalog says; recorded",
              catalog, responses.CatalogAnswer, query=requests.CatalogSearch, guarded="agent", refusals=REFUSALS),
     RestEndpoint("POST", "/mcp/request-capability", _GROUP, "Ask a person for a server, as mcp_request_capability does",
              request_capability, responses.Requested, body=requests.CapabilityRequest, guarded="agent",

@@ -141,7 +141,8 @@ def _not_known(name: str, known: Iterable[str], what: str) -> GatewayError:
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.CONFIG_INVALID, Code.STORE_UNAVAILABLE)
 
 ENDPOINTS: Final = (
-    RestEndpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers, responses.ServerList),
+    RestEndpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers,
+             responses.ServerList),
     RestEndpoint("POST", "/api/v1/servers", "Servers", "Add a server to the configuration and connect it", add_server,
              responses.OneServer, body=requests.NewServer, status=201, refusals=_CHANGES),
     RestEndpoint("DELETE", "/api/v1/servers/{name}", "Servers", "Remove a server from the configuration", remove_server,
@@ -156,6 +157,6 @@ ENDPOINTS: Final = (
              responses.LogLines, query=requests.LogTail, refusals=(Code.NOT_FOUND,)),
     RestEndpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
              query=requests.ToolPage, refusals=(Code.NOT_FOUND,)),
-    RestEndpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool, responses.ToolAnswer,
-             refusals=(Code.NOT_FOUND,)),
+    RestEndpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool,
+             responses.ToolAnswer, refusals=(Code.NOT_FOUND,)),
 )  # fmt: skip
