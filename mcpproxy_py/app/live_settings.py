@@ -17,7 +17,8 @@ import anyio.to_thread
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams, server_specs
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.values import Caller, ClientInfo, IdMaker, Policy
+from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.settings import Loaded, Settings, fingerprint, load, loosened, needs_restart

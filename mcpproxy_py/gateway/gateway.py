@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeGuard
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
+    FORWARDED_META,
     ClientChannel,
     NoClient,
     forwarded_meta,
@@ -24,7 +25,7 @@ from mcpproxy_py.core.protocol.client_channel import (
     relayed_capabilities,
     served,
 )
-from mcpproxy_py.core.protocol.request_state import answers_problem, answers_to, asks_back, questions_of
+from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.record.masking import Masker
@@ -192,7 +193,7 @@ class Gateway:
         at = time.time()
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
-            method, forwarded_meta(meta), plain=plain,
+            method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
         )  # fmt: skip
 
     async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
@@ -280,7 +281,8 @@ class Gateway:
                 await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
             self.in_flight += 1
             try:
-                result = await self._converse(call, to, _narrowed(talk, call.ask.surface))
+                channel = _narrowed(talk, call.ask.surface) if talk.capabilities else talk
+                result = await self._converse(call, to, channel)
             finally:
                 self.in_flight -= 1
                 if not self.in_flight:
@@ -305,7 +307,7 @@ class Gateway:
                     raise
                 await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
                 result = await self.upstreams.request(to.server, permit)
-            if not (talk.live and asks_back(result)):
+            if not (talk.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
             carried = await self._answered(call, to, result, talk)
         raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked back more than {MAX_ROUNDS} times")
@@ -325,7 +327,7 @@ class Gateway:
         return answers_to(result, said)
 
     def _close(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
-        if asks_back(result):
+        if result.get("resultType") == INPUT_REQUIRED:
             self._ask_back(call, to, talk, result)
         elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
             message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"

@@ -64,6 +64,8 @@ class Waiting(TableSurface):
     async def welcome(self) -> SurfaceInfo:
         return SurfaceInfo(IDENTITY, {})
 
+    has_param_headers = False
+
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         return ()
 

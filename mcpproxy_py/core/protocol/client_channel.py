@@ -26,6 +26,8 @@ SERVED: Final[Mapping[str, frozenset[str]]] = {
 }
 """What of a client's capabilities any surface can serve to the end (SURF-10), with what each may say closer."""
 LONGEST_CONTEXT: Final[Mapping[str, int]] = {"traceparent": 512, "tracestate": 512, "baggage": 8192}
+FORWARDED_META: Final = frozenset((*LONGEST_CONTEXT, LOG_LEVEL))
+"""The keys of a client's `_meta` that may go along upstream."""
 LONGEST_CAPABILITIES: Final = 16_384
 DEEPEST_CAPABILITIES: Final = 16
 

@@ -80,7 +80,13 @@ class ModernHttp:
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
         name = params.get("name")
-        if method == "tools/call" and type(name) is str and (mirrored := self._endpoint.surface.mirrors(name)):
+        surface = self._endpoint.surface
+        if (
+            surface.has_param_headers
+            and method == "tools/call"
+            and type(name) is str
+            and (mirrored := surface.mirrors(name))
+        ):
             arguments = params.get("arguments", {})
             wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]
             if wrong is not None:

@@ -213,6 +213,8 @@ class CallScheduler:
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
         self.traffic = RequestStats()
+        self.main: UpstreamSession | None = None
+        """The session that all callers share, while it is live. Its server sets it."""
         self._spec = spec
         self._main = main
         self._pool = pool
@@ -253,13 +255,13 @@ class CallScheduler:
         it waited for its place is told by the queue, so it does not count for how fast the server is."""
         lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
         try:
-            main, end = self._main(), time.monotonic() + timeout
+            main, end = self.main or self._main(), time.monotonic() + timeout
             if waits := not lane.acquire():
                 await lane.wait(timeout)
             started = time.monotonic()
             try:
                 if waits:
-                    main = self._main()  # the one before may have gone meanwhile
+                    main = self.main or self._main()  # the one before may have gone meanwhile
                 elder = talk is not None and talk.live and self._elder.wanted_for(main, talk, self.sessions)
                 if self.sessions in SHARED and not elder:
                     return await main.request(permit, timeout=max(0.0, end - started))

@@ -95,6 +95,8 @@ class PassthroughSurface:
         found = self._upstreams.handshake(self.server)
         return surface.dressed(method, result, found.server_info if found else {}, lambda _: CachePolicy())
 
+    has_param_headers = True
+
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         server = self._upstreams.snapshot.servers.get(self.server)
         return self._mirrored.of(server.tools.get(tool) if server else None)

@@ -72,6 +72,9 @@ class Surface(Protocol):
         """The result as the modern wire wants it."""
         ...
 
+    has_param_headers: bool
+    """Whether any tool here may want arguments repeated as headers."""
+
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         """Which arguments of a tool its calls repeat as headers."""
         ...
@@ -87,6 +90,11 @@ class TableSurface:
     """Of the surfaces that are the gateway's own: a table of methods, and resources that are read but not watched."""
 
     handlers: Mapping[str, Handler]
+
+    has_param_headers = False
+
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
+        return ()
 
     def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
         raise unknown_method(request)
