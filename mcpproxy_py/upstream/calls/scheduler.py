@@ -262,7 +262,8 @@ class CallScheduler:
             try:
                 if waits:
                     main = self.main or self._main()  # the one before may have gone meanwhile
-                elder = talk is not None and talk.live and self._elder.wanted_for(main, talk, self.sessions)
+                can_be_asked = talk is not None and talk.live and bool(talk.capabilities)
+                elder = can_be_asked and self._elder.wanted_for(main, talk, self.sessions)
                 if self.sessions in SHARED and not elder:
                     return await main.request(permit, timeout=max(0.0, end - started))
                 async with AsyncExitStack() as stack:
