@@ -122,14 +122,14 @@ class LiveSettings:
         """The file was edited by hand. A bad edit is reported, and what was in force stays."""
         try:
             if not self._loaded.path.exists():
-                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
+                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} does not exist any more")
             async with self._changing:
                 changed = await self._reload(noticed=True)
             if changed:
                 await self.apply()
         except (GatewayError, StoreUnavailable) as error:
             self.error = str(error)
-            log.error("the configuration stays as it was: %s", error)
+            log.error("the configuration is not changed: %s", error)
 
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()

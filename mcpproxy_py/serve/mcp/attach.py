@@ -125,7 +125,7 @@ class AttachedClient:
     def _request(self, message: Mapping[str, Any], plain: bool) -> None:
         request_id = message["id"]
         if request_id in self._tasks or len(self._tasks) >= MAX_REQUESTS:
-            why = "A request with this id is under way" if request_id in self._tasks else "Too many requests at once"
+            why = "A request with this id is in flight" if request_id in self._tasks else "Too many requests at once"
             self._writer.put(jsonrpc.refusal(RpcError(INVALID_REQUEST, why), request_id))
             return
         task = self._tasks[request_id] = asyncio.get_running_loop().create_task(self._serve(message, plain))

@@ -82,7 +82,7 @@ class Endpoints:
 def _missing(path: str) -> str:
     if path.startswith(PASSTHROUGH):
         return (
-            f"there is no server '{path.removeprefix(PASSTHROUGH)}' to pass through to: add \"passthrough\" to "
+            f"there is no server '{path.removeprefix(PASSTHROUGH)}' for passthrough: add \"passthrough\" to "
             "`surfaces` in the configuration, and see `mcpproxy upstream list` for the names"
         )
     kind = "direct" if path == DIRECT else "gate"

@@ -114,7 +114,7 @@ class HandshakeHttp:
         """Hanging up does not cancel it: in this era the client may come back for the answer."""
         request_id = message["id"]
         if request_id in session.in_flight:
-            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "A request with this id is under way"), request_id)
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "A request with this id is in flight"), request_id)
         params = message.get("params", {})
         if not isinstance(params, dict):
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "params must be an object"), request_id)

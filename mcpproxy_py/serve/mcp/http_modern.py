@@ -63,7 +63,7 @@ class ModernHttp:
         """Notifications are taken and dropped: the modern era has none that a server acts on; a client cancels by
         hanging up."""
         if kind == "response":
-            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this revision"))
         if (rejected := envelope.unsupported(facts.seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
             raise _rejected(rejected, None)
         await http.respond(202)

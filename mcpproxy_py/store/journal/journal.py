@@ -187,7 +187,7 @@ class Journal:
             return
         await self._turns.next()
         if not self._settled(target):
-            raise StoreUnavailable("what was written could not be synced, and nobody can say why.")
+            raise StoreUnavailable("what was written could not be synced, for an unknown reason.")
 
     def sync_now_and_then(self) -> None:
         """For a thread that comes by: what nobody waits for gets to the disk too, some seconds later."""
@@ -376,7 +376,7 @@ class GroupCommit:
             try:
                 self._work()
             except Exception:
-                log.exception("a turn failed")
+                log.exception("a group commit failed")
             with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits any more
                 loop.call_soon_threadsafe(_release, served)
 

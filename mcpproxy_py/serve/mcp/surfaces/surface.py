@@ -105,7 +105,7 @@ class TableSurface:
         return CachePolicy()
 
     async def watch(self, request: McpRequest, uri: str) -> None:
-        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
+        raise RpcError(INVALID_PARAMS, "Resources cannot be subscribed to here; use their server's own surface")
 
     async def unwatch(self, peer: ClientPeer, uri: str) -> None:
         """Nothing is watched."""
