@@ -166,8 +166,8 @@ class UpstreamFailure(Exception):
         self.sent = sent
 
 
-FORGOTTEN = "the server forgot this session"
-MAY_HAVE_ACTED = "the call was under way, and the server may have acted"
+FORGOTTEN = "the server no longer knows this session"
+MAY_HAVE_ACTED = "the call was in flight, and the server may have acted"
 
 
 def lost(why: str, sent: bool) -> UpstreamFailure:

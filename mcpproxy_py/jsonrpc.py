@@ -47,7 +47,7 @@ def decode_request(body: bytes) -> tuple[dict[str, Any], Kind, bool]:
     except ValueError:
         message, plain = _read_leniently(body), False
     if type(message) is not dict:
-        raise BadMessage(INVALID_REQUEST, "The body must be a single JSON-RPC message; batches are not taken")
+        raise BadMessage(INVALID_REQUEST, "The body must be a single JSON-RPC message; batches are not accepted")
     request_id = message.get("id")
     if (
         type(message.get("method")) is str and message.get("jsonrpc") == "2.0" and request_id is not None

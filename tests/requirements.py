@@ -27,14 +27,11 @@ CODES = tuple(f"{family}-{number}" for family, many in HIGHEST.items() for numbe
 
 NOT_YET: dict[str, str] = {
     # Codes of which nothing, or not all, is built.
-    "SURF-10": "issue 12: a client's extensions reach servers through every surface (ATTACKS E1); tasks, Apps and "
-    "skills are not relayed to their end",
+    "SURF-10": "no surface but passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and a "
+    "task is not on record as begun and ended",
     "SURF-11": "none of it: no `anthropic/` keys on the gate's tools, no line that names the servers",
     "SURF-12": "there are no profiles",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",
-    "GATE-14": "issue 12: deciding, recording and sending are three places (ATTACKS H1, H2, H3, H8, M5, M6, M14)",
-    "GATE-15": "issue 12: any `_meta`, and `inputResponses` of a first round, go on (ATTACKS H8); a modern server's "
-    "state can be used again (H1)",
     "GATE-16": "lists and overrides compare names exactly and take no globs; look-alikes are not noticed",
     "FIND-5": "`semantic` serves the catalog only; tools are ranked by words, and no result says how sure it is",
     "UP-9": "there is no OAuth towards servers",
@@ -44,15 +41,12 @@ NOT_YET: dict[str, str] = {
     "configuration",
     "UP-13": "a server object of the SDK cannot be a provider",
     "CAT-7": "on the command line and over REST; the web page comes with USE-2",
-    "ACT-10": "`activity verify` believes the database which key a chain has, and calls what it did not check intact "
-    "(ATTACKS H4); switches and approvals count without a sealed event (M7); there is no `activity anchor`",
     "SEC-2": "one agent token opens everything; no scoped tokens, no identity provider",
     "SEC-3": "tools are not pinned",
     "SEC-6": "one peer can silence the gateway for seconds (ATTACKS H5, H6)",
     "SEC-7": "no shares for a principal, no deadlines for bodies, and trailers count as headers (ATTACKS M11, H7)",
     "SEC-10": "only the client of a call can be asked for its confirmation",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",
-    "PERF-3": "issue 12: a warm gated read takes 61 modules, 204 changes of module and 295 calls",
     "PERF-5": "5,900 to 6,700 records a second into a million rows, of 8,000; a small one takes 2.4 KB, of 1.2; p99 of "
     "a summary up to 125 ms, of 50, and of two filters that never meet 39, of 20",
     "USE-1": "there is no `connect`, `disconnect` and `import`",
@@ -63,13 +57,9 @@ NOT_YET: dict[str, str] = {
     "USE-8": "commands in the documents are parsed, and not run",
     "USE-9": "tools without hints are not counted, and there is no `tools classify`",
     # Codes that tests prove, but for what an attack found beside those tests.
-    "SURF-3": "issue 12: relayed requests skip `confirm` and the lists, lists are not on record (ATTACKS M6, M14)",
     "SURF-8": "the last server that names a URI takes it from the one that named it first (ATTACKS M3)",
     "GATE-8": "a pattern that gives up counts as no match, so padding can get past the destructive entry (ATTACKS M2)",
-    "GATE-13": "issue 12: a call that waited for a place at its server is sent after a freeze (ATTACKS H3)",
     "UP-5": "a late question of a cancelled call is put to whoever has the only call under way (ATTACKS M4, see UP-11)",
-    "ACT-5": "issue 12: a later round above read is sent while nothing can be recorded (ATTACKS H2)",
-    "ACT-8": "`activity verify` can be made to skip a chain that was changed (ATTACKS H4, see ACT-10)",
     "ACT-9": "names, addresses and errors are not masked, and of 85 kinds of secrets 39 were missed (ATTACKS M10)",
     "SEC-5": "trailers are not bounded, and of a listing only the number of pages and tools (ATTACKS H7, H5)",
 }

@@ -17,7 +17,8 @@ import anyio.to_thread
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams, server_specs
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.values import Caller, ClientInfo, IdMaker, Policy
+from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.settings import Loaded, Settings, fingerprint, load, loosened, needs_restart
@@ -121,14 +122,14 @@ class LiveSettings:
         """The file was edited by hand. A bad edit is reported, and what was in force stays."""
         try:
             if not self._loaded.path.exists():
-                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} is gone")
+                raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} does not exist any more")
             async with self._changing:
                 changed = await self._reload(noticed=True)
             if changed:
                 await self.apply()
         except (GatewayError, StoreUnavailable) as error:
             self.error = str(error)
-            log.error("the configuration stays as it was: %s", error)
+            log.error("the configuration is not changed: %s", error)
 
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()

@@ -12,21 +12,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeGuard
+from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
+    FORWARDED_META,
     ClientChannel,
     NoClient,
     forwarded_meta,
-    is_served,
-    relayed_capabilities,
-    served,
+    narrowed,
 )
-from mcpproxy_py.core.protocol.request_state import answers_problem, answers_to, asks_back, questions_of
+from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.record import events
-from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
@@ -40,12 +38,21 @@ from mcpproxy_py.core.values import (
     Route,
     Snapshot,
     Source,
-    Status,
     Surface,
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call, CallCounters, EventLog, Recorder
+from mcpproxy_py.gateway.recorder import EXPIRED, Call, CallCounters, EventLog, Recorder
+from mcpproxy_py.gateway.refusals import (
+    changed,
+    failed,
+    given_up,
+    never_left,
+    no_longer_allowed,
+    same_call,
+    unrecordable,
+    without_yes,
+)
 from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
@@ -109,14 +116,14 @@ class CallPermit:
                 call.handed_over = True
                 gateway.recorder.write_soon(call)
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
-            raise NotPermitted(_unrecordable(to))
+            raise NotPermitted(unrecordable(to))
         snapshot = gateway.upstreams.snapshot
         if snapshot is not call.snapshot:
             again = decide.decide(call.ask, snapshot)
             if isinstance(again, Refusal):
                 raise NotPermitted(again)
-            if not _same(to, again):
-                raise NotPermitted(_changed(to, again))
+            if not same_call(to, again):
+                raise NotPermitted(changed(to, again))
             call.snapshot = snapshot
         return self._message
 
@@ -192,7 +199,7 @@ class Gateway:
         at = time.time()
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
-            method, forwarded_meta(meta), plain=plain,
+            method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
         )  # fmt: skip
 
     async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
@@ -212,9 +219,9 @@ class Gateway:
             else:
                 await self._forward(call, decision, talk or _mute(ask))
         except asyncio.CancelledError as why:
-            refusal = _no_longer_allowed(why)
+            refusal = no_longer_allowed(why)
             if refusal is None:
-                call.outcome = _given_up(why)
+                call.outcome = given_up(why)
                 raise
             call.refuse(refusal)
         except Exception:
@@ -251,8 +258,8 @@ class Gateway:
             method, {}, source="internal", surface="passthrough", principal="server", client=ClientInfo(server),
             server=server, method=method,
         )  # fmt: skip
-        message = f"Server '{server}' asked {method[:80]}, and no call tells for whom"
-        hint = "Set `sessions: exclusive` for this server, so that its questions belong to one call."
+        message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
+        hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
         self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
 
     def explain(self, ask: Ask) -> dict[str, Any]:
@@ -280,7 +287,8 @@ class Gateway:
                 await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
             self.in_flight += 1
             try:
-                result = await self._converse(call, to, _narrowed(talk, call.ask.surface))
+                channel = narrowed(talk, call.ask.surface) if talk.capabilities else talk
+                result = await self._converse(call, to, channel)
             finally:
                 self.in_flight -= 1
                 if not self.in_flight:
@@ -288,7 +296,7 @@ class Gateway:
         except NotPermitted as no:
             call.refuse(no.refusal)
         except UpstreamFailure as failure:
-            call.refuse(*_failed(to, failure))
+            call.refuse(*failed(to, failure))
         else:
             self._close(call, to, talk, result)
 
@@ -301,14 +309,14 @@ class Gateway:
             try:
                 result = await self.upstreams.request(to.server, permit)
             except (UpstreamFailure, NotPermitted) as failure:
-                if to.risk != "read" or not _never_left(failure):
+                if to.risk != "read" or not never_left(failure):
                     raise
                 await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
                 result = await self.upstreams.request(to.server, permit)
-            if not (talk.live and asks_back(result)):
+            if not (talk.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
             carried = await self._answered(call, to, result, talk)
-        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked back more than {MAX_ROUNDS} times")
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {MAX_ROUNDS} times")
 
     async def _answered(
         self, call: Call, to: Route | Relay, result: Mapping[str, Any], talk: ClientChannel
@@ -325,7 +333,7 @@ class Gateway:
         return answers_to(result, said)
 
     def _close(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
-        if asks_back(result):
+        if result.get("resultType") == INPUT_REQUIRED:
             self._ask_back(call, to, talk, result)
         elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
             message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
@@ -340,7 +348,7 @@ class Gateway:
     def _ask_back(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
         if isinstance(talk, NoClient):
-            message = f"'{to.full_name}' asks for input, which nobody can be asked for here"
+            message = f"'{to.full_name}' asks for input, which this client cannot give"
             call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
             return
         methods = [method for method, _ in questions_of(result).values()]
@@ -366,15 +374,15 @@ class Gateway:
     async def _confirm(self, call: Call, to: Route | Relay, talk: ClientChannel) -> None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
         if call.ask.carried and not call.ask.again:
-            raise NotPermitted(_without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
+            raise NotPermitted(without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
         try:
             self.recorder.write_ahead(call)
             objection = await self._objection(call, to, talk)
             if objection is not None:
-                raise NotPermitted(_without_yes(to, objection))
+                raise NotPermitted(without_yes(to, objection))
             self.recorder.confirmed(call.ask.id)
         except StoreUnavailable:
-            raise NotPermitted(_unrecordable(to)) from None
+            raise NotPermitted(unrecordable(to)) from None
 
     async def _objection(self, call: Call, to: Route | Relay, talk: ClientChannel) -> str | None:
         """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
@@ -405,7 +413,7 @@ class Gateway:
             await self._on_disk(call)
         except StoreUnavailable:
             if self._limits.refuse_unrecorded:
-                raise NotPermitted(_unrecordable(to)) from None
+                raise NotPermitted(unrecordable(to)) from None
 
     async def record_answers(self, call: Call, to: Route | Relay, methods: list[str], said: Any) -> None:
         """What a client answered on record before its server hears of it, like the ask before: on disk above read.
@@ -422,91 +430,12 @@ class Gateway:
                 await self._on_disk(call)
         except StoreUnavailable:
             if self._limits.refuse_unrecorded:
-                raise NotPermitted(_unrecordable(to)) from None
+                raise NotPermitted(unrecordable(to)) from None
 
     async def _on_disk(self, call: Call) -> None:
         await self.recorder.synced(call)
         call.on_disk = self.recorder.unrecorded
 
 
-class _NarrowedChannel:
-    """A client's way back, with other capabilities than it declared: those that can be served here."""
-
-    def __init__(self, talk: ClientChannel, capabilities: Mapping[str, Any]) -> None:
-        self.capabilities = capabilities
-        self.caller, self.wants_progress, self.live, self.key = talk.caller, talk.wants_progress, talk.live, talk.key
-        self.notify, self.pause, self.request = talk.notify, talk.pause, talk.request
-
-
-def _narrowed(talk: ClientChannel, surface: Surface) -> ClientChannel:
-    declared = talk.capabilities
-    if is_served(declared):
-        return talk
-    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
-    return talk if kept is declared else _NarrowedChannel(talk, kept)
-
-
 def _mute(ask: Ask) -> ClientChannel:
     return NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
-
-
-def _same(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
-    """Whether what was decided again is what was recorded, shown and confirmed."""
-    if isinstance(to, Route):
-        return (
-            isinstance(again, Route)
-            and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
-            and again.args == to.args
-            and (to.confirm or not again.confirm)
-        )
-    return (
-        isinstance(again, Relay)
-        and (again.server, again.method, again.risk) == (to.server, to.method, to.risk)
-        and again.params == to.params
-        and (to.confirm or not again.confirm)
-    )
-
-
-def _changed(to: Route | Relay, again: Decision) -> Refusal:
-    if isinstance(again, Route | Relay) and again.confirm:
-        return _without_yes(to, "what it does changed meanwhile, so ask again")
-    message = f"'{to.full_name}' is refused: what it does changed while it waited, so ask again"
-    return decide.refuse(to, Code.TOOL_UNAVAILABLE, "changed", message)
-
-
-def _without_yes(to: Route | Relay, why: str) -> Refusal:
-    message = f"Tool '{to.full_name}' needs a person's yes: {why}"
-    return decide.refuse(to, Code.NOT_CONFIRMED, "confirm", message)
-
-
-def _unrecordable(to: Route | Relay) -> Refusal:
-    message = f"'{to.full_name}' is refused: it cannot be recorded"
-    return decide.refuse(to, Code.STORE_UNAVAILABLE, "store", message)
-
-
-def _never_left(failure: UpstreamFailure | NotPermitted) -> bool:
-    """Because its connection had just gone."""
-    if isinstance(failure, NotPermitted):
-        return failure.refusal.awaits is not None
-    return not failure.sent and failure.code is Code.SERVER_UNAVAILABLE
-
-
-def _failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:
-    status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
-    details = {"upstream": failure.data} if failure.data else {}
-    return decide.refuse(to, failure.code, "upstream", failure.message, details), status
-
-
-def _given_up(why: asyncio.CancelledError) -> Outcome:
-    """A cancellation may say that it was time that ran out."""
-    if EXPIRED in why.args:
-        return TIMED_OUT
-    return Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller gave up"})
-
-
-def _no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
-    """The refusal that a call was cancelled with, between two of its rounds; the cancelling is over with that."""
-    refusal = why.args[0] if why.args and isinstance(why.args[0], Refusal) else None
-    if refusal is not None and (task := asyncio.current_task()) is not None:
-        task.uncancel()
-    return refusal

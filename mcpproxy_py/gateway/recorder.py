@@ -244,10 +244,10 @@ class Recorder:
         )
 
     def _asked(self, calls: Sequence[Call]) -> list[Event]:
-        policy, limit, masker = self._policy(), self._payload_bytes, self._masker
+        limit, masker = self._payload_bytes, self._masker
         events: list[Event] = []
         for call in calls:
-            events.append(record_events.asked_text(call.ask, call.decision, policy, limit, masker))
+            events.append(record_events.asked_text(call.ask, call.decision, call.snapshot.policy, limit, masker))
         return events
 
     def _append(self, ask_id: str, events: Sequence[Event]) -> None:

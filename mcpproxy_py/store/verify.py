@@ -3,7 +3,7 @@
 
 Reads everything, some at a time, in a process of its own, so that no call waits for it. Of each chain: do the hashes
 hold, one after the other, from its beginning or from a sealed checkpoint up to the head that was published? And of
-each row (`verify_rows`): does it say what its events say?
+each row (`projection/check_rows`): does it say what its events say?
 
 Nothing is believed because the database says it. Our own chain must be there under its name and hold with our key; so
 must every other that was verified here before. A chain that was never verified here is, if our key fits; if not, the
@@ -35,8 +35,8 @@ from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import read_place
+from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck
 from mcpproxy_py.store.seals import Seals, SwitchMemory
-from mcpproxy_py.store.verify_rows import AT_ONCE, RowCheck, StateCheck
 
 MOST_FINDINGS: Final = 100
 PEERS: Final = "chain.peers"

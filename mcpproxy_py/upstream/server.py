@@ -47,7 +47,6 @@ class UpstreamServer:
         self._lists = spec
         """Whose lists and `confirm` are in force."""
         self._withdrawn = False
-        self.session: UpstreamSession | None = None
         self.state: ServerState = "connecting"
         self.error: str | None = None
         self.restarts = 0
@@ -72,6 +71,15 @@ class UpstreamServer:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
         self.show(self._first_state())
+
+    @property
+    def session(self) -> UpstreamSession | None:
+        """The live main session. It is kept where each call looks for it."""
+        return self.calls.main
+
+    @session.setter
+    def session(self, session: UpstreamSession | None) -> None:
+        self.calls.main = session
 
     # What the supervisor asks of it.
 

@@ -39,4 +39,4 @@ class SnapshotPublisher:
             try:
                 self._on_change()
             except Exception:
-                logger.exception("telling of a change failed")
+                logger.exception("a change notification failed")

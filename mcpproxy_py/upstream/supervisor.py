@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
-from mcpproxy_py.core.values import Policy, Snapshot
+from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import HURRY, ServerStats
 from mcpproxy_py.upstream.lists.notifications import (
@@ -65,16 +65,20 @@ class Supervisor:
         self._traced = traced
         self._clock = clock
         self._hurry = hurry
-        self._board = SnapshotPublisher(on_change)
+        self._on_change = on_change
+        self._board = SnapshotPublisher(self._published)
+        self.snapshot = self._board.snapshot
+        """What is published now. An attribute, because every call reads it."""
         self._workers: dict[str, UpstreamServer] = {}
         self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
         self._dialer: Dialer | None = None
 
-    @property
-    def snapshot(self) -> Snapshot:
-        return self._board.snapshot
+    def _published(self) -> None:
+        self.snapshot = self._board.snapshot
+        if self._on_change is not None:
+            self._on_change()
 
     def set_policy(self, policy: Policy) -> None:
         self._board.set_policy(policy)

@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mcpproxy_py.core.values import Ask, ClientInfo, IdMaker, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Ask, ClientInfo, Policy, Server, Snapshot, Tool
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.store.journal.journal import Journal
 from tests.bench.measure import COUNTED, figures, instructions_in, percentile, report, spread

@@ -21,7 +21,8 @@ import anyio
 import pytest
 
 from mcpproxy_py.core.policy.decide import decide
-from mcpproxy_py.core.values import Ask, Caller, ClientInfo, IdMaker, Refusal, Relay, Route
+from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Relay, Route
 from mcpproxy_py.errors import Code, StoreUnavailable
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.store.journal.entries import JournalEntry, read

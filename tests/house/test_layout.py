@@ -20,7 +20,9 @@ HISTORY = "migrations/versions"
 """Here one is added for each change of the tables, and none goes."""
 
 MOST_LINES = 400
-LONGER: dict[str, int] = {}
+LONGER: dict[str, int] = {
+    "bench/models.py": 408, "core/policy/rungs.py": 414, "gateway/gateway.py": 441, "upstream/session/rpc.py": 536,
+}  # fmt: skip
 """Modules with more, and how many they may have."""
 
 SHARED_NAMES: set[str] = set()

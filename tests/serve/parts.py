@@ -14,8 +14,9 @@ from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.protocol.admin_key_proof import proof
 from mcpproxy_py.core.protocol.client_channel import NOBODY, UpstreamCallContext
+from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.search.index import Index, segment
-from mcpproxy_py.core.values import Ask, Caller, ClientInfo, IdMaker, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway

@@ -19,8 +19,9 @@ from mcpproxy_py.serve.http.request import MOST_UNREAD, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams, http_handshake, http_modern
 from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
-from mcpproxy_py.serve.mcp.http_modern import over_http
-from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.serve.mcp.http_handshake import HandshakeHttp
+from mcpproxy_py.serve.mcp.http_modern import ModernHttp
+from mcpproxy_py.serve.mcp.request import McpRequest, by_era
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.surface import IDENTITY, Handler, SurfaceInfo, TableSurface
 from tests.support.serving import serving
@@ -64,6 +65,8 @@ class Waiting(TableSurface):
     async def welcome(self) -> SurfaceInfo:
         return SurfaceInfo(IDENTITY, {})
 
+    has_param_headers = False
+
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         return ()
 
@@ -100,7 +103,8 @@ async def talking() -> AsyncIterator[tuple[Waiting, Client]]:
     async def nothing(request: HttpRequest) -> None:
         raise AssertionError("this is MCP's path")
 
-    guard = Guard({"/mcp": over_http(endpoint)}, nothing, AccessRules(admin_key=lambda: "key"))
+    serve = by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve)
+    guard = Guard({"/mcp": serve}, nothing, AccessRules(admin_key=lambda: "key"))
     with anyio.fail_after(PATIENCE):
         async with serving(guard) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

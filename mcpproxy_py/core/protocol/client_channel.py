@@ -8,7 +8,11 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
-from mcpproxy_py.core.values import Caller, ClientInfo
+from mcpproxy_py.core.values import (
+    Caller,
+    ClientInfo,
+    Surface,
+)
 from mcpproxy_py.errors import RpcError
 
 CANNOT_BE_ASKED: Final = -32601
@@ -26,6 +30,8 @@ SERVED: Final[Mapping[str, frozenset[str]]] = {
 }
 """What of a client's capabilities any surface can serve to the end (SURF-10), with what each may say closer."""
 LONGEST_CONTEXT: Final[Mapping[str, int]] = {"traceparent": 512, "tracestate": 512, "baggage": 8192}
+FORWARDED_META: Final = frozenset((*LONGEST_CONTEXT, LOG_LEVEL))
+"""The keys of a client's `_meta` that may go along upstream."""
 LONGEST_CAPABILITIES: Final = 16_384
 DEEPEST_CAPABILITIES: Final = 16
 
@@ -174,3 +180,20 @@ def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:
     """The capability that a client would need to be asked this, and did not declare."""
     needed = NEEDS.get(method)
     return needed if needed is not None and needed not in capabilities else None
+
+
+class NarrowedChannel:
+    """A client's way back, with other capabilities than it declared: those that can be served here."""
+
+    def __init__(self, talk: ClientChannel, capabilities: Mapping[str, Any]) -> None:
+        self.capabilities = capabilities
+        self.caller, self.wants_progress, self.live, self.key = talk.caller, talk.wants_progress, talk.live, talk.key
+        self.notify, self.pause, self.request = talk.notify, talk.pause, talk.request
+
+
+def narrowed(talk: ClientChannel, surface: Surface) -> ClientChannel:
+    declared = talk.capabilities
+    if is_served(declared):
+        return talk
+    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
+    return talk if kept is declared else NarrowedChannel(talk, kept)

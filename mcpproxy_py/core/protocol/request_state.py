@@ -23,8 +23,8 @@ LONGEST_ANSWERS: Final = 1 << 20
 """Characters of what a client answers in one round."""
 
 
-def asks_back(result: Mapping[str, Any]) -> bool:
-    return result.get("resultType") == "input_required"
+INPUT_REQUIRED: Final = "input_required"
+"""The `resultType` of a modern server that asks back."""
 
 
 def questions_of(result: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -83,7 +83,7 @@ class AccessControl:
     def principal(self, head: RequestHead, request: HttpRequest) -> str:
         """`admin`, `agent` or `local`, or `GatewayError` with the first thing that is wrong."""
         if head.repeated is not None:
-            raise bad_request(f"The {head.repeated} header was sent twice", header=head.repeated)
+            raise bad_request(f"The {head.repeated} header was sent more than once", header=head.repeated)
         if head.path not in PROBES:
             if head.host not in self._known_hosts:
                 self._check_host(head.host)
@@ -102,7 +102,7 @@ class AccessControl:
         given = authority(host)
         if given is None or not self._hosts.allows(given):
             shown = quoted(host)
-            message = f"This gateway does not answer to the host '{shown}'"
+            message = f"This gateway is not configured for the host '{shown}'"
             raise GatewayError(Code.FOREIGN_HOST, message, details={"host": shown})
         if len(self._known_hosts) < MOST_KNOWN_HOSTS:
             self._known_hosts.add(host)
@@ -110,7 +110,7 @@ class AccessControl:
     def _check_origin(self, origin: str) -> None:
         if not self._origins.allows(origin):
             shown = quoted(origin)
-            message = f"Pages from '{shown}' may not use this gateway"
+            message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
     def _agent(self, head: RequestHead) -> str:
@@ -118,13 +118,13 @@ class AccessControl:
         if same_secret(given, self._rules.mcp_token):
             return "agent"
         if same_secret(given, self._rules.admin_key()):
-            raise _unauthorized("The admin key does not open MCP surfaces; send the agent token")
+            raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
         raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
 
     def _admin(self, head: RequestHead) -> str:
         given = head.api_key or _bearer(head)
         if same_secret(given, self._rules.mcp_token):
-            raise _unauthorized("The agent token does not open this; send the admin key")
+            raise _unauthorized("The agent token gives no access to this; send the admin key")
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
         return "admin"

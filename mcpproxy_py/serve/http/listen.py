@@ -32,7 +32,7 @@ def bind(host: str, port: int, *, or_any_port: bool) -> socket.socket:
         return _bound(host, port)
     except OSError as error:
         if or_any_port:
-            log.warning("%s:%d is taken (%s); using another port", host, port, error.strerror)
+            log.warning("%s:%d is in use (%s); using another port", host, port, error.strerror)
             return _bound(host, 0)
         raise GatewayError(
             Code.CONFLICT,

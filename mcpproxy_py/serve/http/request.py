@@ -341,7 +341,7 @@ class HttpRequest:
         elif self._left is not None:
             self._left -= len(part)
             if self._left < 0 or (self._left and not more):
-                raise RuntimeError("a body that is not as long as it said")
+                raise RuntimeError("a body that is not as long as its content-length")
             self._write(part)
         elif self.head.http_version == "1.1":
             chunk = b"%x\r\n%b\r\n" % (len(part), part) if part else b""
@@ -371,7 +371,7 @@ class HttpRequest:
         if (error := task.exception()) is not None:
             log.error("a request failed", exc_info=error)
         elif not self.answered and not self.gone:
-            log.error("a request was left without the end of its answer")
+            log.error("a request ended without a complete answer")
         if not (self.answered or self.gone):
             self._fail()
 
@@ -393,5 +393,5 @@ def _checked(lines: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Headers as they go out. Raises for one that would be two."""
     count = len(list(headers))
     if lines.count(b"\n") != count or lines.count(b"\r") != count:
-        raise RuntimeError("a header holds the end of a line")
+        raise RuntimeError("a header contains a line break")
     return lines

@@ -26,8 +26,23 @@ from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated, undressed
-from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest, is_modern, peer_by_envelope, peer_by_handshake
+from mcpproxy_py.serve.mcp.endpoint import (
+    LISTEN,
+    McpEndpoint,
+    Outcome,
+    failed,
+    initialized,
+    negotiated,
+)
+from mcpproxy_py.serve.mcp.request import (
+    ClientPeer,
+    McpRequest,
+    completed,
+    is_modern,
+    peer_by_envelope,
+    peer_by_handshake,
+    without_result_type,
+)
 from mcpproxy_py.serve.mcp.sessions import ClientSession
 from mcpproxy_py.serve.mcp.subscriptions import heard
 
@@ -110,7 +125,7 @@ class AttachedClient:
     def _request(self, message: Mapping[str, Any], plain: bool) -> None:
         request_id = message["id"]
         if request_id in self._tasks or len(self._tasks) >= MAX_REQUESTS:
-            why = "A request with this id is under way" if request_id in self._tasks else "Too many requests at once"
+            why = "A request with this id is in flight" if request_id in self._tasks else "Too many requests at once"
             self._writer.put(jsonrpc.refusal(RpcError(INVALID_REQUEST, why), request_id))
             return
         task = self._tasks[request_id] = asyncio.get_running_loop().create_task(self._serve(message, plain))
@@ -150,11 +165,11 @@ class AttachedClient:
         surface = endpoint.surface
         try:
             if not request.peer.modern:
-                return {"result": undressed(await endpoint.handshake.get(method, surface.answer)(request))}
+                return {"result": without_result_type(await endpoint.handshake.get(method, surface.answer)(request))}
             if method == LISTEN:
                 await heard(endpoint, request)
                 return {"result": {}}
-            return {"result": surface.dressed(method, await endpoint.modern.get(method, surface.answer)(request))}
+            return {"result": completed(surface, method, await endpoint.modern.get(method, surface.answer)(request))}
         except Exception as error:
             return failed(request, error)
 
@@ -212,8 +227,8 @@ class LineRequest(McpRequest):
 
     def answer_early(self, result: Mapping[str, Any]) -> None:
         self.early = True
-        dressed = self._endpoint.surface.dressed(self.method, result)
-        self.client.leave(self.id, jsonrpc.answer(self.id, {"result": dressed}))
+        whole = completed(self._endpoint.surface, self.method, result)
+        self.client.leave(self.id, jsonrpc.answer(self.id, {"result": whole}))
 
 
 class AttachServer:

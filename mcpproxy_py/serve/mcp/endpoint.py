@@ -101,13 +101,6 @@ def _unwatch_all(surface: Surface, session: ClientSession) -> None:
         session.leaving = asyncio.ensure_future(unwatch())
 
 
-def undressed(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The handshake era knows only one kind of result, and has no word for it."""
-    if result.get("resultType") != "complete":
-        return result
-    return {key: value for key, value in result.items() if key != "resultType"}
-
-
 def failed(request: McpRequest, error: Exception) -> Outcome:
     if isinstance(error, RpcError):
         return {"error": error.as_json()}

@@ -10,7 +10,9 @@ from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.serve.http.request import Handler
 from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
-from mcpproxy_py.serve.mcp.http_modern import over_http
+from mcpproxy_py.serve.mcp.http_handshake import HandshakeHttp
+from mcpproxy_py.serve.mcp.http_modern import ModernHttp
+from mcpproxy_py.serve.mcp.request import by_era
 from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.serve.mcp.surfaces.surface import Surface
@@ -59,7 +61,7 @@ class Endpoints:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
                 endpoint = McpEndpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
                 self._open[path] = endpoint
-                self.over_http[path] = self._edge(over_http(endpoint))
+                self.over_http[path] = self._edge(by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve))
 
     def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
@@ -80,7 +82,7 @@ class Endpoints:
 def _missing(path: str) -> str:
     if path.startswith(PASSTHROUGH):
         return (
-            f"there is no server '{path.removeprefix(PASSTHROUGH)}' to pass through to: add \"passthrough\" to "
+            f"there is no server '{path.removeprefix(PASSTHROUGH)}' for passthrough: add \"passthrough\" to "
             "`surfaces` in the configuration, and see `mcpproxy upstream list` for the names"
         )
     kind = "direct" if path == DIRECT else "gate"

@@ -13,10 +13,10 @@ from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.http.request import HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
-from mcpproxy_py.serve.mcp.endpoint import McpEndpoint, failed, initialized, negotiated, undressed
+from mcpproxy_py.serve.mcp.endpoint import McpEndpoint, failed, initialized, negotiated
 from mcpproxy_py.serve.mcp.event_streams import PING_AFTER
 from mcpproxy_py.serve.mcp.head_facts import LAST_EVENT_ID, HeadFacts, HttpRefusal, accepts
-from mcpproxy_py.serve.mcp.request import BEGIN_AFTER, McpRequest, peer_by_handshake, read_message
+from mcpproxy_py.serve.mcp.request import BEGIN_AFTER, McpRequest, peer_by_handshake, read_message, without_result_type
 from mcpproxy_py.serve.mcp.sessions import ClientSession
 
 CANCELLED: Final = RpcError(-32800, "Request cancelled")
@@ -56,7 +56,7 @@ class HandshakeHttp:
         session.busy += 1
         try:
             result = await endpoint.handshake.get(method, endpoint.surface.answer)(request)
-            outcome = {"result": undressed(result)}
+            outcome = {"result": without_result_type(result)}
         except asyncio.CancelledError:
             if request.id in session.in_flight:
                 raise  # not the client's doing: the gateway stops
@@ -114,7 +114,7 @@ class HandshakeHttp:
         """Hanging up does not cancel it: in this era the client may come back for the answer."""
         request_id = message["id"]
         if request_id in session.in_flight:
-            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "A request with this id is under way"), request_id)
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "A request with this id is in flight"), request_id)
         params = message.get("params", {})
         if not isinstance(params, dict):
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "params must be an object"), request_id)

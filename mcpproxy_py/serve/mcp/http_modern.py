@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcpproxy_py import jsonrpc
@@ -11,12 +11,11 @@ from mcpproxy_py.core.protocol import constants, envelope, headers
 from mcpproxy_py.core.protocol.constants import HTTP_STATUS, INVALID_REQUEST, EnvelopeRejection
 from mcpproxy_py.core.protocol.headers import disagreement
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.http.request import Handler, HttpRequest
+from mcpproxy_py.serve.http.request import HttpRequest
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, failed
 from mcpproxy_py.serve.mcp.event_streams import PING_AFTER
-from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal, head_facts
-from mcpproxy_py.serve.mcp.http_handshake import HandshakeHttp
-from mcpproxy_py.serve.mcp.request import McpRequest, peer_by_envelope, read_message
+from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal
+from mcpproxy_py.serve.mcp.request import McpRequest, completed, peer_by_envelope, read_message
 from mcpproxy_py.serve.mcp.subscriptions import listen
 
 
@@ -48,7 +47,7 @@ class ModernHttp:
         status, surface = 200, endpoint.surface
         try:
             result = await endpoint.modern.get(method, surface.answer)(request)
-            outcome = {"result": surface.dressed(method, result)}
+            outcome = {"result": completed(surface, method, result)}
         except asyncio.CancelledError:
             request.abandon()
             if not (http.gone or request.early):
@@ -64,7 +63,7 @@ class ModernHttp:
         """Notifications are taken and dropped: the modern era has none that a server acts on; a client cancels by
         hanging up."""
         if kind == "response":
-            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this era"))
+            raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Answers are not posted in this revision"))
         if (rejected := envelope.unsupported(facts.seen.get(headers.PROTOCOL_VERSION, ""))) is not None:
             raise _rejected(rejected, None)
         await http.respond(202)
@@ -80,7 +79,13 @@ class ModernHttp:
             raise _rejected(said, request_id)
         params: dict[str, Any] = message["params"]
         name = params.get("name")
-        if method == "tools/call" and type(name) is str and (mirrored := self._endpoint.surface.mirrors(name)):
+        surface = self._endpoint.surface
+        if (
+            surface.has_param_headers
+            and method == "tools/call"
+            and type(name) is str
+            and (mirrored := surface.mirrors(name))
+        ):
             arguments = params.get("arguments", {})
             wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]
             if wrong is not None:
@@ -91,14 +96,3 @@ class ModernHttp:
 def _rejected(rejected: EnvelopeRejection, request_id: Any) -> HttpRefusal:
     error = RpcError(rejected.code, rejected.message, rejected.data)
     return HttpRefusal(HTTP_STATUS.get(rejected.code, 200), error, request_id)
-
-
-def over_http(endpoint: McpEndpoint) -> Handler:
-    """Streamable HTTP for one surface, both eras at one path: the modern one is told by its header."""
-    modern, handshake = ModernHttp(endpoint), HandshakeHttp(endpoint)
-
-    def serve(http: HttpRequest) -> Awaitable[None]:
-        facts: HeadFacts = http.head.mcp or head_facts(http.head)
-        return modern.serve(http, facts) if facts.modern else handshake.serve(http, facts)
-
-    return serve

@@ -157,10 +157,10 @@ class InputRounds:
         state = request_state.unseal(token, self._keys)
         if state is None:
             raise BadRequestState(
-                "This requestState was changed on the way, or made by a gateway that does not share its sealing_keys"
+                "This requestState was changed, or issued by a gateway that does not share its sealing_keys"
             )
         if state.principal != bound.principal:
-            raise BadRequestState("This requestState was made for somebody else")
+            raise BadRequestState("This requestState was issued to another client")
         if state.digest != bound.digest:
             raise BadRequestState(
                 "This requestState belongs to another request: repeat the request as it was", state.ask_id

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
@@ -27,20 +27,28 @@ from mcpproxy_py.core.protocol.envelope import Envelope
 from mcpproxy_py.core.values import NOTHING, Caller, ClientInfo
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.jsonrpc import BadMessage, Kind
-from mcpproxy_py.serve.http.request import BodyCutShort, HttpRequest
+from mcpproxy_py.serve.http.request import BodyCutShort, Handler, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
 from mcpproxy_py.serve.mcp.event_streams import EventStream
-from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal
+from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal, head_facts
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
     from mcpproxy_py.serve.mcp.sessions import ClientSession
+    from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 
 BEGIN_AFTER: Final = 0.02
 """Seconds after which an answer becomes a stream where that can be resumed."""
 CLAIM_LIMIT: Final = 128
 """How much of a client's claimed name we keep."""
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+CACHED: Final = frozenset({
+    "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+})  # fmt: skip
+"""Results for which the modern wire wants to know how long, and by whom, they may be kept."""
+EraHandler = Callable[[HttpRequest, HeadFacts], Awaitable[None]]
 
 
 class ClientPeer(NamedTuple):
@@ -186,7 +194,7 @@ class McpRequest:
         if self.back is not None:
             raise AssertionError("a client of the handshake era is asked over its session")
         self.early = True
-        body = jsonrpc.answer(self.id, {"result": self._endpoint.surface.dressed(self.method, result)})
+        body = jsonrpc.answer(self.id, {"result": completed(self._endpoint.surface, self.method, result)})
         self._leaving = asyncio.get_running_loop().create_task(self.finish(body))
 
     def abandon(self) -> None:
@@ -283,3 +291,35 @@ def is_modern(params: Mapping[str, Any]) -> bool:
     """Whether a request without headers speaks for itself."""
     meta = json_values.as_object(params.get("_meta"))
     return meta is not None and PROTOCOL_VERSION in meta
+
+
+def completed(surface: Surface, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """The result as the modern wire wants it: what is missing is added, and what a modern server said itself stays."""
+    meta, own = result.get("_meta"), surface.own_meta
+    whole: dict[str, Any] = {
+        "resultType": "complete",
+        **result,
+        "_meta": {**own, **meta} if isinstance(meta, dict) else own,
+    }
+    if method in CACHED and whole["resultType"] == "complete":
+        cache = surface.cache(method)
+        whole.setdefault("ttlMs", cache.ttl_ms)
+        whole.setdefault("cacheScope", cache.scope)
+    return whole
+
+
+def without_result_type(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The handshake era knows only one kind of result, and has no word for it."""
+    if result.get("resultType") != "complete":
+        return result
+    return {key: value for key, value in result.items() if key != "resultType"}
+
+
+def by_era(modern: EraHandler, handshake: EraHandler) -> Handler:
+    """Streamable HTTP at one path for both eras: the modern one is told by its header."""
+
+    def serve(http: HttpRequest) -> Awaitable[None]:
+        facts: HeadFacts = http.head.mcp or head_facts(http.head)
+        return modern(http, facts) if facts.modern else handshake(http, facts)
+
+    return serve

@@ -86,7 +86,7 @@ class ClientSession:
 
     async def ask(self, method: str, params: Mapping[str, Any], put: Callable[[bytes], None]) -> dict[str, Any]:
         if len(self._asked) >= MAX_OPEN_ASKS:
-            raise RpcError(INTERNAL_ERROR, f"This client has {MAX_OPEN_ASKS} questions to answer already")
+            raise RpcError(INTERNAL_ERROR, f"This client has {MAX_OPEN_ASKS} open requests to answer already")
         ask_id = f"mcpproxy-{next(self._ask_ids)}"
         answer = self._asked[ask_id] = asyncio.get_running_loop().create_future()
         try:

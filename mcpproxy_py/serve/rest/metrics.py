@@ -57,12 +57,20 @@ STORE: Final[Mapping[str, tuple[str, Kind, str]]] = {
     "lag_seconds": ("mcpproxy_store_lag_seconds", "gauge", "Age of the oldest event the database does not have yet"),
     "chain_events": ("mcpproxy_chain_events_total", "counter", "Events in the chain as far as it is on the disk"),
     "retention_deleted": ("mcpproxy_retention_deleted_total", "counter", "Records deleted for their age or number"),
-    "unacknowledged": ("mcpproxy_unacknowledged_total", "counter", "Answers that left before the database knew"),
+    "unacknowledged": (
+        "mcpproxy_unacknowledged_total",
+        "counter",
+        "Answers that were sent before the database had their record",
+    ),
     "append_failures": ("mcpproxy_journal_append_failures_total", "counter", "Appends that failed"),
     "sync_failures": ("mcpproxy_journal_sync_failures_total", "counter", "Syncs to disk that failed"),
     "unreadable_events": ("mcpproxy_journal_unreadable_events_total", "counter", "Events that could not be read back"),
-    "torn_bytes": ("mcpproxy_journal_torn_bytes", "gauge", "Half-written bytes set aside at start"),
-    "projection_failures": ("mcpproxy_projection_failures_total", "counter", "Batches the database did not take"),
+    "torn_bytes": ("mcpproxy_journal_torn_bytes", "gauge", "Bytes of incomplete records removed at start"),
+    "projection_failures": (
+        "mcpproxy_projection_failures_total",
+        "counter",
+        "Batches that could not be written to the database",
+    ),
     "database_bytes": ("mcpproxy_store_bytes", "gauge", "What the record takes in the database"),
 }
 """Keys of the store's health; those it does not have are left out."""
@@ -169,16 +177,16 @@ def _of_servers(snapshot: Snapshot, servers: Sequence[ServerStats]) -> Iterator[
         ((state,), count[state]) for state in states
     ])  # fmt: skip
     yield single("mcpproxy_tools", "gauge", "Tools listed", tools)
-    yield Family("mcpproxy_upstream_state", "gauge", "Which state a server is in", ("server", "state"), [
+    yield Family("mcpproxy_upstream_state", "gauge", "State of a server", ("server", "state"), [
         ((one.name, state), one.state == state) for one in servers for state in states
     ])  # fmt: skip
     for name, kind, text, key in UPSTREAM:
         yield Family(name, kind, text, ("server",), [((one.name,), getattr(one, key)) for one in servers])
-    yield Family("mcpproxy_upstream_ignored_messages_total", "counter", "Messages of a server that were of no use",
+    yield Family("mcpproxy_upstream_ignored_messages_total", "counter", "Messages of a server that were ignored",
                  ("server", "kind"), [
         ((one.name, kind), many) for one in servers for kind, many in one.ignored.items()
     ])  # fmt: skip
-    yield Family("mcpproxy_upstream_failures_total", "counter", "Requests that a server did not answer well",
+    yield Family("mcpproxy_upstream_failures_total", "counter", "Requests to a server that failed",
                  ("server", "code"), [
         ((one.name, code), many) for one in servers for code, many in sorted(one.traffic.failures.items())
     ])  # fmt: skip
@@ -188,10 +196,10 @@ def _of_servers(snapshot: Snapshot, servers: Sequence[ServerStats]) -> Iterator[
 
 
 UPSTREAM: Final[tuple[tuple[str, Kind, str, str], ...]] = (
-    ("mcpproxy_upstream_calls_in_flight", "gauge", "Requests a server is at", "in_flight"),
-    ("mcpproxy_upstream_calls_waiting", "gauge", "Requests that wait for a place at a server", "waiting"),
+    ("mcpproxy_upstream_calls_in_flight", "gauge", "Requests that a server is working on", "in_flight"),
+    ("mcpproxy_upstream_calls_waiting", "gauge", "Requests that wait for a free slot at a server", "waiting"),
     ("mcpproxy_upstream_sessions", "gauge", "Live sessions with a server", "sessions"),
-    ("mcpproxy_upstream_restarts_total", "counter", "How often a server was started anew", "restarts"),
+    ("mcpproxy_upstream_restarts_total", "counter", "How often a server was restarted", "restarts"),
 )
 
 

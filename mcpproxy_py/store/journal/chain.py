@@ -36,7 +36,7 @@ class ChainHead(NamedTuple):
         """Raises `ValueError` for what is not the text of a head."""
         seq, _, mac = text.strip().partition(":")
         if not (seq.isascii() and seq.isdigit() and len(mac) == len(START.mac)):
-            raise ValueError("a head is written as NUMBER:HASH")
+            raise ValueError("a chain head is written as NUMBER:HASH")
         return cls(int(seq), mac)
 
 

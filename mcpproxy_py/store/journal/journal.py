@@ -11,6 +11,7 @@ import asyncio
 import errno
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,8 +62,8 @@ class Journal:
         self.torn_bytes = 0
         self.trouble: str | None = None
         """Why the last write failed; `None` once one has gone well again."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called after every append and every failure, so it has to be quick."""
+        self.changed = threading.Event()
+        """Set after every append and every failure, for the thread that follows."""
         self._segment_bytes = segment_bytes
         self._most_bytes = most_bytes
         private_folder(folder)
@@ -124,7 +125,8 @@ class Journal:
             self._appended += len(block)
         if self._bad_segment == 0:
             self.trouble = None
-        self.on_change()
+        if not self.changed.is_set():
+            self.changed.set()
 
     def _undo(self, cause: OSError) -> NoReturn:
         """Leaves no half of a line behind; where even that fails, the segment is not written to again."""
@@ -140,7 +142,8 @@ class Journal:
         if self.trouble is None:
             log.error("%s", message)
         self.trouble = message
-        self.on_change()
+        if not self.changed.is_set():
+            self.changed.set()
         raise StoreUnavailable(message) from cause
 
     def _rotate(self) -> None:
@@ -184,7 +187,7 @@ class Journal:
             return
         await self._turns.next()
         if not self._settled(target):
-            raise StoreUnavailable("what was written could not be synced, and nobody can say why.")
+            raise StoreUnavailable("what was written could not be synced, for an unknown reason.")
 
     def sync_now_and_then(self) -> None:
         """For a thread that comes by: what nobody waits for gets to the disk too, some seconds later."""
@@ -239,7 +242,8 @@ class Journal:
         self._bad_segment, self._wants_fresh, self._folder_changed = segment.number, True, True
         self._lost = max(self._lost, upto)
         log.error("the journal cannot be synced: %s", self.trouble)
-        self.on_change()
+        if not self.changed.is_set():
+            self.changed.set()
 
     # -- the rest of its life
 
@@ -372,7 +376,7 @@ class GroupCommit:
             try:
                 self._work()
             except Exception:
-                log.exception("a turn failed")
+                log.exception("a group commit failed")
             with suppress(RuntimeError):  # the loop was closed meanwhile, and nobody waits any more
                 loop.call_soon_threadsafe(_release, served)
 

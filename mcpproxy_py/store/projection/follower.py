@@ -36,7 +36,8 @@ class JournalSource(Protocol):
 
     folder: Path
     trouble: str | None
-    on_change: Callable[[], None]
+    changed: Event
+    """Set when there is something new; whoever follows clears it."""
 
     @property
     def end(self) -> JournalPosition: ...
@@ -82,19 +83,16 @@ class JournalFollower:
         self.lag = Lag()
         self._journal = journal
         self._moved = Condition()
-        self._news = Event()
         self._hurry = Event()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="mcpproxy-store", daemon=True)
 
     def start(self) -> None:
-        self._journal.on_change = self.notice
         self._thread.start()
 
     def notice(self) -> None:
-        """Called at every append, so it does next to nothing while the thread knows already."""
-        if not self._news.is_set():
-            self._news.set()
+        """There may be something new."""
+        self._journal.changed.set()
 
     def hurry(self) -> None:
         """The same, for somebody who waits."""
@@ -159,13 +157,13 @@ class JournalFollower:
                 self._failed(error)
                 self.lag.note(self._journal.end, self.place)
                 self.on_step()
-                self._news.clear()
+                self._journal.changed.clear()
                 self._stopping.wait(pause)
                 self._look_after_journal()
 
     def _await_news(self) -> None:
         """Until something was appended. Meanwhile a journal in trouble is looked after."""
-        while not self._news.wait(1.0 if self._journal.trouble else TIDY_EVERY):
+        while not self._journal.changed.wait(1.0 if self._journal.trouble else TIDY_EVERY):
             self._look_after_journal()
             if self._tidy():
                 return
@@ -175,7 +173,7 @@ class JournalFollower:
         self._journal.sync_now_and_then()
         self._hurry.wait(LINGER)
         self._hurry.clear()
-        self._news.clear()
+        self._journal.changed.clear()
 
     def _look_after_journal(self) -> None:
         if self._journal.trouble:

@@ -15,7 +15,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, StoreUnavailable
@@ -35,7 +36,7 @@ class JournalTail:
         self.folder = folder
         self.end = JournalPosition(0, 0)
         self.trouble: str | None = None
-        self.on_change: Callable[[], None] = lambda: None
+        self.changed = threading.Event()
 
     def probe(self) -> None:
         return

@@ -114,7 +114,7 @@ class LegacySessions:
                 self._watch = HandshakeWatch(self._server, session)
                 await self._watch.run(self._subscriptions.uris)
         except UpstreamFailure as failure:
-            logger.warning("%s: it does not tell of changes any more: %s", self._server, failure.message)
+            logger.warning("%s: it no longer sends change notifications: %s", self._server, failure.message)
 
     def _seat(
         self, permit: Permit, kind: Sessions, alone: bool, patience: float

@@ -79,7 +79,7 @@ class CallSlots:
     async def wait(self, patience: float) -> None:
         """Until there is a place. Raises like `place`."""
         if len(self._waiting) >= self._room:
-            raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} wait")
+            raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} are waiting")
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._on_wait()
@@ -88,7 +88,7 @@ class CallSlots:
                 await turn
         except TimeoutError:
             self._give_up(turn)
-            raise _overloaded(f"no place became free within {patience:g} s") from None
+            raise _overloaded(f"no slot became free within {patience:g} s") from None
         except asyncio.CancelledError:
             self._give_up(turn)
             raise
@@ -146,7 +146,7 @@ class StalledCallEvictor:
 
 
 def _given_up(patience: float) -> UpstreamFailure:
-    message = f"its question was not answered within {patience:.3g} s, and other calls waited for its place"
+    message = f"its question was not answered within {patience:.3g} s, and other calls waited for its slot"
     return UpstreamFailure(Code.TIMEOUT, f"{message}; the server may have acted")
 
 
@@ -213,6 +213,8 @@ class CallScheduler:
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
         self.traffic = RequestStats()
+        self.main: UpstreamSession | None = None
+        """The session that all callers share, while it is live. Its server sets it."""
         self._spec = spec
         self._main = main
         self._pool = pool
@@ -228,7 +230,9 @@ class CallScheduler:
     def asked_outside(self) -> None:
         """The server asked something outside the stream of any call: sharing would mix up whose questions are whose."""
         if self.sessions == "auto":
-            logger.info("%s asks its clients questions: from now on each call has a session to itself", self._spec.name)
+            logger.info(
+                "%s sends requests to its clients: from now on each call has a session of its own", self._spec.name
+            )
             self.sessions = "exclusive"
             self._resize()
 
@@ -253,14 +257,15 @@ class CallScheduler:
         it waited for its place is told by the queue, so it does not count for how fast the server is."""
         lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
         try:
-            main, end = self._main(), time.monotonic() + timeout
+            main, end = self.main or self._main(), time.monotonic() + timeout
             if waits := not lane.acquire():
                 await lane.wait(timeout)
             started = time.monotonic()
             try:
                 if waits:
-                    main = self._main()  # the one before may have gone meanwhile
-                elder = talk is not None and talk.live and self._elder.wanted_for(main, talk, self.sessions)
+                    main = self.main or self._main()  # the one before may have gone meanwhile
+                can_be_asked = talk is not None and talk.live and bool(talk.capabilities)
+                elder = can_be_asked and self._elder.wanted_for(main, talk, self.sessions)
                 if self.sessions in SHARED and not elder:
                     return await main.request(permit, timeout=max(0.0, end - started))
                 async with AsyncExitStack() as stack:

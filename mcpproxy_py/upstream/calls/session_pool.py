@@ -53,7 +53,7 @@ class PooledSession:
 
     def _fail(self, error: Exception) -> None:
         if not isinstance(error, UpstreamFailure):
-            logger.error("a further session failed", exc_info=error)
+            logger.error("an additional session failed", exc_info=error)
             error = _not_opened(type(error).__name__)
         if not self._ready.done():
             self._ready.set_exception(_not_opened(error.message))

@@ -123,7 +123,7 @@ def _check_work(schema: Any) -> None:
             if isinstance(node, dict):
                 indirect += _is_indirect(node)
                 if _cost(node, schema, costs) > MAX_STEPS or indirect > MAX_INDIRECT:
-                    raise BadSchema("the schema's references multiply too far to be checked")
+                    raise BadSchema("the schema's references expand too far to be checked")
     except RecursionError:
         raise BadSchema("the schema's references go too deep") from None
 
@@ -186,7 +186,7 @@ def build_tools(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]]) -> dict
         else:
             skipped += 1
     if skipped:
-        logger.warning("%s: skipped %d entries of its list that are no tools or come twice", spec.name, skipped)
+        logger.warning("%s: skipped %d entries of its list that are not tools or are duplicates", spec.name, skipped)
     _tell_of_unchecked(spec.name, [tool for tool in tools.values() if tool.unchecked])
     return tools
 

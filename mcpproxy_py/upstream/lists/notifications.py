@@ -58,7 +58,7 @@ class ListCache:
     async def listed(self, session: UpstreamSession, method: str) -> list[dict[str, Any]]:
         """All pages of it. Asked by many at once, the server hears it once. Raises `UpstreamFailure`."""
         if method not in KINDS:
-            raise UpstreamFailure(Code.UPSTREAM_ERROR, f"{method[:80]} is no listing that is kept", sent=False)
+            raise UpstreamFailure(Code.UPSTREAM_ERROR, f"{method[:80]} is not a list that is cached", sent=False)
         async with self._reading[method]:
             if method in self._kept:
                 return self._kept[method]

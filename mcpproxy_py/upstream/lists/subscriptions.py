@@ -55,7 +55,7 @@ class HandshakeWatch:
             try:
                 await self.add(OwnPermit("resources/subscribe", {"uri": uri}), uri, ACK_TIMEOUT)
             except UpstreamFailure as failure:
-                logger.warning("%s: it does not tell of changes to a resource any more: %s", self._server, failure)
+                logger.warning("%s: it no longer sends notifications for a resource: %s", self._server, failure)
 
     async def add(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         return await self._session.request(permit, timeout=timeout)
@@ -96,7 +96,7 @@ class ModernWatch:
             if stream is not self._stream and self._stream is not None:
                 stream = self._stream
             elif failure is not None and failure.code is Code.UPSTREAM_ERROR and failure.data:
-                logger.debug("%s does not tell of changes: %s", self._server, failure.message)
+                logger.debug("%s does not send change notifications: %s", self._server, failure.message)
                 return False
             else:
                 return True
@@ -187,7 +187,7 @@ class _Stream:
             raise UpstreamFailure(Code.TIMEOUT, f"it did not take the subscription within {ACK_TIMEOUT:g} s") from None
         agreed = honored.get("resourceSubscriptions")
         if wanted is not None and (not isinstance(agreed, list) or wanted not in agreed):
-            raise bad_answer("it does not tell of changes to this resource", {"code": INVALID_PARAMS})
+            raise bad_answer("it does not send notifications for this resource", {"code": INVALID_PARAMS})
 
     def close(self) -> None:
         self._task.cancel()
@@ -211,7 +211,9 @@ class Subscriptions:
         """The server's own answer to the first. Raises `UpstreamFailure`."""
         async with self._changing:
             if len(self._subscribers) >= MAX_RESOURCES and uri not in self._subscribers:
-                raise UpstreamFailure(Code.OVERLOADED, f"{MAX_RESOURCES} of its resources are watched", sent=False)
+                raise UpstreamFailure(
+                    Code.OVERLOADED, f"{MAX_RESOURCES} of its resources are subscribed to", sent=False
+                )
             answer = {} if uri in self._subscribers else await watch.add(permit, uri, timeout)
             self._subscribers[uri] += 1
             return answer

@@ -64,7 +64,7 @@ class ToolCache:
             with anyio.fail_after(KNOWN_TIMEOUT):
                 loaded = await self._known.load(server)
         except Exception as error:
-            logger.warning("%s: its last listing could not be read: %s", server, error)
+            logger.warning("%s: its cached tool list could not be read: %s", server, error)
             return None
         self._saved = [tool for tool in loaded if isinstance(tool, dict)] if isinstance(loaded, list) else None
         return self._saved
@@ -78,7 +78,7 @@ class ToolCache:
                 await self._known.save(server, listed)
             self._saved = listed
         except Exception as error:
-            logger.warning("%s: its listing could not be kept: %s", server, error)
+            logger.warning("%s: its tool list could not be cached: %s", server, error)
 
 
 def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment]:
@@ -167,7 +167,7 @@ class ToolList:
         told = dict(islice(left_out.items(), MAX_TOLD))
         if told and told != self.left_out:
             named = "; ".join(f"{name[:80]!r}: {why}" for name, why in told.items())
-            logger.warning("%s: %d tools are left out, as the protocol wants: %s", self._name, len(left_out), named)
+            logger.warning("%s: %d tools are left out, as the protocol requires: %s", self._name, len(left_out), named)
         self.left_out = told
 
     async def derive(self, listed: Listing | None = None) -> None:

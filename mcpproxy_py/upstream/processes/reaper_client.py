@@ -99,13 +99,15 @@ class ReaperClient:
     def _complain(self, error: OSError) -> None:
         if not self._complained:
             self._complained = True
-            logger.error("the warden cannot be started (%s); a killed gateway would leave its servers behind", error)
+            logger.error(
+                "the reaper process cannot be started (%s); if the gateway is killed, its servers keep running", error
+            )
 
     async def _replace_when_dead(self) -> None:
         while True:
             if self._process is not None:
                 await self._process.wait()
-                logger.warning("the warden died; starting another")
+                logger.warning("the reaper process ended; starting another")
             await anyio.sleep(RESTART_PAUSE)
             await self._start()
 

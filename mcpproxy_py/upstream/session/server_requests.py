@@ -28,7 +28,7 @@ MAX_OF_A_CALL: Final = 16
 INVALID_REQUEST: Final = -32600
 INTERNAL_ERROR: Final = -32603
 NO_ANSWER: Final = -32001
-WHOSE: Final = "mcpproxy cannot tell which client this is for, so nobody was asked"
+WHOSE: Final = "mcpproxy cannot tell which client this is for, so no client was asked"
 TOO_LATE: Final = "the call that this belongs to has ended"
 NOT_ALLOWED: Final = "the call that this belongs to is not allowed any more"
 _OWN: Final = OwnPermit("")
@@ -73,9 +73,9 @@ class ServerRequests:
     ) -> None:
         """Ask the client; the server hears from us when that is done."""
         if request_id in self._open:
-            self.refuse(request_id, f"the id {str(request_id)[:40]!r} is in use for a question that is still open")
+            self.refuse(request_id, f"the id {str(request_id)[:40]!r} is in use for a request that is still open")
         elif len(self._open) >= MAX_OPEN or pending.questions >= MAX_OF_A_CALL:
-            self.refuse(request_id, f"{pending.questions} questions of this call are open already", INTERNAL_ERROR)
+            self.refuse(request_id, f"{pending.questions} requests of this call are open already", INTERNAL_ERROR)
         else:
             pending.hold()
             task = asyncio.get_running_loop().create_task(self._answer(request_id, talk, method, params, pending))

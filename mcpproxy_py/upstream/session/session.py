@@ -104,7 +104,7 @@ async def read_all(server: str, method: str, kind: str, page: Page) -> ListPages
     seen: set[str] = set()
     while isinstance(cursor := result.get("nextCursor"), str):
         if cursor in seen or len(seen) + 1 >= MAX_PAGES or len(entries) >= MAX_ENTRIES:
-            logger.warning("%s: what it answers to %s does not end; using the first %d", server, method,
+            logger.warning("%s: its answer to %s has too many pages; using the first %d", server, method,
                            min(len(entries), MAX_ENTRIES))  # fmt: skip
             break
         seen.add(cursor)

@@ -79,7 +79,7 @@ class NotificationThrottle:
 
     def _drop(self) -> None:
         if not self.dropped:
-            logger.warning("a server sends more notifications with a call than any client reads; the rest is dropped")
+            logger.warning("a server sends more notifications during a call than its client reads; the rest is dropped")
         self.dropped += 1
 
 

@@ -352,11 +352,11 @@ def _nothing() -> None:
 
 
 _HINTS: Final[Mapping[int, str]] = {
-    401: "it wants authorization: give it a header, or log in",
+    401: "it requires authorization: set a header, or log in",
     403: "it does not allow this",
-    404: "nothing answers at this URL",
-    405: "this URL does not take MCP messages",
-    429: "it is asked too often",
+    404: "there is nothing at this URL",
+    405: "this URL does not accept MCP messages",
+    429: "it gets too many requests",
 }
 
 

@@ -61,7 +61,7 @@ class SseConnection(RpcPeer):
             outgoing.fail(unsent(error))
             self.shut(unreachable(error))
         except (*BROKEN, TimeoutError) as error:
-            outgoing.fail(lost(f"the message was not taken ({error or type(error).__name__})", sent=outgoing.sent))
+            outgoing.fail(lost(f"the message was not accepted ({error or type(error).__name__})", sent=outgoing.sent))
         finally:
             self._side_posts -= aside
 

@@ -113,7 +113,7 @@ class StreamableConnection(RpcPeer):
                 async with post(self._client, self._url, outgoing, self._headers(JSON_OR_EVENTS, {})):
                     pass
         except (*BROKEN, Withheld) as error:
-            logger.debug("a message nobody waits for was not delivered: %s", error)
+            logger.debug("a notification or answer was not delivered: %s", error)
         finally:
             self._side_posts -= 1
 

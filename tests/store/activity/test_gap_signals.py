@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.values import IdMaker
+from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.store.activity import gap_signals
 from mcpproxy_py.store.store import Store
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
@@ -314,24 +313,27 @@ def _in_content(item: object) -> object:
     return _of(_of(item, "resource"), "uri") if kind == "resource" else None
 
 
-def _of(row: object, key: str) -> object:
-    found = json_values.as_object(row)
-    return None if found is None else found.get(key)
+def _of(row: Any, key: str) -> Any:
+    return row.get(key) if isinstance(row, dict) else None
 
 
 def _list(result: Mapping[str, Any], key: str) -> list[Any]:
-    return json_values.as_array(result.get(key)) or []
+    found = result.get(key)
+    return found if isinstance(found, list) else []
 
 
 async def call_linking(
-    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, kind: Surface
-) -> Call | dict[str, Any]:
+    asking: AskRunner, links: ResourceLinks, kind: Surface,
+    result_of: Callable[[Call | dict[str, Any]], Mapping[str, Any]], exchange: McpRequest,
+) -> Mapping[str, Any]:  # fmt: skip
     """A tool call, whose result may name resources."""
-    name, arguments = text_param(exchange, "name"), exchange.params.get("arguments", {})
-    reply = await asking.call(exchange, kind, name, arguments)
+    name = exchange.params.get("name")
+    if type(name) is not str:
+        name = text_param(exchange, "name")
+    reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
     if isinstance(reply, Call) and isinstance(reply.decision, Route):
         links.learn(exchange.peer.principal, reply.decision.server, reply.result)
-    return reply
+    return result_of(reply)
 
 
 async def read_linked(

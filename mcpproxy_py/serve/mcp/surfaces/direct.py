@@ -82,6 +82,8 @@ class DirectSurface(TableSurface):
     def cache(self, method: str) -> CachePolicy:
         return CachePolicy(LIST_TTL_MS) if method == "tools/list" else CachePolicy()
 
+    has_param_headers = True
+
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         snapshot = self._upstreams.snapshot
         server, name = named_directly(tool, snapshot) or ("", "")
@@ -91,7 +93,7 @@ class DirectSurface(TableSurface):
     # Tools.
 
     async def _call(self, request: McpRequest) -> Mapping[str, Any]:
-        return called_directly(await call_linking(self._asking, self._links, request, "direct"))
+        return await call_linking(self._asking, self._links, "direct", called_directly, request)
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
         return one_page(request, "tools", self._tools())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
-from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks, call_linking, gated, read_linked
 from mcpproxy_py.serve.mcp.surfaces.surface import (
@@ -45,7 +45,7 @@ class GateSurface(TableSurface):
         self._links = links
         self._face = face
         self.handlers: Mapping[str, Handler] = {
-            "tools/call": self._call,
+            "tools/call": partial(call_linking, asking, links, "gate", gated),
             "tools/list": self._list_tools,
             "resources/read": self._read,
             "resources/list": self._list_nothing("resources"),
@@ -60,12 +60,6 @@ class GateSurface(TableSurface):
         if method == "resources/read":
             return CachePolicy()
         return CachePolicy(LIST_TTL_MS, "private" if self._face().private else "public")
-
-    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
-        return ()
-
-    async def _call(self, request: McpRequest) -> Mapping[str, Any]:
-        return gated(await call_linking(self._asking, self._links, request, "gate"))
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
         return one_page(request, "tools", self._face().tools())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
@@ -91,9 +91,15 @@ class PassthroughSurface:
             return RpcError(RESOURCE_NOT_FOUND, error.message, error.data)
         return error
 
-    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def own_meta(self) -> Mapping[str, Any]:
         found = self._upstreams.handshake(self.server)
-        return surface.dressed(method, result, found.server_info if found else {}, lambda _: CachePolicy())
+        return {SERVER_INFO: dict(found.server_info) if found else {}}
+
+    def cache(self, method: str) -> CachePolicy:
+        return CachePolicy()
+
+    has_param_headers = True
 
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         server = self._upstreams.snapshot.servers.get(self.server)

@@ -25,11 +25,6 @@ IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __
 OWN_META: Final[Mapping[str, Any]] = {SERVER_INFO: IDENTITY}
 LIST_TTL_MS: Final = 300_000
 UNKNOWN_TTL_MS: Final = 0
-CACHED: Final = frozenset({
-    "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
-})  # fmt: skip
-"""Results for which the modern wire wants to know how long, and by whom, they may be kept."""
-
 Handler = Callable[[McpRequest], Awaitable[Mapping[str, Any]]]
 
 
@@ -68,9 +63,17 @@ class Surface(Protocol):
         """The result of a request whose method has no handler. Raises `RpcError`, also before it is awaited."""
         ...
 
-    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """The result as the modern wire wants it."""
+    @property
+    def own_meta(self) -> Mapping[str, Any]:
+        """What each result's `_meta` says of who answers, in the modern era."""
         ...
+
+    def cache(self, method: str) -> CachePolicy:
+        """For a method whose result may be kept."""
+        ...
+
+    has_param_headers: bool
+    """Whether any tool here may want arguments repeated as headers."""
 
     def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
         """Which arguments of a tool its calls repeat as headers."""
@@ -88,6 +91,12 @@ class TableSurface:
 
     handlers: Mapping[str, Handler]
 
+    has_param_headers = False
+    own_meta = OWN_META
+
+    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
+        return ()
+
     def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
         raise unknown_method(request)
 
@@ -95,18 +104,8 @@ class TableSurface:
         """For a method whose result may be kept."""
         return CachePolicy()
 
-    def dressed(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        if method in CACHED:
-            return dressed(method, result, IDENTITY, self.cache)
-        meta = result.get("_meta")
-        return {
-            "resultType": "complete",
-            **result,
-            "_meta": {**OWN_META, **meta} if isinstance(meta, dict) else OWN_META,
-        }
-
     async def watch(self, request: McpRequest, uri: str) -> None:
-        raise RpcError(INVALID_PARAMS, "Resources cannot be watched here; use their server's own surface")
+        raise RpcError(INVALID_PARAMS, "Resources cannot be subscribed to here; use their server's own surface")
 
     async def unwatch(self, peer: ClientPeer, uri: str) -> None:
         """Nothing is watched."""
@@ -126,20 +125,6 @@ class ParamHeaderCache:
         if known is None or known[0] is not tool:
             known = self._known[tool.full_name] = tool, mirrors(tool.wire.get("inputSchema"))
         return known[1]
-
-
-def dressed(
-    method: str, result: Mapping[str, Any], identity: Mapping[str, Any], cache_of: Callable[[str], CachePolicy]
-) -> dict[str, Any]:
-    """Adds what is missing, and leaves alone what a modern upstream said itself. `cache_of` is asked for a method
-    whose result may be kept; calls, which are most of what comes here, are none of them."""
-    meta = json_values.as_object(result.get("_meta")) or {}
-    worn: dict[str, Any] = {"resultType": "complete", **result, "_meta": {SERVER_INFO: dict(identity), **meta}}
-    if method in CACHED and worn["resultType"] == "complete":
-        cache = cache_of(method)
-        worn.setdefault("ttlMs", cache.ttl_ms)
-        worn.setdefault("cacheScope", cache.scope)
-    return worn
 
 
 def one_page(request: McpRequest, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""What stands in the way of a call after its decision, as the refusal that says so."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeGuard
+
+from mcpproxy_py.core.policy import decide
+from mcpproxy_py.core.record.events import Outcome
+from mcpproxy_py.core.values import (
+    Decision,
+    Refusal,
+    Relay,
+    Route,
+    Status,
+)
+from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT
+from mcpproxy_py.upstream.permit import NotPermitted
+
+
+def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
+    """Whether what was decided again is what was recorded, shown and confirmed."""
+    if isinstance(to, Route):
+        return (
+            isinstance(again, Route)
+            and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
+            and again.args == to.args
+            and (to.confirm or not again.confirm)
+        )
+    return (
+        isinstance(again, Relay)
+        and (again.server, again.method, again.risk) == (to.server, to.method, to.risk)
+        and again.params == to.params
+        and (to.confirm or not again.confirm)
+    )
+
+
+def changed(to: Route | Relay, again: Decision) -> Refusal:
+    if isinstance(again, Route | Relay) and again.confirm:
+        return without_yes(to, "its class changed meanwhile; call it again")
+    message = f"'{to.full_name}' is refused: what it does changed while it waited, so ask again"
+    return decide.refuse(to, Code.TOOL_UNAVAILABLE, "changed", message)
+
+
+def without_yes(to: Route | Relay, why: str) -> Refusal:
+    message = f"Tool '{to.full_name}' needs a person's yes: {why}"
+    return decide.refuse(to, Code.NOT_CONFIRMED, "confirm", message)
+
+
+def unrecordable(to: Route | Relay) -> Refusal:
+    message = f"'{to.full_name}' is refused: it cannot be recorded"
+    return decide.refuse(to, Code.STORE_UNAVAILABLE, "store", message)
+
+
+def never_left(failure: UpstreamFailure | NotPermitted) -> bool:
+    """Because its connection had just gone."""
+    if isinstance(failure, NotPermitted):
+        return failure.refusal.awaits is not None
+    return not failure.sent and failure.code is Code.SERVER_UNAVAILABLE
+
+
+def failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:
+    status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
+    details = {"upstream": failure.data} if failure.data else {}
+    return decide.refuse(to, failure.code, "upstream", failure.message, details), status
+
+
+def given_up(why: asyncio.CancelledError) -> Outcome:
+    """A cancellation may say that it was time that ran out."""
+    if EXPIRED in why.args:
+        return TIMED_OUT
+    return Outcome("cancelled", error={"code": "CANCELLED", "message": "the caller cancelled it"})
+
+
+def no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
+    """The refusal that a call was cancelled with, between two of its rounds; the cancelling is over with that."""
+    refusal = why.args[0] if why.args and isinstance(why.args[0], Refusal) else None
+    if refusal is not None and (task := asyncio.current_task()) is not None:
+        task.uncancel()
+    return refusal
