@@ -137,7 +137,7 @@ FULL = """
     from pathlib import Path
     from mcpproxy_py.errors import StoreUnavailable
     from mcpproxy_py.store.journal.journal import Journal
-    from mcpproxy_py.store import segments
+    from mcpproxy_py.store.journal import segment_files
 
     journal = Journal(Path(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
@@ -156,7 +156,7 @@ FULL = """
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     took["after"] = attempt("after", 5000)
     took["failures"], took["well"] = journal.append_failures, journal.trouble is None
-    took["files"] = len(segments.numbers(journal.folder))
+    took["files"] = len(segment_files.numbers(journal.folder))
     journal.close()
     print(json.dumps(took))
 """

@@ -108,7 +108,7 @@ def test_a_dead_warden_is_replaced_and_its_successor_knows_the_servers(tmp_path:
 
 def wardens_of(gateway: int) -> list[int]:
     children = [process.pid for process in reaper.processes().values() if process.parent == gateway]
-    return [pid for pid in children if "warden.py" in command_of(pid)]
+    return [pid for pid in children if "reaper.py" in command_of(pid)]
 
 
 def test_the_warden_ends_no_process_of_anybody_else(tmp_path: Path, pids: Path) -> None:
