@@ -1,4 +1,4 @@
-"""Ends what a gateway leaves behind. Run as `python -I -S warden.py <run>`, one per gateway, in its own session.
+"""Ends what a gateway leaves behind. Run as `python -I -S reaper.py <run>`, one per gateway, in its own session.
 
 It holds one end of a pipe. When the gateway dies, by -9 too, that pipe ends, and the warden kills every
 process of the run: parent-death signals miss grandchildren, and process groups miss what called setsid
