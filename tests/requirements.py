@@ -27,8 +27,8 @@ CODES = tuple(f"{family}-{number}" for family, many in HIGHEST.items() for numbe
 
 NOT_YET: dict[str, str] = {
     # Codes of which nothing, or not all, is built.
-    "SURF-10": "no surface but passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and "
-    "a task is not on record as begun and ended",
+    "SURF-10": "only passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and a task "
+    "is not on record as begun and ended",
     "SURF-11": "none of it: no `anthropic/` keys on the gate's tools, no line that names the servers",
     "SURF-12": "there are no profiles",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",

@@ -109,16 +109,16 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))
         hub = SubscriptionHub(settings.limits.max_sessions)
-        tidings, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store),
             max_result_bytes=settings.limits.max_result_bytes,
-            on_change=lambda: tidings.snapshot_changed(upstreams.snapshot),
-            on_notification=tidings.server_said,
+            on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
+            on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.unattributed(server, method),
             on_list_changed=neighbours.tell_list_changed,
-            hurry=settings.limits.input_timeout * HURRIED,
+            evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
         )
         catalog = ServedCatalog(
@@ -157,9 +157,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             settings.limits.max_sessions,
             upstreams,
             {
-                "gate": lambda _: traces.surface(GateSurface(asking, links, current.face)),
+                "gate": lambda _: traces.surface(GateSurface(asking, links, current.gate_options)),
                 "direct": lambda _: traces.surface(
-                    DirectSurface(asking, links, upstreams, lambda: current.face().wish_text)
+                    DirectSurface(asking, links, upstreams, lambda: current.gate_options().request_capability_text)
                 ),
                 "passthrough": lambda server: traces.surface(PassthroughSurface(server, asking, upstreams)),
             },
@@ -167,16 +167,16 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: tidings.gate_shows(current.face())
+        current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled)
-        tidings.gate_shows(current.face())
+        list_changes.gate_shows(current.gate_options())
         attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
         rest = answered_by(rest_app(gateway, store, admin, approvals))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
-        neighbours.listen(upstreams, tidings.said_elsewhere, asking.rounds.taken_up_elsewhere)
+        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)

@@ -59,12 +59,12 @@ class LiveSettings:
     def settings(self) -> Settings:
         return self._loaded.settings
 
-    def face(self) -> GateOptions:
+    def gate_options(self) -> GateOptions:
         settings = self.settings
         return GateOptions(
             schema=settings.intent_declaration.schema_,
-            wishes=settings.capture_missing_capabilities,
-            wish_text=settings.request_capability_description,
+            offers_requests=settings.capture_missing_capabilities,
+            request_capability_text=settings.request_capability_description,
             private=settings.mcp_token is not None,
         )
 
@@ -152,7 +152,7 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         missing_intent=declared.missing,
         frozen=frozen,
         max_depth=settings.limits.max_argument_depth,
-        wishes=settings.capture_missing_capabilities,
+        offers_requests=settings.capture_missing_capabilities,
     )
 
 

@@ -232,7 +232,7 @@ class Policy:
     missing_intent: Literal["refuse", "infer"] = "refuse"
     frozen: bool = False
     max_depth: int = 64
-    wishes: bool = True
+    offers_requests: bool = True
     """Whether `request_capability` exists."""
 
     @property
@@ -247,7 +247,7 @@ class Policy:
             missing_intent="refuse" if "refuse" in (self.missing_intent, other.missing_intent) else "infer",
             frozen=self.frozen or other.frozen,
             max_depth=min(self.max_depth, other.max_depth),
-            wishes=self.wishes and other.wishes,
+            offers_requests=self.offers_requests and other.offers_requests,
         )
 
 
@@ -272,7 +272,7 @@ class ToolView:
     on_record: dict[tuple[Any, ...], bytes] = field(
         default_factory=dict[tuple[Any, ...], bytes], compare=False, repr=False
     )
-    """The part of a record that is the same for every such call; written and read by `core.record` alone."""
+    """The part of a record that is the same for every such call; written and read by `core.record.events` alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,10 @@ class CallPermit:
     """Leave to send what was decided for one call, in one of its rounds. The upstream room calls it when all that has
     to be waited for is there: a place, a session, a connection, the disk, a person."""
 
-    __slots__ = ("_call", "_gateway", "_message", "_to", "method", "talk")
+    __slots__ = ("_call", "_gateway", "_message", "_to", "channel", "method")
 
     def __init__(
-        self, gateway: Gateway, call: Call, to: Route | Relay, talk: ClientChannel, carried: Mapping[str, Any]
+        self, gateway: Gateway, call: Call, to: Route | Relay, channel: ClientChannel, carried: Mapping[str, Any]
     ) -> None:
         if isinstance(to, Relay):
             self.method, params = to.method, to.params
@@ -102,7 +102,7 @@ class CallPermit:
         self._gateway = gateway
         self._call = call
         self._to = to
-        self.talk = talk
+        self.channel = channel
 
     def __call__(self) -> Permitted:
         """The choke point: all that leaves for a server on somebody's behalf, in any round, leaves by this, and is
@@ -202,7 +202,7 @@ class Gateway:
             method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
         )  # fmt: skip
 
-    async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
+    async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
         cancellation: every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot
@@ -217,7 +217,7 @@ class Gateway:
                 result = LOCAL[decision.tool](call.snapshot, decision.params)
                 call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(call, decision, talk or _mute(ask))
+                await self._forward(call, decision, channel or _mute(ask))
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:
@@ -276,10 +276,10 @@ class Gateway:
 
     # From the decision to the server. What stands in the way raises `NotPermitted`, wherever it is met.
 
-    async def _forward(self, call: Call, to: Route | Relay, talk: ClientChannel) -> None:
+    async def _forward(self, call: Call, to: Route | Relay, channel: ClientChannel) -> None:
         try:
             if to.confirm:
-                await self._confirm(call, to, talk)
+                await self._confirm(call, to, channel)
             self._check_room(to)
             if to.risk != "read":
                 await self._write_ahead(call, to)
@@ -287,8 +287,8 @@ class Gateway:
                 await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
             self.in_flight += 1
             try:
-                channel = narrowed(talk, call.ask.surface) if talk.capabilities else talk
-                result = await self._converse(call, to, channel)
+                narrow = narrowed(channel, call.ask.surface) if channel.capabilities else channel
+                result = await self._converse(call, to, narrow)
             finally:
                 self.in_flight -= 1
                 if not self.in_flight:
@@ -298,14 +298,14 @@ class Gateway:
         except UpstreamFailure as failure:
             call.refuse(*failed(to, failure))
         else:
-            self._close(call, to, talk, result)
+            self._close(call, to, channel, result)
 
-    async def _converse(self, call: Call, to: Route | Relay, talk: ClientChannel) -> dict[str, Any]:
+    async def _converse(self, call: Call, to: Route | Relay, channel: ClientChannel) -> dict[str, Any]:
         """The server's last word: a result, or questions for a client that answers between calls only. A client that
         can be asked in mid-call answers here."""
         carried = call.ask.carried
         for _ in range(MAX_ROUNDS):
-            permit = CallPermit(self, call, to, talk, carried)
+            permit = CallPermit(self, call, to, channel, carried)
             try:
                 result = await self.upstreams.request(to.server, permit)
             except (UpstreamFailure, NotPermitted) as failure:
@@ -313,28 +313,28 @@ class Gateway:
                     raise
                 await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
                 result = await self.upstreams.request(to.server, permit)
-            if not (talk.live and result.get("resultType") == INPUT_REQUIRED):
+            if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
-            carried = await self._answered(call, to, result, talk)
+            carried = await self._answered(call, to, result, channel)
         raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {MAX_ROUNDS} times")
 
     async def _answered(
-        self, call: Call, to: Route | Relay, result: Mapping[str, Any], talk: ClientChannel
+        self, call: Call, to: Route | Relay, result: Mapping[str, Any], channel: ClientChannel
     ) -> Mapping[str, Any]:
         """Put a modern server's questions to a client of the handshake era; what goes along in the next round."""
         questions = questions_of(result)
         methods = [method for method, _ in questions.values()]
         try:
-            said = {key: await talk.request(method, params) for key, (method, params) in questions.items()}
+            said = {key: await channel.request(method, params) for key, (method, params) in questions.items()}
         except RpcError as error:
             message = f"the server asks for input that the client does not give: {error.message}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message) from None
         await self.record_answers(call, to, methods, said)
         return answers_to(result, said)
 
-    def _close(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
+    def _close(self, call: Call, to: Route | Relay, channel: ClientChannel, result: dict[str, Any]) -> None:
         if result.get("resultType") == INPUT_REQUIRED:
-            self._ask_back(call, to, talk, result)
+            self._ask_back(call, to, channel, result)
         elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
             message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
             call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
@@ -345,9 +345,9 @@ class Gateway:
                 result = tool_results.with_warning(result, to.warning)
             call.answer(outcome, result)
 
-    def _ask_back(self, call: Call, to: Route | Relay, talk: ClientChannel, result: dict[str, Any]) -> None:
+    def _ask_back(self, call: Call, to: Route | Relay, channel: ClientChannel, result: dict[str, Any]) -> None:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
-        if isinstance(talk, NoClient):
+        if isinstance(channel, NoClient):
             message = f"'{to.full_name}' asks for input, which this client cannot give"
             call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
             return
@@ -371,29 +371,29 @@ class Gateway:
             message = f"The gateway has {self.in_flight} calls in flight"
             raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
 
-    async def _confirm(self, call: Call, to: Route | Relay, talk: ClientChannel) -> None:
+    async def _confirm(self, call: Call, to: Route | Relay, channel: ClientChannel) -> None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
         if call.ask.carried and not call.ask.again:
             raise NotPermitted(without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
         try:
             self.recorder.write_ahead(call)
-            objection = await self._objection(call, to, talk)
+            objection = await self._objection(call, to, channel)
             if objection is not None:
                 raise NotPermitted(without_yes(to, objection))
             self.recorder.confirmed(call.ask.id)
         except StoreUnavailable:
             raise NotPermitted(unrecordable(to)) from None
 
-    async def _objection(self, call: Call, to: Route | Relay, talk: ClientChannel) -> str | None:
+    async def _objection(self, call: Call, to: Route | Relay, channel: ClientChannel) -> str | None:
         """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
         call waits here for it, and a later one asks again."""
         patience = self._limits.patience
-        if not tool_results.takes_forms(talk.capabilities):
+        if not tool_results.takes_forms(channel.capabilities):
             return "nobody can be asked by this client, which takes no forms (elicitation)"
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
-            async with asyncio.timeout(patience if talk.live else None):
-                said = await talk.request(tool_results.METHOD, tool_results.question(to))
+            async with asyncio.timeout(patience if channel.live else None):
+                said = await channel.request(tool_results.METHOD, tool_results.question(to))
             self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
             return tool_results.objection(said)
         except RpcError as error:

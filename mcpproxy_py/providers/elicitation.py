@@ -186,7 +186,7 @@ class ProviderCall(Protocol):
     """What comes with a call beside its arguments. `request_state` is our own, given back unsealed."""
 
     @property
-    def talk(self) -> ProviderChannel: ...
+    def channel(self) -> ProviderChannel: ...
 
     @property
     def input_responses(self) -> Mapping[str, Any] | None: ...
@@ -200,10 +200,10 @@ class ProviderCall(Protocol):
 
 def asking_of(context: ProviderCall) -> Asking | None:
     """How the client can be asked; `None` where it cannot draw a form. Raises `ToolError` for a state that is none."""
-    if not _draws_forms(context.talk.capabilities.get("elicitation")):
+    if not _draws_forms(context.channel.capabilities.get("elicitation")):
         return None
-    if context.talk.live:
-        return Live(_asks(context.talk))
+    if context.channel.live:
+        return Live(_asks(context.channel))
     return Replay(_state(context.request_state), context.input_responses or {})
 
 
@@ -221,10 +221,10 @@ def _draws_forms(declared: Any) -> bool:
     return isinstance(declared, Mapping) and (not declared or "form" in declared)
 
 
-def _asks(talk: ProviderChannel) -> Any:
+def _asks(channel: ProviderChannel) -> Any:
     async def ask(params: dict[str, Any]) -> Mapping[str, Any]:
         try:
-            return await talk.request("elicitation/create", params)
+            return await channel.request("elicitation/create", params)
         except Exception as error:
             log.warning("a client could not be asked: %s", error)
             raise ToolError("The person behind this client could not be asked") from None

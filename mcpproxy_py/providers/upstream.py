@@ -80,7 +80,7 @@ class ProviderUpstream:
                 asking = asking_of(context)
             except ToolError as error:
                 return results.failed(str(error))
-            note = context.talk.notify
+            note = context.channel.notify
             on_progress, on_log = partial(note, "notifications/progress"), partial(note, "notifications/message")
             result = await self.call(name, args, asking, on_progress=on_progress, on_log=on_log, caller=context.caller)
         return round_of(result) if isinstance(result, InputRequired) else result

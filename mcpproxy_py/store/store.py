@@ -193,15 +193,15 @@ class Store:
         self.approvals = saved.approvals
         self.gaps = GapSignals(database, self._in_thread)
         self._closed = False
-        self._bell = database.bell()
+        self._event_bus = database.event_bus()
         self._watchman = Heartbeat(database, me, self._bury) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
-        self.announce: Callable[..., None] = self._bell.announce
-        self.tell_others: Callable[..., None] = self._bell.tell_others
-        self.on_event = self._bell.on_event
+        self.announce: Callable[..., None] = self._event_bus.announce
+        self.tell_others: Callable[..., None] = self._event_bus.tell_others
+        self.on_event = self._event_bus.on_event
         self.acknowledges = options.ack == "commit"
         """Whether `acknowledged` waits for anything."""
         if options.ack == "local":
@@ -264,7 +264,7 @@ class Store:
 
     def events(self, after: FeedPosition | None = None) -> AsyncGenerator[FeedEvent | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
-        return self._stream.follow(after, self._bell)
+        return self._stream.follow(after, self._event_bus)
 
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None:
         """Takes the payloads of a record away for good; that it was there, and who erased it, stays. The journal's
@@ -333,7 +333,7 @@ class Store:
 
     def _moved(self) -> None:
         self._patience.moved()
-        self._bell.ring(RECORDED, self._me.number)
+        self._event_bus.ring(RECORDED, self._me.number)
 
     def _bury(self, ids: list[str]) -> None:
         """What a dead gateway left pending."""
@@ -346,7 +346,7 @@ class Store:
         self._closed = True
         if self._watchman is not None:
             self._watchman.close()
-        self._bell.close()
+        self._event_bus.close()
         if not self._writer.stop(CLOSE_TIMEOUT):
             log.warning("the database has not caught up with the journal; it will at the next start")
         self._journal.close()

@@ -87,11 +87,11 @@ class TracedGateway(Gateway):
         super().__init__(*parts, *rest, tally=TracedTally())
         self._tracer = tracer
 
-    async def call(self, ask: Ask, talk: ClientChannel | None = None) -> Call:
+    async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
         about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
         with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
-            reply = await super().call(ask, talk)
+            reply = await super().call(ask, channel)
             if reply.status == "pending":
                 span.set_attribute("mcpproxy.outcome", reply.status)
             return reply

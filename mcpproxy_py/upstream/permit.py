@@ -47,7 +47,7 @@ class Permit(Protocol):
         ...
 
     @property
-    def talk(self) -> ClientChannel | None:
+    def channel(self) -> ClientChannel | None:
         """The client it is for; `None` for the gateway itself."""
         ...
 
@@ -82,7 +82,7 @@ class OwnPermit:
 
     __slots__ = ("_message",)
 
-    talk: ClientChannel | None = None
+    channel: ClientChannel | None = None
     tool: str | None = None
 
     def __init__(self, method: str, params: Mapping[str, Any] = NOTHING) -> None:
@@ -112,7 +112,7 @@ class WatchPermit:
 
     __slots__ = ("_inner", "_message")
 
-    talk: ClientChannel | None = None
+    channel: ClientChannel | None = None
     tool: str | None = None
 
     def __init__(self, inner: Permit, method: str, params: Mapping[str, Any]) -> None:

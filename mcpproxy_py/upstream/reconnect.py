@@ -80,12 +80,12 @@ class ReconnectLoop:
     """The main session of one server, with one configuration."""
 
     def __init__(
-        self, spec: UpstreamSpec, stage: ConnectionOwner, dialer: Dialer, greeter: SessionOpener, log: ServerLog
+        self, spec: UpstreamSpec, stage: ConnectionOwner, dialer: Dialer, opener: SessionOpener, log: ServerLog
     ) -> None:
         self._spec = spec
         self._stage = stage
         self._dialer = dialer
-        self._greeter = greeter
+        self._opener = opener
         self._log = log
         self._told = ""
 
@@ -122,7 +122,7 @@ class ReconnectLoop:
 
     async def _connect(self, connection: RpcConnection) -> UpstreamSession:
         with attempt(connection, self._spec, self._log):
-            session = await self._greeter.greet(connection, self._spec)
+            session = await self._opener.greet(connection, self._spec)
             await self._stage.prepare(session)
             return session
 

@@ -40,8 +40,8 @@ class UpstreamServer:
     """Everything that changes about one server is born and changed in here."""
 
     def __init__(
-        self, spec: UpstreamSpec, *, board: SnapshotPublisher, dialer: Dialer, log_path: Path,
-        known: ListingStore | None, clock: Callable[[], float], ears: UpstreamCallbacks, hurry: float,
+        self, spec: UpstreamSpec, *, publisher: SnapshotPublisher, dialer: Dialer, log_path: Path,
+        known: ListingStore | None, clock: Callable[[], float], callbacks: UpstreamCallbacks, evict_after: float,
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec
@@ -54,17 +54,21 @@ class UpstreamServer:
         self.done = anyio.Event()
         numbers = count(2)
         self.pool = SessionPool(self._open_another, numbers)
-        self.elder = LegacySessions(spec.name, self._open_elder, numbers, CallSlots(MAX_EXTRA))
-        self.calls = CallScheduler(spec, self.main_session, self.pool, self.elder, hurry)
-        self.news = ServerNotifications(spec.name, ears)
-        self._board = board
+        self.legacy_sessions = LegacySessions(spec.name, self._open_legacy, numbers, CallSlots(MAX_EXTRA))
+        self.calls = CallScheduler(spec, self.main_session, self.pool, self.legacy_sessions, evict_after)
+        self.notifications = ServerNotifications(spec.name, callbacks)
+        self._publisher = publisher
         self._dialer = dialer
-        self._greeter = SessionOpener(self.news.receive, self.calls.asked_outside, self.news.unattributed)
-        self._elder_greeter = SessionOpener(self.news.receive, self.elder.asked_outside, self.news.unattributed)
+        self._opener = SessionOpener(
+            self.notifications.receive, self.calls.asked_outside, self.notifications.unattributed
+        )
+        self._legacy_opener = SessionOpener(
+            self.notifications.receive, self.legacy_sessions.asked_outside, self.notifications.unattributed
+        )
         self._log = ServerLog(log_path)
         self._clock = clock
-        self.toolset = ToolList(
-            lambda: self.spec, known, self.news, lambda part: self.show(self.state, self.error, part)
+        self.tool_list = ToolList(
+            lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part)
         )
         self._life = anyio.CancelScope()
         self._stopped = False
@@ -86,7 +90,7 @@ class UpstreamServer:
     async def run(self) -> None:
         """Until `stop`. Each turn is one life, ended early when the server has to be started anew."""
         try:
-            if not await self.toolset.load_known():
+            if not await self.tool_list.load_known():
                 self._wake.set()  # a lazy server starts this once, or nobody could ever find its tools
             while not self._stopped:
                 with anyio.CancelScope() as self._life:
@@ -113,7 +117,7 @@ class UpstreamServer:
         self.calls.configure(spec)
         if not spec.lazy:
             self._wake.set()
-        await self.toolset.derive()
+        await self.tool_list.derive()
         self._lists, self._withdrawn = spec, False
         if keeps:
             self.show(self.state, self.error)
@@ -146,36 +150,38 @@ class UpstreamServer:
             return await self._set_level(permit)
         uri = str(permit().params.get("uri"))
         main, timeout, begins = self.main_session(), self.spec.timeout, permit.method == SUBSCRIBE
-        if self.elder.watches(main, permit.talk, self.calls.sessions, uri):
-            return await (self.elder.watch if begins else self.elder.unwatch)(permit, uri, timeout)
-        return await (self.news.subscribe if begins else self.news.unsubscribe)(main, permit, uri, timeout)
+        if self.legacy_sessions.watches(main, permit.channel, self.calls.sessions, uri):
+            return await (self.legacy_sessions.watch if begins else self.legacy_sessions.unwatch)(permit, uri, timeout)
+        return await (self.notifications.subscribe if begins else self.notifications.unsubscribe)(
+            main, permit, uri, timeout
+        )
 
     async def _set_level(self, permit: Permit) -> dict[str, Any]:
         """A client's own session has a level of its own; of all others the last that was said holds, also for those to
         come. Modern sessions hear it with each call."""
         main, kind = self.main_session(), self.calls.sessions
         if kind == "per_client":
-            its_own = not main.modern or self.elder.wanted_for(main, permit.talk, kind)
+            its_own = not main.modern or self.legacy_sessions.wanted_for(main, permit.channel, kind)
             return await self.calls.request(permit) if its_own else {}
         answer = {} if main.modern else await main.request(permit, timeout=self.spec.timeout)
-        self._greeter.log_level = self._elder_greeter.log_level = permit().params
-        for session in (*self.pool.sessions(), *self.elder.pool.sessions()):
+        self._opener.log_level = self._legacy_opener.log_level = permit().params
+        for session in (*self.pool.sessions(), *self.legacy_sessions.pool.sessions()):
             await set_level(session, permit)
         return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
-        return await self.news.listed(self.main_session(), method)
+        return await self.notifications.listed(self.main_session(), method)
 
     def forget(self, key: str) -> None:
         """This client is gone, and with it the sessions that were its own."""
         self.pool.forget(key)
-        self.elder.pool.forget(key)
+        self.legacy_sessions.pool.forget(key)
 
     def sessions_of(self, key: str) -> list[UpstreamSession]:
         """Those that are this client's alone, for good or while its call is under way."""
-        own = [*self.pool.of(key), *self.elder.pool.of(key)]
+        own = [*self.pool.of(key), *self.legacy_sessions.pool.of(key)]
         alone = [*self.pool.sessions(), *([self.session] if self.session else [])] if self.calls.alone else []
-        older = self.elder.pool.sessions() if self.elder.alone(self.calls.sessions) else []
+        older = self.legacy_sessions.pool.sessions() if self.legacy_sessions.alone(self.calls.sessions) else []
         return own + [each for each in (*alone, *older) if each not in own and each.connection.serves(key)]
 
     def main_session(self) -> UpstreamSession:
@@ -190,9 +196,9 @@ class UpstreamServer:
         return self.session.connection.counts() if self.session else {}
 
     def measured(self) -> ServerStats:
-        calls, sessions = self.calls, len(self.pool) + len(self.elder.pool) + (self.session is not None)
+        calls, sessions = self.calls, len(self.pool) + len(self.legacy_sessions.pool) + (self.session is not None)
         return ServerStats(
-            self.spec.name, self.state, calls.lane.in_flight, calls.lane.waiting, sessions, self.restarts,
+            self.spec.name, self.state, calls.slots.in_flight, calls.slots.waiting, sessions, self.restarts,
             self.counts(), calls.traffic,
         )  # fmt: skip
 
@@ -214,13 +220,13 @@ class UpstreamServer:
             await anyio.sleep_forever()
         if spec.lazy:
             await self._wake.wait()
-        self.elder.start_over()
-        async with self.pool.living(), self.elder.pool.living():
-            await ReconnectLoop(spec, self, self._dialer, self._greeter, self._log).run()
+        self.legacy_sessions.start_over()
+        async with self.pool.living(), self.legacy_sessions.pool.living():
+            await ReconnectLoop(spec, self, self._dialer, self._opener, self._log).run()
 
     async def prepare(self, session: UpstreamSession) -> None:
-        session.connection.on_gap = self.news.missed
-        await self.toolset.read(session)
+        session.connection.on_gap = self.notifications.missed
+        await self.tool_list.read(session)
 
     def enter(self, session: UpstreamSession) -> None:
         session.connection.on_closed = partial(self._lost, session)
@@ -240,45 +246,45 @@ class UpstreamServer:
 
     async def attend(self, session: UpstreamSession) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self.toolset.follow, session)
-            tasks.start_soon(self.news.follow, session)
-            tasks.start_soon(self.elder.follow)
+            tasks.start_soon(self.tool_list.follow, session)
+            tasks.start_soon(self.notifications.follow, session)
+            tasks.start_soon(self.legacy_sessions.follow)
 
     @asynccontextmanager
     async def _open_another(
         self, number: int, permit: Permit | None, for_it_alone: bool
     ) -> AsyncIterator[UpstreamSession]:
         modern = self.main_session().modern
-        async with self._beside(self._greeter, number, permit, for_it_alone, modern) as session:
+        async with self._beside(self._opener, number, permit, for_it_alone, modern) as session:
             yield session
 
     @asynccontextmanager
-    async def _open_elder(
+    async def _open_legacy(
         self, number: int, permit: Permit | None, for_it_alone: bool
     ) -> AsyncIterator[UpstreamSession]:
         try:
-            async with self._beside(self._elder_greeter, number, permit, for_it_alone, False) as session:
+            async with self._beside(self._legacy_opener, number, permit, for_it_alone, False) as session:
                 if session.modern:
                     raise bad_answer("it speaks no revision of the handshake era")
                 yield session
         except UpstreamFailure as failure:
-            self.elder.none = self.elder.none or failure.code is Code.UPSTREAM_ERROR
+            self.legacy_sessions.none = self.legacy_sessions.none or failure.code is Code.UPSTREAM_ERROR
             raise
 
     @asynccontextmanager
     async def _beside(
-        self, greeter: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
+        self, opener: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
     ) -> AsyncIterator[UpstreamSession]:
         """A session beside the main one. Its client can be asked from the first moment on."""
         spec, log = self.spec, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
-            talk = permit.talk if permit is not None else None
-            if permit is not None and talk is not None:
+            channel = permit.channel if permit is not None else None
+            if permit is not None and channel is not None:
                 connection.bind_client(permit)
-            capabilities = talk.capabilities if talk is not None and for_it_alone else None
+            capabilities = channel.capabilities if channel is not None and for_it_alone else None
             with attempt(connection, spec, log):
-                session = await greeter.greet_again(connection, spec, modern, capabilities)
+                session = await opener.greet_again(connection, spec, modern, capabilities)
             yield session
 
     def show(self, state: ServerState, error: str | None = None, part: IndexSegment | None = None) -> None:
@@ -291,19 +297,19 @@ class UpstreamServer:
         else:
             self._settled.set()
         if not self._stopped:
-            self._board.publish(self._server(), part)
+            self._publisher.publish(self._server(), part)
 
     def _server(self) -> Server:
         spec, session = self.spec, self.session
         return Server(
             name=spec.name,
             state="disabled" if self._withdrawn else self.state,
-            tools=self.toolset.tools,
+            tools=self.tool_list.tools,
             error=self.error,
             allow_tools=self._lists.allow_tools,
             deny_tools=self._lists.deny_tools,
             confirm=self._lists.confirm,
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
-            listing_extras=self.toolset.extras,
+            listing_extras=self.tool_list.extras,
         )

@@ -13,14 +13,14 @@ import anyio.abc
 
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.upstream.calls.scheduler import HURRY, ServerStats
+from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
 from mcpproxy_py.upstream.lists.notifications import (
     LISTS,
     OnListChanged,
     OnNotification,
     OnUnattributed,
     UpstreamCallbacks,
-    deaf,
+    ignored,
 )
 from mcpproxy_py.upstream.lists.tool_list import ListingStore
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
@@ -46,9 +46,9 @@ class Supervisor:
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
-        on_notification: OnNotification = deaf, on_unattributed: OnUnattributed = deaf,
-        on_list_changed: OnListChanged = deaf, auth_for: AuthFor | None = None,
-        clock: Callable[[], float] = time.time, hurry: float = HURRY, traced: bool = False,
+        on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
+        on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
+        clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
@@ -60,14 +60,14 @@ class Supervisor:
         self._local = dict(local or {})
         self._known = known
         self._max_result_bytes = max_result_bytes
-        self._ears = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
+        self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
         self._clock = clock
-        self._hurry = hurry
+        self._evict_after = evict_after
         self._on_change = on_change
-        self._board = SnapshotPublisher(self._published)
-        self.snapshot = self._board.snapshot
+        self._publisher = SnapshotPublisher(self._published)
+        self.snapshot = self._publisher.snapshot
         """What is published now. An attribute, because every call reads it."""
         self._workers: dict[str, UpstreamServer] = {}
         self._moved: set[str] = set()
@@ -76,12 +76,12 @@ class Supervisor:
         self._dialer: Dialer | None = None
 
     def _published(self) -> None:
-        self.snapshot = self._board.snapshot
+        self.snapshot = self._publisher.snapshot
         if self._on_change is not None:
             self._on_change()
 
     def set_policy(self, policy: Policy) -> None:
-        self._board.set_policy(policy)
+        self._publisher.set_policy(policy)
 
     async def run(
         self, specs: Mapping[str, UpstreamSpec], *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -90,8 +90,8 @@ class Supervisor:
         was waited for. Runs until it is cancelled."""
         # Two groups: the warden goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
-            keeper = ReaperClient(keeping)
-            self._dialer = Dialer(keeper, self._local, self._max_result_bytes, self._auth_for, self._traced)
+            reaper = ReaperClient(keeping)
+            self._dialer = Dialer(reaper, self._local, self._max_result_bytes, self._auth_for, self._traced)
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)
@@ -102,7 +102,7 @@ class Supervisor:
                 self._workers.clear()
                 keeping.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    await keeper.aclose()
+                    await reaper.aclose()
 
     def tighten(self, specs: Mapping[str, UpstreamSpec], policy: Policy) -> None:
         """Of a configuration to come what it forbids, at once: of every rule the stricter one is in force until `apply`
@@ -110,7 +110,7 @@ class Supervisor:
         for name, worker in self._workers.items():
             if name in specs or name not in self._local:
                 worker.tighten(specs.get(name))
-        self._board.set_policy(self.snapshot.policy.stricter(policy))
+        self._publisher.set_policy(self.snapshot.policy.stricter(policy))
 
     async def apply(
         self, specs: Mapping[str, UpstreamSpec], local: Mapping[str, InProcessServer] | None = None
@@ -128,7 +128,7 @@ class Supervisor:
                 worker.stop()
             for spec in wanted.values():
                 await self._apply_one(spec)
-            self._board.retain(wanted)
+            self._publisher.retain(wanted)
             for worker in removed:
                 await worker.done.wait()
 
@@ -143,8 +143,8 @@ class Supervisor:
         if self._tasks is None or self._dialer is None:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = UpstreamServer(
-            spec, board=self._board, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, ears=self._ears, hurry=self._hurry,
+            spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
+            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 
@@ -182,13 +182,13 @@ class Supervisor:
         """This server said to another gateway that one of its lists changed. Whether that means anything here."""
         worker = self._workers.get(server) if method in LISTS else None
         if worker is not None:
-            worker.news.hear_elsewhere(method)
+            worker.notifications.hear_elsewhere(method)
         return worker is not None
 
     def look_again(self) -> None:
         """For a while nobody would have told us what servers say elsewhere."""
         for worker in self._workers.values():
-            worker.news.missed()
+            worker.notifications.missed()
 
     def roots_changed(self, key: str) -> None:
         """The client of this `Talk.key` says so. The sessions that are its own are told, once for each moment."""
@@ -209,9 +209,9 @@ class Supervisor:
         return worker.session.handshake if worker and worker.session else None
 
     @property
-    def warden_pid(self) -> int | None:
+    def reaper_pid(self) -> int | None:
         """The process that ends the servers of a gateway that was killed; None before the first stdio server."""
-        return self._dialer.keeper.pid if self._dialer else None
+        return self._dialer.reaper.pid if self._dialer else None
 
     def log_path(self, server: str) -> Path:
         return self._log_dir / f"{server}.log"
@@ -240,14 +240,14 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "enabled": spec.enabled,
         "lazy": spec.lazy,
         "error": worker.error,
-        "tool_count": len(worker.toolset.tools),
-        "left_out": dict(worker.toolset.left_out),
+        "tool_count": len(worker.tool_list.tools),
+        "left_out": dict(worker.tool_list.left_out),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,
         "sessions": worker.calls.sessions,
-        "extra_sessions": len(worker.pool) + len(worker.elder.pool),
-        "in_flight": worker.calls.lane.in_flight,
+        "extra_sessions": len(worker.pool) + len(worker.legacy_sessions.pool),
+        "in_flight": worker.calls.slots.in_flight,
         "restarts": worker.restarts,
         "ignored": worker.counts(),
     }

@@ -31,17 +31,17 @@ class Servers:
 
 @pytest.mark.proves("UP-4")
 async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
-    bell, servers, lists, rounds = EventBus(), Servers(), [], []
-    end = ClusterSync(bell).listen(servers, lists.append, rounds.append)
+    event_bus, servers, lists, rounds = EventBus(), Servers(), [], []
+    end = ClusterSync(event_bus).listen(servers, lists.append, rounds.append)
     for kind, payload in (
         (LIST_CHANGED, ["github", CHANGED]), (LIST_CHANGED, ["gitlab", CHANGED]), (LIST_CHANGED, ["github"]),
         (LIST_CHANGED, None), (LIST_CHANGED, [1, {}]), (LIST_CHANGED, "github"), (TAKEN_UP, "a1"), (TAKEN_UP, ["a1"]),
         (RESYNC, None), ("of a later version", {"x": 1}),
     ):  # fmt: skip
-        bell.ring(kind, payload)
+        event_bus.ring(kind, payload)
     await anyio.wait_all_tasks_blocked()
     end()
-    bell.ring(TAKEN_UP, "too late")
+    event_bus.ring(TAKEN_UP, "too late")
     await anyio.wait_all_tasks_blocked()
     assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything"]
     assert (lists, rounds) == ([CHANGED], ["a1"])

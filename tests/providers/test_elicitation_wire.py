@@ -37,7 +37,7 @@ class Client:
 
 @dataclass
 class Call:
-    talk: Client
+    channel: Client
     input_responses: Mapping[str, Any] | None = None
     request_state: str | None = None
     caller: Caller = field(default_factory=lambda: Caller("local", "mcp", ClaimedClient("ide")))

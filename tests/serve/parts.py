@@ -87,11 +87,11 @@ class Upstreams:
         pass
 
     async def request(self, server: str, permit: Permit) -> Any:
-        params, talk = permit().params, permit.talk or NOBODY
+        params, channel = permit().params, permit.channel or NOBODY
         tool, args = params["name"], params["arguments"]
         self.calls.append((server, tool, args))
         if server == "catalog":
-            return await self.catalog.call(tool, args, UpstreamCallContext(talk))
+            return await self.catalog.call(tool, args, UpstreamCallContext(channel))
         if tool == "broken":
             raise UpstreamFailure(Code.UPSTREAM_ERROR, "notes answered with an error")
         if tool == "slow":

@@ -80,7 +80,7 @@ class Peer:
         self.waiting: dict[int, Pending] = {}
         self.ids = itertools.count(1)
         self.log_level: str | None = None
-        self.news = anyio.Event()
+        self.notifications = anyio.Event()
 
     @property
     def modern(self) -> bool:
@@ -183,11 +183,11 @@ class Peer:
     async def _until(self, condition: Callable[[], bool], timeout: float) -> None:
         with anyio.fail_after(timeout):
             while not condition():
-                await self.news.wait()
+                await self.notifications.wait()
 
     def _something_new(self) -> None:
-        self.news.set()
-        self.news = anyio.Event()
+        self.notifications.set()
+        self.notifications = anyio.Event()
 
     def progress(self, token: str | int) -> list[Message]:
         said = [message["params"] for message in self.heard if message["method"] == "notifications/progress"]

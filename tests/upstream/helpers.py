@@ -71,11 +71,11 @@ class Allowed:
         self,
         method: str,
         params: Mapping[str, Any],
-        talk: ClientChannel | None = None,
+        channel: ClientChannel | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.method = method
-        self.talk = talk
+        self.channel = channel
         self.message = Permitted(method, params, meta)
 
     def __call__(self) -> Permitted:
@@ -93,10 +93,10 @@ class Upstreams(Supervisor):
     """The supervisor, for tests that ask in no gateway's name."""
 
     async def request(  # type: ignore[override]
-        self, server: str, method: str, params: Mapping[str, Any], *, talk: Any = None,
+        self, server: str, method: str, params: Mapping[str, Any], *, channel: Any = None,
         meta: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        return await super().request(server, Allowed(method, params, talk or NOBODY, meta))
+        return await super().request(server, Allowed(method, params, channel or NOBODY, meta))
 
     async def call_tool(self, server: str, tool: str, args: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         return await self.request(server, "tools/call", {"name": tool, "arguments": dict(args)}, **more)

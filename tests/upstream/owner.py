@@ -29,7 +29,7 @@ async def main(log_dir: Path, servers: dict[str, list[str]]) -> None:
             await supervisor.ready(name)
         states: dict[str, Any] = {name: server.state for name, server in supervisor.snapshot.servers.items()}
         assert set(states.values()) == {"connected"}, supervisor.describe()
-        print(f"READY {supervisor.warden_pid}", flush=True)
+        print(f"READY {supervisor.reaper_pid}", flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
         tasks.cancel_scope.cancel()
 

@@ -125,5 +125,5 @@ async def call(wire: RpcPeer, timeout: float = LONG, **headers: str) -> str:
     params = {"name": "echo", "arguments": {}}
     sent = {**HEADERS, **headers}
     permit = Allowed("tools/call", params)
-    result = await wire.request(permit, timeout=timeout, stamp=lambda message, talk: (message.params, sent))
+    result = await wire.request(permit, timeout=timeout, stamp=lambda message, channel: (message.params, sent))
     return result["content"][0]["text"]

@@ -158,6 +158,6 @@ async def test_progress_arrives_raw_and_in_order_for_the_call_it_belongs_to(
     supervisor: Upstreams, transport: str
 ) -> None:
     chat = Chat()
-    await supervisor.call_tool("bad", "progress", {"steps": 4}, talk=chat, meta={"progressToken": "mine"})
+    await supervisor.call_tool("bad", "progress", {"steps": 4}, channel=chat, meta={"progressToken": "mine"})
     expected = [] if transport == "json" else [(step, 4, step) for step in range(4)]
     assert [(each["progress"], each["total"], each["draftField"]) for each in chat.progress] == expected

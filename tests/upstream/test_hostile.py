@@ -31,13 +31,13 @@ async def keep_calling(supervisor: Upstreams) -> None:
     number = 0
     while True:
         number += 1
-        result = await supervisor.call_tool("good", "echo", {"n": number}, talk=Chat())
+        result = await supervisor.call_tool("good", "echo", {"n": number}, channel=Chat())
         assert json.loads(text_of(result)) == {"n": number}
         await anyio.sleep(0.01)
 
 
 async def echo(supervisor: Upstreams, number: int) -> None:
-    result = await supervisor.call_tool("bad", "echo", {"n": number}, talk=Chat())
+    result = await supervisor.call_tool("bad", "echo", {"n": number}, channel=Chat())
     assert json.loads(text_of(result)) == {"n": number}
 
 

@@ -202,13 +202,13 @@ async def test_a_full_server_queues_as_many_again_and_refuses_the_rest_at_once(t
 
 @pytest.mark.proves("UP-7")
 async def test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give_up() -> None:
-    lane = CallSlots(2)
+    slots = CallSlots(2)
     done: list[int] = []
 
     async def use(number: int, give_up_after: float) -> None:
         with anyio.move_on_after(give_up_after):
-            async with lane.place(5):
-                assert lane.in_flight <= 2
+            async with slots.place(5):
+                assert slots.in_flight <= 2
                 await anyio.sleep(0.001)
                 done.append(number)
 
@@ -216,20 +216,20 @@ async def test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 tasks.start_soon(use, number, 0.0005 * ((number + round_) % 5))
-        assert lane.in_flight == 0
-    async with lane.place(1), lane.place(1):
-        assert lane.in_flight == 2
+        assert slots.in_flight == 0
+    async with slots.place(1), slots.place(1):
+        assert slots.in_flight == 2
 
 
 @pytest.mark.proves("UP-7")
 async def test_a_place_that_does_not_become_free_in_time_is_a_refusal() -> None:
-    lane = CallSlots(1)
-    async with lane.place(1):
+    slots = CallSlots(1)
+    async with slots.place(1):
         with pytest.raises(UpstreamFailure) as caught:
-            async with lane.place(0.05):
+            async with slots.place(0.05):
                 pass
     assert (caught.value.code, caught.value.sent) == (Code.OVERLOADED, False)
-    assert lane.in_flight == 0
+    assert slots.in_flight == 0
 
 
 @pytest.mark.proves("UP-8")

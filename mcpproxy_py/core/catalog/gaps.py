@@ -172,18 +172,18 @@ def mentions_lack(said: str) -> bool:
 
 def report(sightings: Iterable[GapSignal]) -> list[dict[str, Any]]:
     """Gaps, explicit requests first, then by weight."""
-    wishes: list[GapSignal] = []
+    offers_requests: list[GapSignal] = []
     tools: defaultdict[str, list[GapSignal]] = defaultdict(list)
     for one in sightings:
-        tools[one.subject].append(one) if one.kind in ABOUT_TOOLS else wishes.append(one)
+        tools[one.subject].append(one) if one.kind in ABOUT_TOOLS else offers_requests.append(one)
     troubled = [_Cluster(frozenset((name,)), found) for name, found in tools.items() if len(found) >= REPEATED]
-    return [_shown(cluster) for cluster in sorted([*_merged(_alike(wishes)), *troubled], key=_rank)]
+    return [_shown(cluster) for cluster in sorted([*_merged(_alike(offers_requests)), *troubled], key=_rank)]
 
 
-def _alike(wishes: Iterable[GapSignal]) -> list[_Cluster]:
+def _alike(offers_requests: Iterable[GapSignal]) -> list[_Cluster]:
     """Those of exactly the same words, heaviest first."""
     found: dict[frozenset[str], _Cluster] = {}
-    for one in wishes:
+    for one in offers_requests:
         words = frozenset(tokens(one.subject, CAP)) or frozenset((one.subject.strip().casefold(),))
         found.setdefault(words, _Cluster(words)).sightings.append(one)
     return sorted(found.values(), key=lambda each: (-each.weight, -len(each.sightings), sorted(each.words)))

@@ -166,7 +166,7 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
 
 
 def _local(ask: Ask, snapshot: Snapshot) -> Decision:
-    exists = ask.tool in surface_tools.PARAMS and (snapshot.policy.wishes or ask.tool != "request_capability")
+    exists = ask.tool in surface_tools.PARAMS and (snapshot.policy.offers_requests or ask.tool != "request_capability")
     if not exists:
         gone = ask.tool == "call_tool"
         message = GONE if gone else f"Unknown tool: {json_values.quoted(ask.tool)}"

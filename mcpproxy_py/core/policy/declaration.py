@@ -142,7 +142,9 @@ def split_name(name: object) -> tuple[str, str] | str:
     if not colon:
         return f"name '{json_values.quoted(name)}' has no colon; it must be server:tool"
     if not server or not tool:
-        return f"name '{json_values.quoted(name)}' has no {'tool' if server else 'server'} part; it must be server:tool"
+        return (
+            f"name '{json_values.quoted(name)}' lacks its {'tool' if server else 'server'} part; it must be server:tool"
+        )
     return server, tool
 
 

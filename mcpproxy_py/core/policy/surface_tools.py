@@ -153,10 +153,12 @@ RETRIEVE_OUTPUT: Final[dict[str, Any]] = {
 }
 
 
-def definitions(*, schema: str = "nested", wishes: bool = True, wish_text: str | None = None) -> list[dict[str, Any]]:
+def definitions(
+    *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None
+) -> list[dict[str, Any]]:
     """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's."""
     tools = [_retrieve_tools(), *(_variant(operation, schema) for operation in OPERATIONS)]
-    return [*tools, _request_capability(wish_text)] if wishes else tools
+    return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
 def _retrieve_tools() -> dict[str, Any]:

@@ -162,18 +162,18 @@ class UpstreamCallContext:
     called again, then with what the client answered (`input_responses`) and its own `request_state` as it gave it.
     """
 
-    talk: ClientChannel = NOBODY
+    channel: ClientChannel = NOBODY
     input_responses: Mapping[str, Any] | None = None
     request_state: str | None = None
 
     @property
     def caller(self) -> Caller:
-        return self.talk.caller
+        return self.channel.caller
 
     @property
     def principal(self) -> str:
         """Who asks, as the gateway authenticated it."""
-        return self.talk.caller.principal
+        return self.channel.caller.principal
 
 
 def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:
@@ -185,15 +185,20 @@ def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:
 class NarrowedChannel:
     """A client's way back, with other capabilities than it declared: those that can be served here."""
 
-    def __init__(self, talk: ClientChannel, capabilities: Mapping[str, Any]) -> None:
+    def __init__(self, channel: ClientChannel, capabilities: Mapping[str, Any]) -> None:
         self.capabilities = capabilities
-        self.caller, self.wants_progress, self.live, self.key = talk.caller, talk.wants_progress, talk.live, talk.key
-        self.notify, self.pause, self.request = talk.notify, talk.pause, talk.request
+        self.caller, self.wants_progress, self.live, self.key = (
+            channel.caller,
+            channel.wants_progress,
+            channel.live,
+            channel.key,
+        )
+        self.notify, self.pause, self.request = channel.notify, channel.pause, channel.request
 
 
-def narrowed(talk: ClientChannel, surface: Surface) -> ClientChannel:
-    declared = talk.capabilities
+def narrowed(channel: ClientChannel, surface: Surface) -> ClientChannel:
+    declared = channel.capabilities
     if is_served(declared):
-        return talk
+        return channel
     kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
-    return talk if kept is declared else NarrowedChannel(talk, kept)
+    return channel if kept is declared else NarrowedChannel(channel, kept)

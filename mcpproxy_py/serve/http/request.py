@@ -1,7 +1,7 @@
 """One HTTP request of a client, from the socket to its answer.
 
 A client sends the same head again and again, so it is read once (`RequestHead`, `HeadCache`). What the same bytes mean
-never changes, so it may be kept. Whether their sender may come in can, so that is asked each time (`admission`).
+never changes, so it may be kept. Whether their sender may come in can, so that is asked each time (`guard`).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class HttpRequest:
     """Called when the client hangs up before its answer. Must not hold this request beyond its answer."""
     _parts: list[bytes] | None = None
     _read = 0
-    _news: asyncio.Event | None = None
+    _notifications: asyncio.Event | None = None
     _head = b""
     """Of an answer whose body is still to come, with which it leaves."""
     _left: int | None = None
@@ -206,19 +206,19 @@ class HttpRequest:
         self.unread += len(part)
         if self.unread > MOST_UNREAD:
             self._connection.hold()
-        if self._news is not None:
-            self._news.set()
+        if self._notifications is not None:
+            self._notifications.set()
 
     def complete(self) -> None:
         self._complete = True
-        if self._news is not None:
-            self._news.set()
+        if self._notifications is not None:
+            self._notifications.set()
 
     def lost(self) -> None:
         """The connection is."""
         self.gone = True
-        if self._news is not None:
-            self._news.set()
+        if self._notifications is not None:
+            self._notifications.set()
         if self.on_left is not None:
             self.on_left()
 
@@ -255,9 +255,9 @@ class HttpRequest:
             await self._something_new()
 
     async def _something_new(self) -> None:
-        self._news = self._news or asyncio.Event()
-        self._news.clear()
-        await self._news.wait()
+        self._notifications = self._notifications or asyncio.Event()
+        self._notifications.clear()
+        await self._notifications.wait()
 
     def _count(self, size: int) -> None:
         self._read += size
@@ -291,8 +291,8 @@ class HttpRequest:
             )
         )  # fmt: skip
         self._parts = None
-        if self._news is not None:
-            self._news.set()
+        if self._notifications is not None:
+            self._notifications.set()
         connection.answered(self)
 
     async def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
@@ -351,8 +351,8 @@ class HttpRequest:
         if not more:
             self.answered = True
             self._parts = None
-            if self._news is not None:
-                self._news.set()
+            if self._notifications is not None:
+                self._notifications.set()
             self._connection.answered(self)
 
     def _write(self, data: bytes) -> None:

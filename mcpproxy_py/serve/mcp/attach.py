@@ -67,7 +67,7 @@ class LineWriter:
         self._send = send
         self._waiting: list[bytes] = []
         self._size = 0
-        self._news = asyncio.Event()
+        self._notifications = asyncio.Event()
 
     def note(self, message: bytes) -> None:
         if self._size < MAX_UNREAD:
@@ -76,15 +76,15 @@ class LineWriter:
     def put(self, message: bytes) -> None:
         self._waiting.append(message)
         self._size += len(message)
-        self._news.set()
+        self._notifications.set()
 
     async def run(self) -> None:
         while True:
-            await self._news.wait()
+            await self._notifications.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        self._news.clear()
+        self._notifications.clear()
         batch, self._waiting, self._size = self._waiting, [], 0
         if batch:
             await self._send(b"\n".join([*batch, b""]))

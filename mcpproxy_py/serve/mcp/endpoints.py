@@ -93,7 +93,7 @@ class ListChangeNotifier:
     def __init__(self, hub: SubscriptionHub) -> None:
         self._hub = hub
         self._last: Snapshot | None = None
-        self._face: GateOptions | None = None
+        self._gate_options: GateOptions | None = None
 
     def server_said(self, server: str, method: str, params: Mapping[str, Any]) -> None:
         """A notification that belongs to no call goes to who looks at that server, whatever it is."""
@@ -120,13 +120,15 @@ class ListChangeNotifier:
         if changed or snapshot.policy != before.policy:
             self._hub.tell_changed("direct", TOOLS_CHANGED)
 
-    def gate_shows(self, face: GateOptions) -> None:
+    def gate_shows(self, gate_options: GateOptions) -> None:
         """After any change of the configuration; most do not change what the gate looks like."""
-        before, self._face = self._face, face
-        if before is None or face == before:
+        before, self._gate_options = self._gate_options, gate_options
+        if before is None or gate_options == before:
             return
         self._hub.tell_changed("gate", TOOLS_CHANGED)
-        if face.wish_text != before.wish_text:  # the rest of what both show is in the policy
+        if (
+            gate_options.request_capability_text != before.request_capability_text
+        ):  # the rest of what both show is in the policy
             self._hub.tell_changed("direct", TOOLS_CHANGED)
 
 

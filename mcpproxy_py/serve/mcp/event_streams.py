@@ -54,7 +54,7 @@ class EventStream:
         self._scale = scale
         self.on_done: Callable[[], None] = _nothing
         self.done = False
-        self.news = asyncio.Event()
+        self.notifications = asyncio.Event()
         self._away: asyncio.Event | None = None
         self._sent_away = 0
         """The last of the readers that were told to come back later."""
@@ -70,7 +70,7 @@ class EventStream:
         self._keep(number, self._framed(number, message))
         if last:
             self.end()
-        self.news.set()
+        self.notifications.set()
 
     @property
     def size(self) -> int:
@@ -80,7 +80,7 @@ class EventStream:
         if not self.done:
             self.done = True
             self.on_done()
-        self.news.set()
+        self.notifications.set()
 
     def release(self) -> None:
         """Nobody will come back to it. Who reads it still reads on."""
@@ -103,7 +103,7 @@ class EventStream:
         self.prime(round(seconds * 1000))
         away = self._away = asyncio.Event()
         self._sent_away = max(1, self._readers)  # the first may be about to begin
-        self.news.set()
+        self.notifications.set()
         return away.wait()
 
     def _framed(self, number: int, message: bytes) -> bytes:
@@ -135,9 +135,9 @@ class EventStream:
         if self._away is not None and mine > self._sent_away:
             self._away.set()
             self._away = None
-        self.news.set()
+        self.notifications.set()
         while not request.gone and mine == self._readers:
-            self.news.clear()
+            self.notifications.clear()
             after = await self._send_behind(after, request)
             if (self.done or self._away is not None) and not self._behind(after):
                 break
@@ -164,7 +164,7 @@ class EventStream:
     async def _wait(self, request: HttpRequest) -> None:
         try:
             async with asyncio.timeout(PING_AFTER):
-                await self.news.wait()
+                await self.notifications.wait()
         except TimeoutError:
             await request.send(PING)
 

@@ -134,7 +134,7 @@ class HandshakeHttp:
                 raise HttpRefusal(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
-        http.on_left = stream.news.set
+        http.on_left = stream.notifications.set
         try:
             await event_streams.begin(http, session.mark)
             await stream.pour(http, after)

@@ -184,7 +184,7 @@ class McpRequest:
         if self._stream is None or self._pouring is None:
             self._endpoint.slow.discard(self)
             return await http.respond(status, body, () if self.back is None else self.back.mark)
-        http.on_left = self._stream.news.set
+        http.on_left = self._stream.notifications.set
         self._stream.put(body, last=True)
         await self._pouring
         self._rest()
@@ -231,7 +231,7 @@ class McpRequest:
     async def _pour(self, stream: EventStream) -> None:
         http = cast(HttpRequest, self._http)
         if self.back is not None:
-            http.on_left = stream.news.set
+            http.on_left = stream.notifications.set
         with contextlib.suppress(OSError):
             await event_streams.begin(http, () if self.back is None else self.back.mark)
             await stream.pour(http)

@@ -66,28 +66,28 @@ class ActivityFeed:
         self._seals = seals
         self._in_thread = ReaderThreads(READERS, database.label).run
 
-    async def follow(self, after: FeedPosition | None, bell: EventBus) -> AsyncGenerator[FeedEvent | None]:
+    async def follow(self, after: FeedPosition | None, event_bus: EventBus) -> AsyncGenerator[FeedEvent | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
         from the database when it comes for more."""
-        news, loop = asyncio.Event(), asyncio.get_running_loop()
+        notifications, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def heard(kind: str, payload: Any) -> None:
             if kind in (RECORDED, RESYNC) and not loop.is_closed():
-                loop.call_soon_threadsafe(news.set)
+                loop.call_soon_threadsafe(notifications.set)
 
-        end = bell.on_event(heard)
+        end = event_bus.on_event(heard)
         try:
             position = await self.now() if after is None else after
             yield FeedEvent(position, "hello", None)
             while True:
-                news.clear()
+                notifications.clear()
                 while batch := await self._in_thread(partial(self._after, position)):
                     for told in batch:
                         yield told
                     position = batch[-1].position
                 try:
                     async with asyncio.timeout(QUIET):
-                        await news.wait()
+                        await notifications.wait()
                 except TimeoutError:
                     yield None
         finally:
@@ -123,9 +123,9 @@ class _Subjects:
 
     def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals) -> None:
         ids = {entry.key for entry in told if entry.key is not None}
-        wishes = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
+        offers_requests = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
         self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
-        known = requests(connection, seals, approvals.c.id.in_(wishes)) if wishes else []
+        known = requests(connection, seals, approvals.c.id.in_(offers_requests)) if offers_requests else []
         self._wishes = {request.id: request.in_full() for request in known}
 
     def of(self, entry: JournalEntry) -> tuple[str, dict[str, Any] | None]:

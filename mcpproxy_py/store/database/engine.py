@@ -72,7 +72,7 @@ class Database:
     def ring(self, connection: Connection, gateway: int) -> None:
         """Tell other gateways, once the transaction is committed, that there is something new to read."""
 
-    def bell(self) -> EventBus:
+    def event_bus(self) -> EventBus:
         """For hints to whoever uses this database."""
         return EventBus()
 

@@ -77,7 +77,7 @@ class Postgres(Database):
     def ring(self, connection: Connection, gateway: int) -> None:
         connection.execute(_NOTIFY, {"channel": CHANNEL, "said": str(gateway)})
 
-    def bell(self) -> PostgresEventBus:
+    def event_bus(self) -> PostgresEventBus:
         return PostgresEventBus(self)
 
     @contextmanager

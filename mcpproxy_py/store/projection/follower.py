@@ -83,7 +83,7 @@ class JournalFollower:
         self.lag = Lag()
         self._journal = journal
         self._moved = Condition()
-        self._hurry = Event()
+        self._urgent = Event()
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="mcpproxy-store", daemon=True)
 
@@ -94,14 +94,14 @@ class JournalFollower:
         """There may be something new."""
         self._journal.changed.set()
 
-    def hurry(self) -> None:
+    def flush_soon(self) -> None:
         """The same, for somebody who waits."""
-        self._hurry.set()
+        self._urgent.set()
         self.notice()
 
     def wait_for(self, place: JournalPosition, timeout: float) -> bool:
         """Blocks until the database has everything before `place`; `False` when that took too long."""
-        self.hurry()
+        self.flush_soon()
         with self._moved:
             return self._moved.wait_for(lambda: self.place >= place, timeout)
 
@@ -114,7 +114,7 @@ class JournalFollower:
     def halt(self, timeout: float | None = None) -> None:
         """Ends the thread after the step it is at."""
         self._stopping.set()
-        self.hurry()
+        self.flush_soon()
         self._thread.join(timeout)
 
     # -- for those that inherit
@@ -171,8 +171,8 @@ class JournalFollower:
     def _linger(self) -> None:
         """Let the next batch grow, unless somebody waits for it: this thread takes the interpreter from the loop."""
         self._journal.sync_now_and_then()
-        self._hurry.wait(LINGER)
-        self._hurry.clear()
+        self._urgent.wait(LINGER)
+        self._urgent.clear()
         self._journal.changed.clear()
 
     def _look_after_journal(self) -> None:
@@ -205,7 +205,7 @@ class CommitWaiters:
             self._waiting.append(waiter)
         try:
             self.moved()  # it may have got there before it knew that we wait
-            self._follower.hurry()
+            self._follower.flush_soon()
             async with asyncio.timeout(timeout):
                 await there.wait()
         except TimeoutError:

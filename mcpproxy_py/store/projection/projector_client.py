@@ -131,7 +131,7 @@ class ProjectorProcess(JournalFollower):
                 process.stdin.write(f"{self._options.as_line()}\n".encode())
                 os.set_blocking(process.stdin.fileno(), False)
             self._process, self._told, self._counted = process, None, (0, 0, 0)
-        self.hurry()
+        self.flush_soon()
         return process
 
     def _buried(self, process: subprocess.Popen[bytes]) -> None:

@@ -61,7 +61,7 @@ def follow(data_dir: Path, told: Iterator[str]) -> None:
     for line in told:
         segment, offset = line.split()
         tail.end = JournalPosition(int(segment), int(offset))
-        writer.hurry()  # the gateway lingers already
+        writer.flush_soon()  # the gateway lingers already
     writer.halt()
     database.close()
 

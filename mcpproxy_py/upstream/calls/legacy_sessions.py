@@ -44,8 +44,8 @@ class LegacySessions:
         self._server = server
         self._subscriptions = Subscriptions()
         self._watch: HandshakeWatch | None = None
-        self._lane = slots
-        self._lane.resize(MAX_EXTRA, room=MAX_WAITING)
+        self._slots = slots
+        self._slots.resize(MAX_EXTRA, room=MAX_WAITING)
         self._asks_outside = False
         self._not_before = 0.0
 
@@ -58,11 +58,11 @@ class LegacySessions:
         """Sharing would mix up whose questions are whose, as with any other session."""
         self._asks_outside = True
 
-    def wanted_for(self, main: UpstreamSession, talk: ClientChannel | None, kind: Sessions) -> bool:
+    def wanted_for(self, main: UpstreamSession, channel: ClientChannel | None, kind: Sessions) -> bool:
         """Whether a call had better go this way. `shared` may mean that the server must exist once."""
-        if talk is None or not talk.live or self.none or kind == "shared" or not main.modern:
+        if channel is None or not channel.live or self.none or kind == "shared" or not main.modern:
             return False
-        return not ASKABLE.isdisjoint(talk.capabilities) and asyncio.get_running_loop().time() >= self._not_before
+        return not ASKABLE.isdisjoint(channel.capabilities) and asyncio.get_running_loop().time() >= self._not_before
 
     def alone(self, kind: Sessions) -> bool:
         """Whether each call has a session to itself."""
@@ -74,7 +74,7 @@ class LegacySessions:
         """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
         Raises `UpstreamFailure` where there are too many already."""
         if alone := self.alone(kind):
-            await stack.enter_async_context(self._lane.place(patience))
+            await stack.enter_async_context(self._slots.place(patience))
         try:
             return await stack.enter_async_context(self._seat(permit, kind, alone, min(patience / 2, OPEN_PATIENCE)))
         except UpstreamFailure as failure:
@@ -86,12 +86,12 @@ class LegacySessions:
 
     # Resources, where the server tells of their changes in this era only.
 
-    def watches(self, main: UpstreamSession, talk: ClientChannel | None, kind: Sessions, uri: str) -> bool:
+    def watches(self, main: UpstreamSession, channel: ClientChannel | None, kind: Sessions, uri: str) -> bool:
         """Whether this resource is, or had better be, watched over such a session."""
         if uri in self._subscriptions.uris:
             return True
         offered = main.handshake.capabilities.get("resources")
-        return not (isinstance(offered, dict) and "subscribe" in offered) and self.wanted_for(main, talk, kind)
+        return not (isinstance(offered, dict) and "subscribe" in offered) and self.wanted_for(main, channel, kind)
 
     async def watch(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Raises `UpstreamFailure`."""
@@ -119,6 +119,6 @@ class LegacySessions:
     def _seat(
         self, permit: Permit, kind: Sessions, alone: bool, patience: float
     ) -> AbstractAsyncContextManager[UpstreamSession]:
-        if kind == "per_client" and permit.talk is not None and permit.talk.key:
-            return self.pool.own(permit, permit.talk.key, patience)
+        if kind == "per_client" and permit.channel is not None and permit.channel.key:
+            return self.pool.own(permit, permit.channel.key, patience)
         return self.pool.alone(None, permit, patience) if alone else self.pool.shared(patience)

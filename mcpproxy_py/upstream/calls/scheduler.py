@@ -112,7 +112,7 @@ def _overloaded(why: str) -> UpstreamFailure:
     return UpstreamFailure(Code.OVERLOADED, f"the server is busy: {why}", sent=False)
 
 
-HURRY: Final = 30.0
+EVICT_AFTER: Final = 30.0
 """How long a question may stay open while others wait, where nobody says otherwise."""
 NEXT: Final = 0.05
 """One place at a time: whoever gets it is gone from the queue by then."""
@@ -122,11 +122,11 @@ class StalledCallEvictor:
     """`open_questions` gives the calls whose clients are away; `waiting` how many wait for a place."""
 
     def __init__(
-        self, open_questions: Callable[[], Iterable[PendingRequest]], waiting: Callable[[], int], hurry: float
+        self, open_questions: Callable[[], Iterable[PendingRequest]], waiting: Callable[[], int], evict_after: float
     ) -> None:
         self._open_questions = open_questions
         self._waiting = waiting
-        self._hurry = hurry
+        self._evict_after = evict_after
         self._timer: asyncio.TimerHandle | None = None
 
     def somebody_waits(self) -> None:
@@ -139,9 +139,9 @@ class StalledCallEvictor:
             return
         loop = asyncio.get_running_loop()
         oldest = min(self._open_questions(), key=lambda pending: pending.asked_at, default=None)
-        left = self._hurry if oldest is None else oldest.asked_at + self._hurry - loop.time()
+        left = self._evict_after if oldest is None else oldest.asked_at + self._evict_after - loop.time()
         if oldest is not None and left <= 0:
-            oldest.fail(_given_up(self._hurry))
+            oldest.fail(_given_up(self._evict_after))
         self._timer = loop.call_later(max(left, NEXT), self._look)
 
 
@@ -205,11 +205,11 @@ class CallScheduler:
         spec: UpstreamSpec,
         main: Callable[[], UpstreamSession],
         pool: SessionPool,
-        elder: LegacySessions,
-        hurry: float,
+        legacy: LegacySessions,
+        evict_after: float,
     ) -> None:
-        pressure = StalledCallEvictor(self._away, lambda: self.lane.waiting, hurry)
-        self.lane = CallSlots(spec.max_concurrency, pressure.somebody_waits)
+        pressure = StalledCallEvictor(self._away, lambda: self.slots.waiting, evict_after)
+        self.slots = CallSlots(spec.max_concurrency, pressure.somebody_waits)
         self.sessions: Sessions = spec.sessions
         """The kind in force: `auto` until the server shows that it has to be `exclusive`."""
         self.traffic = RequestStats()
@@ -218,7 +218,7 @@ class CallScheduler:
         self._spec = spec
         self._main = main
         self._pool = pool
-        self._elder = elder
+        self._legacy_sessions = legacy
         self.configure(spec)
 
     def configure(self, spec: UpstreamSpec) -> None:
@@ -250,46 +250,46 @@ class CallScheduler:
 
     def _resize(self) -> None:
         most = self._spec.max_concurrency
-        self.lane.resize(min(most, 1 + MAX_EXTRA) if self.alone else most, room=most)
+        self.slots.resize(min(most, 1 + MAX_EXTRA) if self.alone else most, room=most)
 
     async def request(self, permit: Permit) -> dict[str, Any]:
         """The raw result, once there is a place and a session for it. Raises `UpstreamFailure` and `NotPermitted`. What
         it waited for its place is told by the queue, so it does not count for how fast the server is."""
-        lane, talk, timeout = self.lane, permit.talk, self._spec.timeout
+        slots, channel, timeout = self.slots, permit.channel, self._spec.timeout
         try:
             main, end = self.main or self._main(), time.monotonic() + timeout
-            if waits := not lane.acquire():
-                await lane.wait(timeout)
+            if waits := not slots.acquire():
+                await slots.wait(timeout)
             started = time.monotonic()
             try:
                 if waits:
                     main = self.main or self._main()  # the one before may have gone meanwhile
-                can_be_asked = talk is not None and talk.live and bool(talk.capabilities)
-                elder = can_be_asked and self._elder.wanted_for(main, talk, self.sessions)
-                if self.sessions in SHARED and not elder:
+                can_be_asked = channel is not None and channel.live and bool(channel.capabilities)
+                legacy = can_be_asked and self._legacy_sessions.wanted_for(main, channel, self.sessions)
+                if self.sessions in SHARED and not legacy:
                     return await main.request(permit, timeout=max(0.0, end - started))
                 async with AsyncExitStack() as stack:
-                    session = await self._seated(stack, main, permit, elder, end)
+                    session = await self._seated(stack, main, permit, legacy, end)
                     return await session.request(permit, timeout=_left(end))
             finally:
                 self.traffic.took(time.monotonic() - started)
-                lane.release()
+                slots.release()
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise
 
     async def _seated(
-        self, stack: AsyncExitStack, main: UpstreamSession, permit: Permit, elder: bool, end: float
+        self, stack: AsyncExitStack, main: UpstreamSession, permit: Permit, legacy: bool, end: float
     ) -> UpstreamSession:
-        kind, talk = self.sessions, permit.talk
-        if elder:
-            session = await self._elder.enter(stack, permit, kind, _left(end))
+        kind, channel = self.sessions, permit.channel
+        if legacy:
+            session = await self._legacy_sessions.enter(stack, permit, kind, _left(end))
             if session is not None:
                 return session
         if kind == "exclusive":
             return await stack.enter_async_context(self._pool.alone(main, permit, _left(end)))
-        if kind == "per_client" and talk is not None and talk.key:
-            return await stack.enter_async_context(self._pool.own(permit, talk.key, _left(end)))
+        if kind == "per_client" and channel is not None and channel.key:
+            return await stack.enter_async_context(self._pool.own(permit, channel.key, _left(end)))
         return main
 
 

@@ -24,7 +24,7 @@ OnUnattributed = Callable[[str, str], None]
 OnListChanged = Callable[[str, str], None]
 
 
-def deaf(*_: Any) -> None:
+def ignored(*_: Any) -> None:
     return
 
 
@@ -32,11 +32,11 @@ def deaf(*_: Any) -> None:
 class UpstreamCallbacks:
     """Called on the event loop; must not block."""
 
-    on_notification: OnNotification = deaf
+    on_notification: OnNotification = ignored
     """(server, method, params): a notification that belongs to no call."""
-    on_unattributed: OnUnattributed = deaf
+    on_unattributed: OnUnattributed = ignored
     """(server, method): a question that belongs to no one call, and was refused."""
-    on_list_changed: OnListChanged = deaf
+    on_list_changed: OnListChanged = ignored
     """(server, method): it says itself that one of its lists changed, whether or not we see a difference."""
 
 
@@ -89,15 +89,15 @@ LISTS: Final = frozenset((TOOLS_CHANGED, "notifications/prompts/list_changed", "
 class ServerNotifications:
     """One per server, for all its sessions and lives."""
 
-    def __init__(self, server: str, ears: UpstreamCallbacks) -> None:
+    def __init__(self, server: str, callbacks: UpstreamCallbacks) -> None:
         self._stale = asyncio.Event()
         self._said = False
         self._server = server
-        self._ears = ears
+        self._callbacks = callbacks
         self._catalog = ListCache()
         self._subscriptions = Subscriptions()
         self._changes = ChangeCoalescer(self._tell)
-        self._abroad = ChangeCoalescer(lambda method, _: ears.on_list_changed(server, method))
+        self._abroad = ChangeCoalescer(lambda method, _: callbacks.on_list_changed(server, method))
         self._rest = NotificationThrottle(asyncio.get_running_loop(), self._tell)
         self._watch: ResourceWatch | None = None
 
@@ -136,10 +136,10 @@ class ServerNotifications:
         self._changes.put(TOOLS_CHANGED, {})
 
     def unattributed(self, method: str) -> None:
-        self._ears.on_unattributed(self._server, method)
+        self._callbacks.on_unattributed(self._server, method)
 
     def _tell(self, method: str, params: Mapping[str, Any]) -> None:
-        self._ears.on_notification(self._server, method, params)
+        self._callbacks.on_notification(self._server, method, params)
 
     def missed(self) -> None:
         """For a while nobody would have told us: everything may be different."""

@@ -101,7 +101,7 @@ class ToolList:
         self,
         spec: Callable[[], UpstreamSpec],
         known: ListingStore | None,
-        news: ServerNotifications,
+        notifications: ServerNotifications,
         show: Callable[[IndexSegment | None], None],
     ) -> None:
         self.extras: Mapping[str, Any] = {}
@@ -110,7 +110,7 @@ class ToolList:
         """Tools that no client may call as they are declared, and why."""
         self._spec = spec
         self._shelf = ToolCache(known)
-        self._news = news
+        self._notifications = notifications
         self._show = show
 
     @property
@@ -126,29 +126,30 @@ class ToolList:
 
     async def read(self, session: UpstreamSession) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
-        self._news.read_tools()
+        self._notifications.read_tools()
         if await self._adopt(session, await session.list_tools()):
-            self._news.tools_changed()
+            self._notifications.tools_changed()
 
     async def follow(self, session: UpstreamSession) -> None:
         await self._shelf.remember(self._name)
         not_before = 0.0
         while True:
-            await self._news.tools_may_have_changed()
+            await self._notifications.tools_may_have_changed()
             await anyio.sleep(max(COALESCE, not_before - anyio.current_time()))
             begun = anyio.current_time()
             await self._read_again(session)
             not_before = anyio.current_time() + REST * (anyio.current_time() - begun)
 
     async def _read_again(self, session: UpstreamSession) -> None:
-        said = self._news.read_tools()
+        said = self._notifications.read_tools()
         try:
             listed = await session.list_tools(LIST_TIMEOUT)
         except UpstreamFailure as failure:
             logger.warning("%s: its tools could not be listed again: %s", self._name, failure.message)
             return
         if await self._adopt(session, listed) or said:
-            self._news.tools_changed()  # also where we see no change: the server said there is one, and may mean more
+            # Also where we see no change: the server said there is one, and may mean more.
+            self._notifications.tools_changed()
             await self._shelf.remember(self._name)
 
     async def _adopt(self, session: UpstreamSession, listed: ListPages) -> bool:

@@ -46,7 +46,7 @@ Write = Callable[[bytes, Headers], None]
 was written."""
 
 
-def unstamped(message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
+def unstamped(message: Permitted, channel: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
     """As it is: before a connection knows what era its server is of."""
     return message.params, NOTHING
 
@@ -71,8 +71,21 @@ class PendingRequest:
     still while its client is being asked something, since a person may take minutes."""
 
     __slots__ = (
-        "_deadlines", "_flow", "_hear", "_loop", "_stamp", "_timeout", "asked_at", "future", "headers", "id", "method",
-        "permit", "questions", "sent", "talk",
+        "_deadlines",
+        "_flow",
+        "_hear",
+        "_loop",
+        "_stamp",
+        "_timeout",
+        "asked_at",
+        "channel",
+        "future",
+        "headers",
+        "id",
+        "method",
+        "permit",
+        "questions",
+        "sent",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +95,7 @@ class PendingRequest:
         self.id = request_id
         self.permit = permit
         self.method = permit.method
-        self.talk = permit.talk
+        self.channel = permit.channel
         self.future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.sent = False
         self.headers: Headers = NOTHING
@@ -101,8 +114,8 @@ class PendingRequest:
         if self.future.done():
             raise lost("nobody waits for it any more", sent=False)
         message = self.permit()
-        params, self.headers = self._stamp(message, self.talk)
-        wants_progress = self.talk is not None and self.talk.wants_progress
+        params, self.headers = self._stamp(message, self.channel)
+        wants_progress = self.channel is not None and self.channel.wants_progress
         return jsonrpc.encode(jsonrpc.request_object(self.id, message.method, params, wants_progress)), self.headers
 
     @property
@@ -122,7 +135,7 @@ class PendingRequest:
             self._deadlines.add(self, self._timeout, self._expire)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        hear = self._hear or (self.talk.notify if self.talk is not None else None)
+        hear = self._hear or (self.channel.notify if self.channel is not None else None)
         if hear is None or self.future.done():
             return
         if self._flow is None:
@@ -172,7 +185,7 @@ class Notice:
 
     def compose(self) -> tuple[bytes, Headers]:
         message = self._permit()
-        params, self.headers = self._stamp(message, self._permit.talk)
+        params, self.headers = self._stamp(message, self._permit.channel)
         return jsonrpc.encode(jsonrpc.notification_object(message.method, params or None)), self.headers
 
     def fail(self, failure: Exception) -> None:
@@ -399,10 +412,10 @@ class RpcPeer(RpcConnection):
             self._say(ServerRequestAnswer(request_id, lambda: _PONG))
         elif stream is not None and self._is_settled(stream):
             self._refuse(request_id, method, TOO_LATE)
-        elif (pending := self._whose(stream)) is None or pending.talk is None:
+        elif (pending := self._whose(stream)) is None or pending.channel is None:
             self._refuse(request_id, method, WHOSE)
         else:
-            self._questions.put(request_id, method, params, pending, pending.talk)
+            self._questions.put(request_id, method, params, pending, pending.channel)
 
     def _is_settled(self, request_id: int) -> bool:
         pending = self._pending.get(request_id)
@@ -411,15 +424,15 @@ class RpcPeer(RpcConnection):
     def _whose(self, stream: int | None) -> PendingRequest | None:
         """The call a question belongs to: the one on whose own stream it came, or else the only one there is (UP-5)."""
         own = self._pending.get(stream) if stream is not None else None
-        if own is not None and own.talk is not None:
+        if own is not None and own.channel is not None:
             return own
         self.on_outside()
         return self._only_call()
 
     def _only_call(self) -> PendingRequest | None:
         """The latest request of the one client that has any under way."""
-        under_way = [each for each in self._pending.values() if each.talk is not None and not each.over]
-        alone = self.one_client or len({id(each.talk) for each in under_way}) == 1
+        under_way = [each for each in self._pending.values() if each.channel is not None and not each.over]
+        alone = self.one_client or len({id(each.channel) for each in under_way}) == 1
         return under_way[-1] if under_way and alone else None
 
     def _refuse(self, request_id: str | int, method: str, why: str) -> None:
@@ -457,7 +470,7 @@ class RpcPeer(RpcConnection):
         """Log messages and all that this room does not know: the call's, where it came on a call's stream or only one
         is under way; everybody's otherwise."""
         owner = self._pending.get(stream) if stream is not None else self._only_call()
-        if owner is not None and owner.talk is not None:
+        if owner is not None and owner.channel is not None:
             owner.notify(method, params)
         elif (stream is None or owner is not None) and not self.one_client:
             self.on_notification(method, params)
@@ -499,10 +512,10 @@ class RpcPeer(RpcConnection):
 
     @property
     def calls(self) -> int:
-        return sum(pending.talk is not None for pending in self._pending.values())
+        return sum(pending.channel is not None for pending in self._pending.values())
 
     def serves(self, key: str) -> bool:
-        served = {each.talk.key for each in self._pending.values() if each.talk is not None}
+        served = {each.channel.key for each in self._pending.values() if each.channel is not None}
         return served == {key}
 
     def counts(self) -> dict[str, int]:
@@ -511,7 +524,7 @@ class RpcPeer(RpcConnection):
 
 def _leaves(pending: PendingRequest) -> bool:
     """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
-    return bool(pending.method) and pending.talk is not None and not pending.talk.live
+    return bool(pending.method) and pending.channel is not None and not pending.channel.live
 
 
 def _params(message: Mapping[str, Any]) -> dict[str, Any]:

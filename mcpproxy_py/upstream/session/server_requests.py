@@ -69,7 +69,7 @@ class ServerRequests:
         self._open: dict[Id, tuple[PendingRequest, asyncio.Task[None]]] = {}
 
     def put(
-        self, request_id: Id, method: str, params: Mapping[str, Any], pending: PendingRequest, talk: ClientChannel
+        self, request_id: Id, method: str, params: Mapping[str, Any], pending: PendingRequest, channel: ClientChannel
     ) -> None:
         """Ask the client; the server hears from us when that is done."""
         if request_id in self._open:
@@ -78,7 +78,7 @@ class ServerRequests:
             self.refuse(request_id, f"{pending.questions} requests of this call are open already", INTERNAL_ERROR)
         else:
             pending.hold()
-            task = asyncio.get_running_loop().create_task(self._answer(request_id, talk, method, params, pending))
+            task = asyncio.get_running_loop().create_task(self._answer(request_id, channel, method, params, pending))
             task.add_done_callback(lambda _: pending.go_on())
             self._open[request_id] = pending, task
 
@@ -100,13 +100,13 @@ class ServerRequests:
             self.refuse(request_id, TOO_LATE)
 
     async def _answer(
-        self, request_id: Id, talk: ClientChannel, method: str, params: Mapping[str, Any], pending: PendingRequest
+        self, request_id: Id, channel: ClientChannel, method: str, params: Mapping[str, Any], pending: PendingRequest
     ) -> None:
         """What the client says goes on record and is permitted like the call that it belongs to; where it is not, that
         call has ended."""
         permit = pending.permit
         try:
-            body, its_own = await _outcome(talk, method, params)
+            body, its_own = await _outcome(channel, method, params)
             if its_own:
                 await permit.record_answer(method, body)
         except NotPermitted as no:
@@ -133,11 +133,11 @@ class ServerRequests:
             self.refuse(request_id, f"the client's answer is unusable: {why}", INTERNAL_ERROR)
 
 
-async def _outcome(talk: ClientChannel, method: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+async def _outcome(channel: ClientChannel, method: str, params: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """The result or error to answer with, and whether it is the client's. Raises nothing but cancellation."""
     try:
         async with asyncio.timeout(INPUT_TIMEOUT):
-            return {"result": await talk.request(method, params)}, True
+            return {"result": await channel.request(method, params)}, True
     except RpcError as error:
         return jsonrpc.error(error.code, error.message, error.data), True
     except TimeoutError:

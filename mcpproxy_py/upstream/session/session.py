@@ -46,7 +46,9 @@ class VersionStamp:
     era: Era
     version: str
 
-    def __call__(self, message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    def __call__(
+        self, message: Permitted, channel: ClientChannel | None
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         """A message of the gateway's own, which can do nothing but wait, with its headers."""
         return self.params(message.params), self.headers(message.method, message.params)
 
@@ -164,11 +166,11 @@ class UpstreamSession:
         """The raw result. Raises `UpstreamFailure` and `NotPermitted`."""
         return self.connection.request(permit, timeout=timeout, stamp=self.stamp, hear=hear)
 
-    def stamp(self, message: Permitted, talk: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
+    def stamp(self, message: Permitted, channel: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
         """The message as this server wants it. Raises `UpstreamFailure` for what cannot be written."""
         method, params, meta = message
         stamp, connection = self.handshake.stamp, self.connection
-        stamped = stamp.params(params, meta, talk.capabilities if talk is not None else None)
+        stamped = stamp.params(params, meta, channel.capabilities if channel is not None else None)
         if not connection.wants_headers:
             return stamped, NOTHING
         try:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 class Dialer:
     def __init__(
-        self, keeper: ReaperClient, local: Mapping[str, InProcessServer], max_result_bytes: int,
+        self, reaper: ReaperClient, local: Mapping[str, InProcessServer], max_result_bytes: int,
         auth_for: AuthFor | None = None, traced: bool = False,
     ) -> None:  # fmt: skip
-        self.keeper = keeper
+        self.reaper = reaper
         self._local = local
         self._max_result_bytes = max_result_bytes
         self._auth_for = auth_for
@@ -40,7 +40,7 @@ class Dialer:
             case "stdio":
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"
                 limit = self._max_result_bytes
-                return open_stdio(spec, keeper=self.keeper, log=log, max_result_bytes=limit, mark=mark)
+                return open_stdio(spec, reaper=self.reaper, log=log, max_result_bytes=limit, mark=mark)
             case "http":
                 from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 

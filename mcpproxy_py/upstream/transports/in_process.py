@@ -40,12 +40,12 @@ class InProcessConnection(RpcConnection):
     ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(timeout) as limit:
-                talk = _TimedChannel(permit, limit, timeout)
+                channel = _TimedChannel(permit, limit, timeout)
                 try:
-                    return await self._answer(permit, talk)
+                    return await self._answer(permit, channel)
                 finally:
-                    if talk.forbidden is not None:  # whatever its function made of that
-                        raise talk.forbidden
+                    if channel.forbidden is not None:  # whatever its function made of that
+                        raise channel.forbidden
         except TimeoutError:
             message = f"no answer to {permit.method} within {timeout:.3g} s; {MAY_HAVE_ACTED}"
             raise UpstreamFailure(Code.TIMEOUT, message) from None
@@ -60,11 +60,11 @@ class InProcessConnection(RpcConnection):
             logger.exception("the built-in server %s failed", self._name)
             raise bad_answer(f"it failed inside ({type(error).__name__})") from None
 
-    async def _answer(self, permit: Permit, talk: ClientChannel) -> dict[str, Any]:
+    async def _answer(self, permit: Permit, channel: ClientChannel) -> dict[str, Any]:
         """In the turn in which this was permitted, the server's own code begins to run."""
         method, params, _ = permit()
         if method == "tools/call":
-            context = UpstreamCallContext(talk, params.get("inputResponses"), params.get("requestState"))
+            context = UpstreamCallContext(channel, params.get("inputResponses"), params.get("requestState"))
             return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
         if method == "tools/list":
             return {"tools": await self._upstream.list_tools()}
@@ -89,28 +89,28 @@ class _TimedChannel:
 
     def __init__(self, permit: Permit, limit: asyncio.Timeout, timeout: float | None) -> None:
         self._permit = permit
-        self._talk = talk = permit.talk or NOBODY
+        self._channel = channel = permit.channel or NOBODY
         self.forbidden: NotPermitted | None = None
         self._limit = limit
         self._timeout = timeout
         self._questions = 0
-        self.capabilities = talk.capabilities
-        self.wants_progress = talk.wants_progress
-        self.live = talk.live
-        self.key = talk.key
-        self.notify = talk.notify
-        self.pause = talk.pause
+        self.capabilities = channel.capabilities
+        self.wants_progress = channel.wants_progress
+        self.live = channel.live
+        self.key = channel.key
+        self.notify = channel.notify
+        self.pause = channel.pause
 
     @property
     def caller(self) -> Caller:
-        return self._talk.caller
+        return self._channel.caller
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         self._questions += 1
         self._limit.reschedule(None)
         try:
             async with asyncio.timeout(INPUT_TIMEOUT):
-                said = await self._talk.request(method, params)
+                said = await self._channel.request(method, params)
             await self._permit.record_answer(method, {"result": said})
             self._permit.answer({"result": said})
             return said

@@ -45,7 +45,7 @@ class SseConnection(RpcPeer):
     def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
         if cancellable and pending.sent and not self.closed.is_set():
             headers = dict(pending.headers)
-            self._send(cancellation(pending.id, reason, lambda message, talk: (message.params, headers)))
+            self._send(cancellation(pending.id, reason, lambda message, channel: (message.params, headers)))
 
     async def _post(self, outgoing: Outgoing) -> None:
         aside = not isinstance(outgoing, PendingRequest)

@@ -207,24 +207,24 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 @asynccontextmanager
 async def open_stdio(
-    spec: UpstreamSpec, *, keeper: ReaperClient, log: ServerLog, max_result_bytes: int, mark: str
+    spec: UpstreamSpec, *, reaper: ReaperClient, log: ServerLog, max_result_bytes: int, mark: str
 ) -> AsyncIterator[StdioConnection]:
     """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
-    env = child_environment(spec, os.environ, keeper.cookie(mark))
+    env = child_environment(spec, os.environ, reaper.cookie(mark))
     program = resolve(spec, env)
-    await keeper.ensure()
+    await reaper.ensure()
     log.begin(f"starting {os.path.basename(program)}")
     connection = StdioConnection(max_result_bytes, log)
     transport = await _spawn(connection, program, spec, env)
     pid = transport.get_pid()
-    keeper.announce(pid)
+    reaper.announce(pid)
     try:
         connection.attach(transport)
         yield connection
     finally:
         connection.shut("the gateway is closing this connection")
         with anyio.CancelScope(shield=True):
-            await _end(connection, keeper, mark, pid)
+            await _end(connection, reaper, mark, pid)
         transport.close()
         log.close()
 
@@ -244,8 +244,8 @@ async def _spawn(
         raise UpstreamFailure(Code.SERVER_UNAVAILABLE, f"cannot start {program}: {error}", sent=False) from None
 
 
-async def _end(connection: StdioConnection, keeper: ReaperClient, mark: str, pid: int) -> None:
+async def _end(connection: StdioConnection, reaper: ReaperClient, mark: str, pid: int) -> None:
     connection.hang_up()
     with anyio.move_on_after(STDIN_GRACE):
         await connection.exited.wait()
-    await keeper.end(mark, pid)  # also when it ended by itself: its children may not have
+    await reaper.end(mark, pid)  # also when it ended by itself: its children may not have

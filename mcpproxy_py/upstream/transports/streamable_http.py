@@ -91,7 +91,7 @@ class StreamableConnection(RpcPeer):
         if exchange is not None:
             exchange.hang_up()
         if cancellable and pending.sent and names.METHOD not in headers and not self.closed.is_set():
-            self._post_aside(cancellation(pending.id, reason, lambda message, talk: (message.params, headers)))
+            self._post_aside(cancellation(pending.id, reason, lambda message, channel: (message.params, headers)))
 
     async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
@@ -192,7 +192,7 @@ class StreamableConnection(RpcPeer):
     async def _pause(self, request_id: int, seconds: float) -> None:
         """As long as the server wants, or until the client comes back that was sent away for the same time."""
         pending = self._pending.get(request_id)
-        back = pending.talk.pause(seconds) if pending is not None and pending.talk is not None else None
+        back = pending.channel.pause(seconds) if pending is not None and pending.channel is not None else None
         with anyio.move_on_after(seconds):
             await (back or anyio.sleep_forever())
 

@@ -122,8 +122,8 @@ def test_the_order_in_which_things_were_seen_changes_nothing(sightings: list[Gap
 
 @given(SIGHTINGS)
 def test_every_wish_is_counted_once(sightings: list[GapSignal]) -> None:
-    wishes = [one for one in sightings if one.kind not in ("refused", "failing")]
-    assert sum(gap["count"] for gap in report(wishes)) == len(wishes)
+    offers_requests = [one for one in sightings if one.kind not in ("refused", "failing")]
+    assert sum(gap["count"] for gap in report(offers_requests)) == len(offers_requests)
 
 
 @given(st.lists(st.text(max_size=600), max_size=10))

@@ -327,7 +327,7 @@ def test_call_tool_is_gone_and_says_where_to_go() -> None:
 def test_a_wish_that_nobody_takes_is_an_unknown_tool() -> None:
     wish = ask({"capability": "fly"}, "request_capability")
     assert isinstance(decide(wish, snapshot()), LocalAnswer)
-    refused = decide(wish, snapshot(policy=Policy(wishes=False)))
+    refused = decide(wish, snapshot(policy=Policy(offers_requests=False)))
     assert isinstance(refused, Refusal)
     assert refused.rule == "outer_name"
 

@@ -68,5 +68,5 @@ def test_every_caller_gets_a_fresh_copy() -> None:
 
 
 def test_wishes_can_be_taken_away_or_worded_by_the_operator() -> None:
-    assert [tool["name"] for tool in definitions(wishes=False)] == NAMES[:4]
-    assert definitions(wish_text="Ask Bob.")[4]["description"] == "Ask Bob."
+    assert [tool["name"] for tool in definitions(offers_requests=False)] == NAMES[:4]
+    assert definitions(request_capability_text="Ask Bob.")[4]["description"] == "Ask Bob."

@@ -96,7 +96,7 @@ async def test_listeners_that_hang_up_leave_nothing_behind(client: httpx.AsyncCl
     with anyio.fail_after(PATIENCE):
         while activity._Seats.taken:  # noqa: ASYNC110
             await anyio.sleep(0.02)
-    assert house.store._bell._listeners == []
+    assert house.store._event_bus._listeners == []
     assert house.store._database.readers.pool.checkedout() == 0  # type: ignore[attr-defined]
 
 

@@ -226,12 +226,12 @@ async def test_who_streams_hears_of_what_another_gateway_records(
 
 
 async def test_within_one_process_an_announcement_is_heard_at_once() -> None:
-    bell, heard = EventBus(), []
-    end = bell.on_event(lambda kind, said: heard.append((kind, said)))
-    bell.on_event(lambda kind, said: 1 / 0)
-    bell.announce("approval", 7)
+    event_bus, heard = EventBus(), []
+    end = event_bus.on_event(lambda kind, said: heard.append((kind, said)))
+    event_bus.on_event(lambda kind, said: 1 / 0)
+    event_bus.announce("approval", 7)
     end()
-    bell.announce("approval", 8)
+    event_bus.announce("approval", 8)
     assert heard == [("approval", 7)]
 
 
@@ -404,12 +404,12 @@ async def test_an_ask_that_ends_at_another_gateway_than_it_began_at_is_one_row_a
 
 
 async def test_others_are_told_without_telling_oneself() -> None:
-    bell, heard = EventBus(), []
-    bell.on_event(lambda kind, said: heard.append((kind, said)))
-    bell.tell_others("list_changed", ["github", "x"])
+    event_bus, heard = EventBus(), []
+    event_bus.on_event(lambda kind, said: heard.append((kind, said)))
+    event_bus.tell_others("list_changed", ["github", "x"])
     assert heard == []
     with pytest.raises(ValueError, match="hint"):
-        bell.tell_others("list_changed", "x" * 8000)
+        event_bus.tell_others("list_changed", "x" * 8000)
 
 
 @pytest.mark.proves("ACT-5")

@@ -34,7 +34,7 @@ def person(number: int = 1, **more: Any) -> Chat:
 
 
 async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
-    return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
+    return json.loads(text_of(await supervisor.call_tool("s", tool, args, channel=chat)))
 
 
 async def asked(supervisor: Upstreams, chat: Chat) -> Any:
@@ -107,7 +107,7 @@ async def test_what_it_tells_of_in_the_older_era_only_is_watched_there_also_afte
         await connected(supervisor, "s")
         ann, bob, about = person(), person(), {"uri": "note://1"}
         for chat in (ann, bob):
-            assert await supervisor.request("s", "resources/subscribe", about, talk=chat) == {}
+            assert await supervisor.request("s", "resources/subscribe", about, channel=chat) == {}
         await supervisor.request("s", "resources/unsubscribe", about)  # one has left
         assert await call(supervisor, "touch", ann, uri="note://1") == ["note://1"]
         await until(lambda: heard.count("note://1") == 1)
@@ -131,8 +131,8 @@ async def test_a_log_level_reaches_the_sessions_of_the_older_era_alone(kind: Any
         await connected(supervisor, "s")
         ann = person(1, key="ann")
         for level in ("debug", "info"):
-            assert await supervisor.request("s", "logging/setLevel", {"level": level}, talk=ann) == {}
+            assert await supervisor.request("s", "logging/setLevel", {"level": level}, channel=ann) == {}
             await call(supervisor, "whoami", ann)
             assert levels(tmp_path)[-1] == level
-        assert await supervisor.request("s", "logging/setLevel", {"level": "error"}, talk=Chat()) == {}
+        assert await supervisor.request("s", "logging/setLevel", {"level": "error"}, channel=Chat()) == {}
     assert levels(tmp_path) == ["debug", "info", *(["error"] if kind == "auto" else [])]

@@ -41,7 +41,7 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[UpstreamSpe
 
 
 async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
-    return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
+    return json.loads(text_of(await supervisor.call_tool("s", tool, args, channel=chat)))
 
 
 def row(supervisor: Upstreams) -> dict[str, Any]:

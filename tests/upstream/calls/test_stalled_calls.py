@@ -19,7 +19,7 @@ PLACES = 2
 
 
 async def call(supervisor: Upstreams, tool: str, chat: Chat | None = None, **args: Any) -> Any:
-    return json.loads(text_of(await supervisor.call_tool("s", tool, args, talk=chat)))
+    return json.loads(text_of(await supervisor.call_tool("s", tool, args, channel=chat)))
 
 
 async def leave(supervisor: Upstreams, chat: Chat, ended: list[UpstreamFailure]) -> None:
@@ -37,7 +37,7 @@ async def test_the_longest_open_question_gives_way_to_a_call_that_waits_if_its_c
     log = tmp_path / "log"
     spec = stdio("s", "asks.py", "--log", str(log), sessions="exclusive", max_concurrency=PLACES, timeout=LONG)
     first, second, ended = Chat(live=live), Chat(live=live), [UpstreamFailure(Code.INTERNAL, "")][:0]
-    async with running(tmp_path, spec, hurry=0.5) as supervisor, anyio.create_task_group() as tasks:
+    async with running(tmp_path, spec, evict_after=0.5) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "s")
         for chat in (first, second):
             tasks.start_soon(leave, supervisor, chat, ended)
@@ -58,7 +58,7 @@ async def test_the_longest_open_question_gives_way_to_a_call_that_waits_if_its_c
 async def test_nobody_is_hurried_while_there_is_room(tmp_path: Path) -> None:
     spec = stdio("s", "asks.py", sessions="exclusive", max_concurrency=PLACES, timeout=LONG)
     away, ended = Chat(live=False), [UpstreamFailure(Code.INTERNAL, "")][:0]
-    async with running(tmp_path, spec, hurry=0.0) as supervisor, anyio.create_task_group() as tasks:
+    async with running(tmp_path, spec, evict_after=0.0) as supervisor, anyio.create_task_group() as tasks:
         await connected(supervisor, "s")
         tasks.start_soon(leave, supervisor, away, ended)
         await until(lambda: away.asked)

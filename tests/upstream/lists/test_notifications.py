@@ -290,7 +290,7 @@ async def test_a_modern_server_sees_the_capabilities_and_the_words_of_the_caller
             "io.modelcontextprotocol/clientInfo": {"name": "theirs"}}  # fmt: skip
     async with opened(tmp_path, stdio("s", "asks.py", "--modern")) as house:
         chat = Chat(capabilities={"elicitation": {"url": {}}, "x": 1})
-        result = await house.supervisor.call_tool("s", "whoami", {}, talk=chat, meta=meta)
+        result = await house.supervisor.call_tool("s", "whoami", {}, channel=chat, meta=meta)
         seen = json.loads(text_of(result))["meta"]
         bare = (await house.call("whoami"))["meta"]
     prefix = "io.modelcontextprotocol/"

@@ -34,7 +34,7 @@ class House:
         self.told = told
 
     async def call(self, tool: str, chat: Chat | None = None, **args: Any) -> Any:
-        return json.loads(text_of(await self.supervisor.call_tool("s", tool, args, talk=chat)))
+        return json.loads(text_of(await self.supervisor.call_tool("s", tool, args, channel=chat)))
 
     async def asked(self, tool: str, chat: Chat) -> Any:
         """What a call gives that asks, and goes on once its client has been asked."""
@@ -197,7 +197,9 @@ async def test_a_question_that_could_be_for_two_is_put_to_neither(house: House) 
 async def test_a_question_after_the_call_ended_is_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_exchange, "DRAIN", LONG)  # the question comes after the answer, on the same stream
     chat = Chat(yes)
-    assert text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, talk=chat)) == "answered"
+    assert (
+        text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, channel=chat)) == "answered"
+    )
     await until(lambda: house.refused)
     assert house.refused == [("s", "roots/list")]
     assert chat.asked == []

@@ -170,11 +170,11 @@ class Keeper:
 async def fed(pieces: list[bytes]) -> tuple[Heard, Keeper]:
     """What a connection makes of these bytes, however they are cut; the other end closes after them."""
     near, far = socket.socketpair()
-    keeper, heard = Keeper(), Heard()
+    reaper, heard = Keeper(), Heard()
     near.setblocking(False)
     far.setblocking(False)
     transport, connection = await asyncio.get_running_loop().create_connection(
-        lambda: HttpConnection(keeper), sock=near
+        lambda: HttpConnection(reaper), sock=near
     )
     connection.send(b"POST / HTTP/1.1\r\n\r\n", heard)
     for piece in pieces:
@@ -183,7 +183,7 @@ async def fed(pieces: list[bytes]) -> tuple[Heard, Keeper]:
     async with asyncio.timeout(LONG):
         await heard.done.wait()
     transport.close()
-    return heard, keeper
+    return heard, reaper
 
 
 WHOLE = (
@@ -200,9 +200,9 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=12))
 def test_an_answer_means_the_same_however_the_network_cuts_it(at: list[int]) -> None:
-    heard, keeper = asyncio.run(fed(cut(WHOLE, at)))
+    heard, reaper = asyncio.run(fed(cut(WHOLE, at)))
     assert (heard.status, heard.data, heard.how) == (200, b"abcdefgh", "ended")
-    assert len(keeper.kept) == 1
+    assert len(reaper.kept) == 1
 
 
 @settings(deadline=None, max_examples=150)
@@ -218,9 +218,9 @@ def test_an_answer_means_the_same_however_the_network_cuts_it(at: list[int]) -> 
     )
 )  # fmt: skip
 def test_whatever_a_server_sends_ends_exactly_once_and_never_raises(pieces: list[bytes]) -> None:
-    heard, keeper = asyncio.run(fed([each for each in pieces if each]))
+    heard, reaper = asyncio.run(fed([each for each in pieces if each]))
     assert heard.how
-    assert len(keeper.kept) <= 1
+    assert len(reaper.kept) <= 1
 
 
 @pytest.mark.proves("UP-7")

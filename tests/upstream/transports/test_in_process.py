@@ -26,21 +26,21 @@ class Inquirer:
         return [{"name": name, "inputSchema": {"type": "object"}} for name in ("ask", "refuse", "tell", "both")]
 
     async def call_tool(self, name: str, args: dict[str, Any], context: UpstreamCallContext) -> dict[str, Any]:
-        talk = context.talk
+        channel = context.channel
         if name == "refuse":
             raise RpcError(-32021, "it needs elicitation", {"requiredCapabilities": {"elicitation": {}}})
         if name == "tell":
-            talk.notify("notifications/progress", {"progress": 1})
-            return said(sorted(talk.capabilities))
+            channel.notify("notifications/progress", {"progress": 1})
+            return said(sorted(channel.capabilities))
         if name == "both":
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(talk.request, QUESTION["method"], {"message": "one"})
-                tasks.start_soon(talk.request, QUESTION["method"], {"message": "two"})
+                tasks.start_soon(channel.request, QUESTION["method"], {"message": "one"})
+                tasks.start_soon(channel.request, QUESTION["method"], {"message": "two"})
             return said("both")
         if context.input_responses is not None:
             return said([context.input_responses["sure"], context.request_state])
-        if talk.live:
-            return said(await talk.request(QUESTION["method"], QUESTION["params"]))
+        if channel.live:
+            return said(await channel.request(QUESTION["method"], QUESTION["params"]))
         return {"resultType": "input_required", "inputRequests": {"sure": dict(QUESTION)}, "requestState": "mine"}
 
 
@@ -59,14 +59,14 @@ def inside(tmp_path: Path, **more: Any) -> Any:
 
 async def failure_of(supervisor: Upstreams, tool: str, chat: Chat) -> UpstreamFailure:
     with pytest.raises(UpstreamFailure) as caught:
-        await supervisor.call_tool("inside", tool, {}, talk=chat)
+        await supervisor.call_tool("inside", tool, {}, channel=chat)
     return caught.value
 
 
 async def test_a_live_caller_is_asked_at_once_and_the_time_stands_still(tmp_path: Path) -> None:
     async def ask(tool: str, questions: int) -> None:
         chat = Chat(slowly)
-        assert text_of(await supervisor.call_tool("inside", tool, {}, talk=chat))
+        assert text_of(await supervisor.call_tool("inside", tool, {}, channel=chat))
         assert len(chat.asked) == questions
 
     async with inside(tmp_path, timeout=2) as supervisor, anyio.create_task_group() as tasks:
@@ -93,7 +93,7 @@ async def test_it_sees_the_callers_capabilities_and_can_tell_of_progress(tmp_pat
     async with inside(tmp_path) as supervisor:
         await connected(supervisor, "inside")
         chat = Chat(capabilities={"roots": {}, "elicitation": {}})
-        assert text_of(await supervisor.call_tool("inside", "tell", {}, talk=chat)) == "['elicitation', 'roots']"
+        assert text_of(await supervisor.call_tool("inside", "tell", {}, channel=chat)) == "['elicitation', 'roots']"
         assert chat.progress == [{"progress": 1}]
         assert supervisor.snapshot.servers["inside"].protocol_version == "2026-07-28"
 

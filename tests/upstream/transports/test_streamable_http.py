@@ -43,7 +43,7 @@ async def test_a_real_server_over_http_is_listed_called_and_reports_progress(
             server = supervisor.snapshot.servers["s"]
             assert (server.protocol_version, server.tools["delete"].declared) == (version, "destructive")
             chat = Chat()
-            await supervisor.call_tool("s", "count", {"steps": 3}, talk=chat)
+            await supervisor.call_tool("s", "count", {"steps": 3}, channel=chat)
             assert [each["message"] for each in chat.progress] == ["step 0", "step 1", "step 2"]
             assert text_of(await supervisor.call_tool("s", "echo", {"text": "é"})) == "é"
 

@@ -58,12 +58,16 @@ class DirectSurface(TableSurface):
     topic = "direct"
 
     def __init__(
-        self, asking: AskRunner, links: ResourceLinks, upstreams: Listings, wish_text: Callable[[], str | None]
+        self,
+        asking: AskRunner,
+        links: ResourceLinks,
+        upstreams: Listings,
+        request_capability_text: Callable[[], str | None],
     ) -> None:
         self._asking = asking
         self._links = links
         self._upstreams = upstreams
-        self._wish_text = wish_text
+        self._wish_text = request_capability_text
         self._mirrored = ParamHeaderCache()
         self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
         self.handlers: Mapping[str, Handler] = {
@@ -106,8 +110,8 @@ class DirectSurface(TableSurface):
         return self._shown[1]
 
     def _wish(self, snapshot: Snapshot) -> Iterable[dict[str, Any]]:
-        if snapshot.policy.wishes:
-            yield from (tool for tool in definitions(wish_text=self._wish_text()) if tool["name"] == WISH)
+        if snapshot.policy.offers_requests:
+            yield from (tool for tool in definitions(request_capability_text=self._wish_text()) if tool["name"] == WISH)
 
     # Prompts and resources of everybody.
 

@@ -28,22 +28,26 @@ class GateOptions:
     """What of the gate is configuration: how intent is advertised, and whether wishes are taken."""
 
     schema: str = "nested"
-    wishes: bool = True
-    wish_text: str | None = None
+    offers_requests: bool = True
+    request_capability_text: str | None = None
     private: bool = False
     """Whether a token filters what a caller sees; then nobody may share a cached list."""
 
     def tools(self) -> list[dict[str, Any]]:
-        return definitions(schema=self.schema, wishes=self.wishes, wish_text=self.wish_text)
+        return definitions(
+            schema=self.schema,
+            offers_requests=self.offers_requests,
+            request_capability_text=self.request_capability_text,
+        )
 
 
 class GateSurface(TableSurface):
     topic = "gate"
 
-    def __init__(self, asking: AskRunner, links: ResourceLinks, face: Callable[[], GateOptions]) -> None:
+    def __init__(self, asking: AskRunner, links: ResourceLinks, gate_options: Callable[[], GateOptions]) -> None:
         self._asking = asking
         self._links = links
-        self._face = face
+        self._gate_options = gate_options
         self.handlers: Mapping[str, Handler] = {
             "tools/call": partial(call_linking, asking, links, "gate", gated),
             "tools/list": self._list_tools,
@@ -59,10 +63,10 @@ class GateSurface(TableSurface):
     def cache(self, method: str) -> CachePolicy:
         if method == "resources/read":
             return CachePolicy()
-        return CachePolicy(LIST_TTL_MS, "private" if self._face().private else "public")
+        return CachePolicy(LIST_TTL_MS, "private" if self._gate_options().private else "public")
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
-        return one_page(request, "tools", self._face().tools())
+        return one_page(request, "tools", self._gate_options().tools())
 
     async def _read(self, request: McpRequest) -> Mapping[str, Any]:
         return await read_linked(self._asking, self._links, request, "gate")
