@@ -291,3 +291,15 @@ def test_the_threat_model_says_what_an_agent_with_a_shell_can_do_and_what_to_do_
     text = page("docs/explanation/threat-model.md").text
     for said in ("with a shell", "read the admin key", "edit the configuration", "itself", "another user", "Docker"):
         assert said in text
+
+
+MODULE = re.compile(r"(?<![\w./-])(?:[a-z_]+/)+[a-z_0-9]+\.py\b")
+
+
+@pytest.mark.parametrize(
+    "page", [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", ROOT / "README.md"],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)  # fmt: skip
+def test_a_module_that_a_page_names_is_there(page: Path) -> None:
+    named = set(MODULE.findall(page.read_text(encoding="utf-8")))
+    assert not {name for name in named if not (ROOT / name).exists() and not (ROOT / "mcpproxy_py" / name).exists()}
