@@ -272,7 +272,7 @@ class ToolView:
     on_record: dict[tuple[Any, ...], bytes] = field(
         default_factory=dict[tuple[Any, ...], bytes], compare=False, repr=False
     )
-    """The part of a record that is the same for every such call; written and read by `core.record` alone."""
+    """The part of a record that is the same for every such call; written and read by `core.record.events` alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,8 +203,8 @@ class Gateway:
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
-        """Answer an ask. Without `talk` its caller cannot be asked, and hears nothing but the reply. Raises nothing but
-        cancellation: every failure is a reply, and on record."""
+        """Answer an ask. Without `channel` its caller cannot be asked, and hears nothing but the reply. Raises nothing
+        but cancellation: every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot
         call = Call(ask, decide.decide(ask, snapshot), snapshot)
         try:

@@ -40,7 +40,7 @@ LINGER: Final = 5.0
 
 
 class ProviderUpstream:
-    """Fits the upstream room's `LocalUpstream`. `make` gives the provider and may import, block and fail: it runs
+    """Fits the upstream room's `InProcessServer`. `make` gives the provider and may import, block and fail: it runs
     in a worker thread, at the first connection and again after a failure."""
 
     def __init__(

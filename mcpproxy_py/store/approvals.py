@@ -1,4 +1,5 @@
-"""Requests for a capability and what became of them. The rules are `core.approvals`; here they meet what is kept.
+"""Requests for a capability and what became of them. The rules are `core.catalog.approval_rules`; here they
+meet what is kept.
 
 A row is believed with its seal (`seals`). One without is shown as pending where it says that it was approved, and
 nobody can approve it: what it asks for may not be what was asked.

@@ -88,7 +88,7 @@ class Supervisor:
     ) -> None:
         """Start with `await tasks.start(supervisor.run, specs)`; every server is in the snapshot by then, and none
         was waited for. Runs until it is cancelled."""
-        # Two groups: the warden goes last, and what would replace it must not outlive it.
+        # Two groups: the reaper goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             reaper = ReaperClient(keeping)
             self._dialer = Dialer(reaper, self._local, self._max_result_bytes, self._auth_for, self._traced)
@@ -174,7 +174,7 @@ class Supervisor:
         return await self._worker(server).listed(method)
 
     def forget(self, key: str) -> None:
-        """The client of this `Talk.key` is gone, and with it the sessions that were its own."""
+        """The client of this `ClientChannel.key` is gone, and with it the sessions that were its own."""
         for worker in self._workers.values():
             worker.forget(key)
 
@@ -191,7 +191,7 @@ class Supervisor:
             worker.notifications.missed()
 
     def roots_changed(self, key: str) -> None:
-        """The client of this `Talk.key` says so. The sessions that are its own are told, once for each moment."""
+        """The client of this `ClientChannel.key` says so. Its own sessions are told, once for each moment."""
         if self._tasks is not None and key not in self._moved:
             self._moved.add(key)
             self._tasks.start_soon(self._tell_of_roots, key)

@@ -1,4 +1,4 @@
-"""Prints `docs/reference/gap.md` by asking `core.gap` about every combination of facts.
+"""Prints `docs/reference/gap.md` by asking `core.catalog.gaps` about every combination of facts.
 
 `python -m tests.house.gap_reference` writes it; `test_docs.py` compares the two.
 """

@@ -131,7 +131,7 @@ def ladder() -> list[tuple[str, str, str]]:
     rows = [(number, f"`{rule}`", text) for number, rule, text in RUNG.findall(decide.__doc__ or "")]
     numbered = [(str(number), f"`{rule}`") for number, (rule, _) in enumerate(decide.GATE, 1)]
     if [row[:2] for row in rows] != numbered:
-        raise AssertionError("the docstring of core/decide.py numbers other rungs than GATE holds")
+        raise AssertionError("the docstring of core/policy/decide.py numbers other rungs than GATE holds")
     return rows
 
 

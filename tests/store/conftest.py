@@ -1,4 +1,4 @@
-"""Events as `core.record` makes them, and stores that are closed again."""
+"""Events as `core.record.events` makes them, and stores that are closed again."""
 
 from __future__ import annotations
 

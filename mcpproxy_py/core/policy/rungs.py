@@ -1,7 +1,7 @@
 """The rungs that ladders are made of: each looks at one thing, and notes what the next may rely on.
 
-A rung gives `None` to go on, or the first thing that is wrong. `core.decide` says which rungs make up which
-ladder, in which order.
+A rung gives `None` to go on, or the first thing that is wrong. `core.policy.decide` says which rungs make up
+which ladder, in which order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a secret looks like. Tables only; `redaction` reads them.
+"""What a secret looks like. Tables only; `masking` reads them.
 
 The patterns never repeat without a bound inside a repetition, so that a hostile text costs no more than a
 harmless one of its length.

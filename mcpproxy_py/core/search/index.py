@@ -1,8 +1,8 @@
 """Which tools fit a query: BM25 over the segments of all servers (FIND-3).
 
-What a tool gets for a word is kept twice: exactly, and rounded up to whole steps in a lane of its own (`lanes`). The
-lanes of a query's words, added up, say for all tools at once how much each can have at most, so that only the few that
-can make the cut are scored. The result is the same as that of scoring every tool.
+What a tool gets for a word is kept twice: exactly, and rounded up to whole steps in a lane of its own (`packed_lanes`).
+The lanes of a query's words, added up, say for all tools at once how much each can have at most, so that only the few
+that can make the cut are scored. The result is the same as that of scoring every tool.
 """
 
 from __future__ import annotations

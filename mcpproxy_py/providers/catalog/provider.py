@@ -175,7 +175,7 @@ def _check(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
 
 
 class ServedCatalog:
-    """Fits the upstream room's `LocalUpstream`. `make` reads the data files, so it blocks, and may raise `DataError`;
+    """Fits the upstream room's `InProcessServer`. `make` reads the data files, so it blocks, and may raise `DataError`;
     it is called again after a failure, until the operator has mended the file."""
 
     def __init__(self, make: Callable[[], CatalogProvider]) -> None:

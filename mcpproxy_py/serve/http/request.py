@@ -1,7 +1,7 @@
 """One HTTP request of a client, from the socket to its answer.
 
 A client sends the same head again and again, so it is read once (`RequestHead`, `HeadCache`). What the same bytes mean
-never changes, so it may be kept. Whether their sender may come in can, so that is asked each time (`admission`).
+never changes, so it may be kept. Whether their sender may come in can, so that is asked each time (`guard`).
 """
 
 from __future__ import annotations

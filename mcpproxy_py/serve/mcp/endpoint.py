@@ -30,7 +30,7 @@ Outcome = dict[str, Any]
 
 
 class ClientsOf(Protocol):
-    """What the upstreams need to know of clients beside their requests, by the key of a `Talk`."""
+    """What the upstreams need to know of clients beside their requests, by the key of a `ClientChannel`."""
 
     def forget(self, key: str) -> None: ...
     def roots_changed(self, key: str) -> None: ...

@@ -81,7 +81,7 @@ class InputRounds:
 
     async def take_up(self, token: str, state: RequestState, *, shared: bool = True) -> None:
         """Its next round is here, and no other comes with this state: it is used up in here at once, and, where
-        `shared`, in what all gateways look at. Raises `BadState` for one that was used before, and what `spend`
+        `shared`, in what all gateways look at. Raises `BadRequestState` for one that was used before, and what `spend`
         raises; then it is as unused as it was."""
         key = request_state.key_of(token)
         if key in self._spent:
@@ -134,7 +134,7 @@ class InputRounds:
         return held
 
     def held(self, state: RequestState) -> HeldCall:
-        """Raises `BadState` for a call that does not wait here."""
+        """Raises `BadRequestState` for a call that does not wait here."""
         if state.gateway != self._gateway:
             raise BadRequestState(
                 f"This call waited in a gateway process that has ended, or in another replica; {MAY_HAVE_ACTED}",
@@ -153,7 +153,7 @@ class InputRounds:
         return request_state.unseal(token, self._keys) is not None
 
     def open(self, token: object, bound: StateBinding) -> RequestState:
-        """The state that a client brought back. Raises `BadState`."""
+        """The state that a client brought back. Raises `BadRequestState`."""
         state = request_state.unseal(token, self._keys)
         if state is None:
             raise BadRequestState(
@@ -222,7 +222,7 @@ class HeldCall:
             self._speak(self._reply)
 
     def answer(self, number: int, responses: object) -> None:
-        """The client's answers to round `number`. Raises `BadState` for a round that is over."""
+        """The client's answers to round `number`. Raises `BadRequestState` for a round that is over."""
         if number != self._round:
             raise BadRequestState(USED)
         self._round += 1

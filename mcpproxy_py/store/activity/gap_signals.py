@@ -1,4 +1,4 @@
-"""The signs in the activity that something was missing, as `core.gaps` takes them (MISS-3).
+"""The signs in the activity that something was missing, as `core.catalog.gaps` takes them (MISS-3).
 
 Each kind is read newest first and up to a bound, so that a report over millions of records takes seconds at most.
 Times are read off the ids, which are ordered by time whatever engine and whatever tables keep them.

@@ -27,7 +27,7 @@ HEAD = "0006"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
-"""How finely the roll-ups tell durations apart; see `rollup.bucket_of`."""
+"""How finely the roll-ups tell durations apart; see `rollups.bucket_column`."""
 
 metadata = MetaData()
 _number = BigInteger().with_variant(Integer, "sqlite")
@@ -35,7 +35,7 @@ _number = BigInteger().with_variant(Integer, "sqlite")
 
 activity = Table(
     "activity", metadata,
-    # When it was asked, with some bits more so that no two are the same (`numbers`). It is the order of everything:
+    # When it was asked, with some bits more so that no two are the same (`columns`). It is the order of everything:
     # pages, indexes and text search follow it, so no index has to repeat the time.
     Column("n", _number, primary_key=True, autoincrement=False),
     Column("id", Text, nullable=False),

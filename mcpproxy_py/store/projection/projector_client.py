@@ -29,7 +29,7 @@ PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRAR
 
 
 class ProjectorProcess(JournalFollower):
-    """A `Follower` whose step is a line to the process. That inherits `lock`, so no other gateway opens this
+    """A `JournalFollower` whose step is a line to the process. That inherits `lock`, so no other gateway opens this
     directory while it still writes. `unreadable` counts on from what was read before it started."""
 
     def __init__(

@@ -34,7 +34,7 @@ class BadSchema(ValueError):
 
 
 def compile_violation(schema: Any) -> Violation:
-    """A function that names the first thing wrong with some arguments. Raises `Unusable`."""
+    """A function that names the first thing wrong with some arguments. Raises `BadSchema`."""
     validator = _compile(schema)
 
     def violation(args: Mapping[str, Any]) -> str | None:
@@ -50,7 +50,7 @@ def compile_violation(schema: Any) -> Violation:
 
 
 def compile_match(schema: Any, otherwise: bool) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether arguments fit; `otherwise` for arguments that cannot be checked. Raises `Unusable`."""
+    """Whether arguments fit; `otherwise` for arguments that cannot be checked. Raises `BadSchema`."""
     validator = _compile(schema)
 
     def matches(args: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
-"""Ends what a gateway leaves behind. Run as `python -I -S warden.py <run>`, one per gateway, in its own session.
+"""Ends what a gateway leaves behind. Run as `python -I -S reaper.py <run>`, one per gateway, in its own session.
 
-It holds one end of a pipe. When the gateway dies, by -9 too, that pipe ends, and the warden kills every
+It holds one end of a pipe. When the gateway dies, by -9 too, that pipe ends, and the reaper kills every
 process of the run: parent-death signals miss grandchildren, and process groups miss what called setsid
 (UP-3). The gateway uses the same `sweep` to end one server. Standard library only, importing nothing of
 mcpproxy: it has to start in milliseconds and go on when everything else is gone.
@@ -202,7 +202,7 @@ def watch(run: str) -> None:
 
 
 if __name__ == "__main__":
-    # A Ctrl-C, a hangup or a stop meant for the gateway must not take its warden first.
+    # A Ctrl-C, a hangup or a stop meant for the gateway must not take its reaper first.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

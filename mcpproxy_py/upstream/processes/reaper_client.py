@@ -1,4 +1,4 @@
-"""The gateway's side of the warden: start it before the first child, tell it who was started, replace it if it dies."""
+"""The gateway's side of the reaper: start it before the first child, tell it who was started, replace it if it dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcpproxy_py.upstream.processes import reaper
 logger = logging.getLogger(__name__)
 
 RESTART_PAUSE: Final = 0.5
-"""Between two wardens, so that one that cannot live does not keep the machine busy."""
+"""Between two reapers, so that one that cannot live does not keep the machine busy."""
 FAREWELL: Final = reaper.TERM_GRACE + reaper.KILL_LIMIT + 1.0
 SWEEPERS: Final = 16
 """Threads of their own: a hundred servers that end together must not starve the rest of the gateway."""
@@ -73,7 +73,7 @@ class ReaperClient:
         self.forget(pid)
 
     async def aclose(self) -> None:
-        """Let the warden finish; it finds nothing to do unless something was missed."""
+        """Let the reaper finish; it finds nothing to do unless something was missed."""
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return

@@ -250,7 +250,7 @@ class ExchangeOwner(Protocol):
 
 
 class HttpExchange:
-    """Hears a response (as its `Receiver`) and what its body says (as its `Ear`). Whatever is wrong with it fails this
+    """Hears a response (as its `Receiver`) and what its body says (as its `BodyListener`). Whatever is wrong with it fails this
     request and no other. `hang_up` and `plain` are for who carries it; after `hang_up` nothing more is told."""
 
     def __init__(self, host: ExchangeOwner, pending: PendingRequest) -> None:

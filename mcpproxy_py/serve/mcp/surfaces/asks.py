@@ -100,7 +100,7 @@ class AskRunner:
     async def _spend(self, token: str, state: RequestState, ask: Ask) -> Refusal | None:
         """Use this state up where all gateways of a database see it, before anything is sent. While they cannot, what
         is above read is refused; a read goes on, since all that a second one could do is to read twice, and this
-        gateway itself still takes each state once. Raises `BadState`."""
+        gateway itself still takes each state once. Raises `BadRequestState`."""
         try:
             await self.rounds.take_up(token, state)
         except StoreUnavailable:

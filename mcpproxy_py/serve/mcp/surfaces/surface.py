@@ -51,7 +51,7 @@ class CachePolicy:
 
 class Surface(Protocol):
     topic: str
-    """What listeners of this surface are told of (`serve.mcp.listening`)."""
+    """What listeners of this surface are told of (`serve.mcp.subscriptions`)."""
     handlers: Mapping[str, Handler]
     """By method, what is no part of the protocol's own bookkeeping. They give the result, and raise `RpcError`."""
 

@@ -1,4 +1,4 @@
-"""What Alembic runs: every migration on the one connection, in the one transaction, that `store.migrate` opened."""
+"""What Alembic runs: every migration on the one connection, in the one transaction, that `migrate` opened."""
 
 from __future__ import annotations
 

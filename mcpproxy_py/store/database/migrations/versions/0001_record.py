@@ -1,6 +1,6 @@
 """The first tables: activity, its events, where the journal was read to, listings and switches.
 
-A migration is history. It spells its tables out, so that it stays what it was when `store.tables` moves on.
+A migration is history. It spells its tables out, so that it stays what it was when `tables` moves on.
 There is no way down: going back is restoring the backup made before the upgrade.
 """
 

@@ -1,6 +1,6 @@
 """Chained events, one order for everything, text search, roll-ups, and several gateways on one database.
 
-What 0001 held is moved aside under names that end in it. Its events were not chained, so `store.adopt` writes them
+What 0001 held is moved aside under names that end in it. Its events were not chained, so `import_v1` writes them
 once more, through the journal like any other, and then drops these tables.
 """
 
