@@ -254,7 +254,7 @@ class RpcConnection:
         raise NotImplementedError
 
     def bind_client(self, permit: Permit) -> None:
-        """Until `unhost`, what the server asks is for this client, also while no call of it is under way yet."""
+        """Until `unbind_client`, what the server asks is for this client, also while no call of it is under way yet."""
 
     def unbind_client(self) -> None: ...
 
@@ -328,13 +328,13 @@ class RpcPeer(RpcConnection):
             if pending.questions:
                 self._questions.end(pending)
 
-    def host(self, permit: Permit) -> None:
+    def bind_client(self, permit: Permit) -> None:
         guest = self._guest = self._last_id = self._last_id + 1
         pending = PendingRequest(self._loop, self._deadlines, guest, permit, unstamped, None, None)
         pending.method = ""
         self._pending[guest] = pending
 
-    def unhost(self) -> None:
+    def unbind_client(self) -> None:
         pending = self._pending.pop(self._guest, None)
         if pending is not None:
             pending.end()
