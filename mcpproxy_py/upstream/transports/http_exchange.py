@@ -250,8 +250,8 @@ class ExchangeOwner(Protocol):
 
 
 class HttpExchange:
-    """Hears a response (as its `Receiver`) and what its body says (as its `BodyListener`). Whatever is wrong with it fails this
-    request and no other. `hang_up` and `plain` are for who carries it; after `hang_up` nothing more is told."""
+    """Hears a response (as its `Receiver`) and what its body says (as its `BodyListener`). Whatever is wrong with it
+    fails this request and no other. `hang_up` and `plain` are for who carries it; after it nothing more is told."""
 
     def __init__(self, host: ExchangeOwner, pending: PendingRequest) -> None:
         self.pending, self.request_id = pending, pending.id

@@ -45,7 +45,7 @@ async def test_work_that_fails_keeps_nobody_waiting(caplog: pytest.LogCaptureFix
     for _ in range(2):
         with anyio.fail_after(20):
             await turns.next()
-    assert "a turn failed" in caplog.text
+    assert "a group commit failed" in caplog.text
     turns.close()
 
 
