@@ -6,6 +6,7 @@ from mcpproxy_py.providers.loader import Loader, installed, load
 from mcpproxy_py.providers.results import Error, Link, Raw, Structured, Text, ToolError
 from mcpproxy_py.providers.spec import ProviderError, ToolProvider, ToolSpec
 from mcpproxy_py.providers.upstream import ProviderUpstream
+from mcpproxy_py.providers.upstream import ProviderUpstream as Served
 
 __all__ = [
     "Accept",
@@ -22,6 +23,7 @@ __all__ = [
     "ProviderUpstream",
     "Raw",
     "Replay",
+    "Served",
     "Structured",
     "Text",
     "ToolError",

@@ -315,7 +315,7 @@ async def test_a_connection_that_is_cut_in_the_middle_of_a_batch_is_made_up_for(
     for round_ in range(5):
         for number in range(400):
             store.append(asked(f"{round_}-{number:03}"))
-        store._writer.hurry()
+        store._writer.flush_soon()
         await anyio.sleep(0.01 * round_)
         with victim.writing() as connection:
             connection.exec_driver_sql(

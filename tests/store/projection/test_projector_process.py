@@ -46,7 +46,7 @@ WRITES_APART_UNTIL_KILLED = """
         print(row, flush=True)
         number += 1
         if number % 50 == 0:
-            store._writer.hurry()
+            store._writer.flush_soon()
 """
 
 
@@ -120,7 +120,7 @@ async def test_a_writer_that_is_killed_is_replaced_and_nothing_is_lost_or_double
             store.append(asked(row_id), finished(row_id))
             expected += [(row_id, "asked"), (row_id, "finished")]
             if number == 500:
-                store._writer.hurry()
+                store._writer.flush_soon()
         process.kill()
         until(lambda dead=process.pid: pid_of(store) not in (None, dead), what="another writer")
     assert await store.caught_up(30)
