@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import anyio
 
+from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.jsonrpc import LineSplitter
 from mcpproxy_py.upstream.processes.command import ServerLog, child_environment, ending, resolve
@@ -26,6 +27,9 @@ STDIN_GRACE: Final = 2.0
 """How long a server may take to end by itself once its stdin is closed, before it is told to."""
 LAST_WORDS: Final = 0.25
 """Output and exit are reported in any order; what is still in the pipes may be an answer, or the reason."""
+MOST_LINES_AT_ONCE: Final = 64
+LONG_LINE: Final = 16 * 1024
+"""After which the pipe is asked again whether it takes more."""
 MAX_UNREAD_ANSWERS: Final = 256
 """A server that asks us things and never reads must not fill our memory with the answers."""
 
@@ -46,6 +50,7 @@ class StdioConnection(RpcPeer):
         self._status: int | None = None
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
+        self._flush_planned = False
         self._urgent: deque[Outgoing] = deque()
         self._others: deque[Outgoing] = deque()
         self._requests: dict[int, PendingRequest] = {}
@@ -54,13 +59,23 @@ class StdioConnection(RpcPeer):
     # all of it unwritten, so that what may not leave any more by then does not.
 
     def _send(self, outgoing: Outgoing) -> None:
-        if self._stdin is not None and not self._paused:
-            # What is written in one turn of the loop, uvloop hands over in one system call.
+        """At once where nobody else is under way. Otherwise what comes in one turn of the loop is written together in
+        the next: each write wakes the server, which costs more than our own part of a call."""
+        writable = self._stdin is not None and not self._paused
+        if writable and len(self._pending) < 2 and not self._flush_planned:
             send_now(outgoing, self._write)
-        elif isinstance(outgoing, PendingRequest):
+            return
+        if isinstance(outgoing, PendingRequest):
             self._requests[outgoing.id] = outgoing
         elif len(self._others) < MAX_UNREAD_ANSWERS:
             self._others.append(outgoing)
+        if writable and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush_as_planned)
+
+    def _flush_as_planned(self) -> None:
+        self._flush_planned = False
+        self._flush()
 
     def _retract(self, pending: PendingRequest, reason: str, cancellable: bool) -> None:
         if self._requests.pop(pending.id, None) is not None or not cancellable or self.closed.is_set():
@@ -69,8 +84,20 @@ class StdioConnection(RpcPeer):
         self._flush()  # at once: the caller may be gone by the next turn of the loop
 
     def _flush(self) -> None:
-        while (outgoing := self._next()) is not None:
-            send_now(outgoing, self._write)
+        """Everything that may leave now, permitted one by one and written together in this same turn."""
+        lines: list[bytes] = []
+        try:
+            while (outgoing := self._next()) is not None:
+                send_now(outgoing, lambda message, headers: lines.append(message))
+                if len(lines) >= MOST_LINES_AT_ONCE or (lines and len(lines[-1]) > LONG_LINE):
+                    self._write_lines(lines)
+        finally:
+            self._write_lines(lines)
+
+    def _write_lines(self, lines: list[bytes]) -> None:
+        if lines:
+            self._write(b"\n".join(lines), NOTHING)
+            lines.clear()
 
     def _next(self) -> Outgoing | None:
         """What is to be written now; nothing while the pipe is full, which it may be again after each."""
