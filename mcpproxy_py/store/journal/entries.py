@@ -73,14 +73,3 @@ def last_head(folder: Path) -> ChainHead:
             if (entry := read(line)) is not None:
                 return ChainHead(entry.seq + damaged, entry.mac)
     return START
-
-
-def first_after(folder: Path, place: segment_files.JournalPosition) -> int | None:
-    """The number of the first event that the database does not have; `None` where it has all."""
-    for number in segment_files.numbers(folder):
-        if number >= place.segment:
-            text = segment_files.path_of(folder, number).read_bytes()[place.offset if number == place.segment else 0 :]
-            for line in text.split(b"\n")[:-1]:
-                if (entry := read(line)) is not None:
-                    return entry.seq
-    return None

@@ -67,7 +67,7 @@ class StdioConnection(RpcPeer):
             return
         if isinstance(outgoing, PendingRequest):
             self._requests[outgoing.id] = outgoing
-        elif len(self._others) < MAX_UNREAD_ANSWERS:
+        elif writable or len(self._others) < MAX_UNREAD_ANSWERS:
             self._others.append(outgoing)
         if writable and not self._flush_planned:
             self._flush_planned = True

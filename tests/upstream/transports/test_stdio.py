@@ -223,3 +223,49 @@ async def test_junk_before_the_handshake_is_skipped(tmp_path: Path) -> None:
     async with running(tmp_path, stdio("s", "garbage.py")) as supervisor:
         await connected(supervisor, "s")
         assert supervisor.describe()[0]["ignored"]["garbage"] >= 3
+
+
+PINGS = 1000
+PINGS_THEN_ANSWERS = f"""
+import json, sys
+say = lambda message: sys.stdout.write(json.dumps({{"jsonrpc": "2.0", **message}}) + "\\n")
+calls, pongs = [], 0
+for line in sys.stdin:
+    message = json.loads(line)
+    method = message.get("method")
+    if method == "initialize":
+        say({{"id": message["id"], "result": {{"protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
+             "serverInfo": {{"name": "pings", "version": "1"}}}}}})
+    elif method == "tools/list":
+        say({{"id": message["id"], "result": {{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}}}})
+    elif method == "tools/call":
+        calls.append(message["id"])
+        if len(calls) == 2:
+            for number in range({PINGS}):
+                say({{"id": f"ping-{{number}}", "method": "ping"}})
+    elif method is None and str(message["id"]).startswith("ping-"):
+        pongs += 1
+        if pongs == {PINGS}:
+            for each in calls:
+                say({{"id": each, "result": {{"content": [{{"type": "text", "text": "all of them"}}]}}}})
+    elif "id" in message:
+        say({{"id": message["id"], "error": {{"code": -32601, "message": "unknown"}}}})
+    sys.stdout.flush()
+"""
+
+
+async def test_a_server_that_reads_gets_every_answer_however_many_it_asks_for_at_once(tmp_path: Path) -> None:
+    spec = UpstreamSpec("s", command=sys.executable, args=("-c", PINGS_THEN_ANSWERS), connect_timeout=LONG)
+    said: list[str] = []
+
+    async with running(tmp_path, spec) as supervisor:
+        await connected(supervisor, "s")
+
+        async def call() -> None:
+            said.append(text_of(await supervisor.call_tool("s", "t", {})))
+
+        with anyio.fail_after(LONG):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(call)
+                tasks.start_soon(call)
+    assert said == ["all of them"] * 2
