@@ -101,6 +101,8 @@ def _handler(gateway: FakeGateway) -> type[BaseHTTPRequestHandler]:
             with suppress(ConnectionError):  # some tests hang up
                 self.send_response(status)
                 self.send_header("Content-Length", str(claimed or len(data)))
+                if self.close_connection:  # said, so that no client writes to a connection that is just ending
+                    self.send_header("Connection", "close")
                 self.end_headers()
                 self.wfile.write(data)
 
