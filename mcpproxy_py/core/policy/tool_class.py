@@ -74,9 +74,11 @@ def highest_of(overrides: Sequence[Sequence[Override]]) -> tuple[Override, ...]:
     def at_least(rank: int) -> Callable[[Mapping[str, Any]], bool]:
         return lambda args: any(RANK[_first_that_fits(each, args)] >= rank for each in overrides)
 
-    every = {entry.tool_class for each in overrides for entry in each}
+    every = {RANK[entry.tool_class] for each in overrides for entry in each}
     surely = max(min(RANK[entry.tool_class] for entry in each) for each in overrides)
-    classes = [one for one in OPERATIONS if one in every and RANK[one] >= surely]  # the lowest first
+    classes: list[Operation] = [
+        one for one in OPERATIONS if RANK[one] in every and RANK[one] >= surely
+    ]  # the lowest first
     return (*(Override(one, at_least(RANK[one])) for one in reversed(classes[1:])), Override(classes[0]))
 
 
