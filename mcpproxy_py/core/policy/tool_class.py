@@ -76,9 +76,7 @@ def highest_of(overrides: Sequence[Sequence[Override]]) -> tuple[Override, ...]:
 
     every = {RANK[entry.tool_class] for each in overrides for entry in each}
     surely = max(min(RANK[entry.tool_class] for entry in each) for each in overrides)
-    classes: list[Operation] = [
-        one for one in OPERATIONS if RANK[one] in every and RANK[one] >= surely
-    ]  # the lowest first
+    classes: list[Operation] = [one for one in OPERATIONS if RANK[one] in every and RANK[one] >= surely]
     return (*(Override(one, at_least(RANK[one])) for one in reversed(classes[1:])), Override(classes[0]))
 
 

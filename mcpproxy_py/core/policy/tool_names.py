@@ -25,7 +25,6 @@ FEWEST_LETTERS: Final = 4
 REMEMBERED: Final = 50_000
 EXCLUDED: Final = "the operator's lists exclude it"
 TOO_LONG: Final = f"its name is longer than {MAX_NAME} characters"
-_SPECIAL: Final = frozenset("*?[")
 _CLASS: Final = re.compile(r"\[(!?)(\]?[^\]]*)\]")
 _DIGITS: Final = str.maketrans({"1": "l", "|": "l", "I": "l", "0": "o"})
 
@@ -79,7 +78,7 @@ class NamePattern:
         self.text = text
         self.normal = normal_form(text)
         parts = _parts(text.strip())
-        self.is_glob = any(char in _SPECIAL for kind, char in parts if kind)
+        self.is_glob = any(kind for kind, _ in parts)
         self._matches = _compiled(parts, _plain) if self.is_glob else None
         self._looks: tuple[tuple[Callable[[str], str], re.Pattern[str]], ...] = ()
         if self.is_glob:
@@ -92,7 +91,7 @@ class NamePattern:
         return normal == self.normal or (self._matches is not None and self._matches.match(normal) is not None)
 
     def resembles(self, name: str) -> bool:
-        """Whether this name looks like one that it means. Asked of names that it does not match."""
+        """Whether this name looks like one that it means."""
         if not self.is_glob:
             return _by_shape(name) == _by_shape(self.text)
         return any(pattern.match(_trimmed(way(name))) for way, pattern in self._looks)
@@ -160,10 +159,13 @@ def _class(text: str, way: Callable[[str], str]) -> str:
     at = 0
     while at < len(chars):
         if chars[at + 1 : at + 2] == "-" and at + 2 < len(chars):
-            low, high = way(chars[at]), way(chars[at + 2])
+            low, high = _plain(chars[at]), _plain(chars[at + 2])
             if len(low) != 1 or len(high) != 1 or low > high:
                 raise ValueError(f"a glob whose ranges go from low to high; {quoted(text)} does not")
-            members.append(f"{re.escape(low)}-{re.escape(high)}")
+            if high.isascii():
+                members += [re.escape(way(chr(code))) for code in range(ord(low), ord(high) + 1)]
+            else:
+                members.append(f"{re.escape(low)}-{re.escape(high)}")
             at += 3
         else:
             members.append("".join(re.escape(char) for char in way(chars[at])))
@@ -207,9 +209,11 @@ class NameSet:
     def matches(self, normal: str) -> bool:
         return normal in self._named or any(entry.matches(normal) for entry in self._globs)
 
-    def resembled(self, name: str) -> NamePattern | None:
-        """The entry that this name looks like, and does not match."""
-        return self._shapes.get(_by_shape(name)) or next((each for each in self._globs if each.resembles(name)), None)
+    def resembled(self, name: str, normal: str) -> NamePattern | None:
+        """The entry that this name looks like, and does not match. Asked of names that are none of the entries."""
+        return self._shapes.get(_by_shape(name)) or next(
+            (each for each in self._globs if each.resembles(name) and not each.matches(normal)), None
+        )
 
     def unmatched(self, normals: Sequence[str]) -> Iterator[str]:
         """Entries that mean none of these names."""
@@ -249,9 +253,9 @@ class ToolLists:
             return EXCLUDED
         if allow is not None and allow.names(normal):
             return None
-        if like := deny.resembled(name):
+        if like := deny.resembled(name, normal):
             return looks_like(like, "deny_tools")
-        if allow is not None and (like := allow.resembled(name)):
+        if allow is not None and (like := allow.resembled(name, normal)):
             return looks_like(like, "allow_tools")
         if allow is not None and not allow.matches(normal):
             return EXCLUDED

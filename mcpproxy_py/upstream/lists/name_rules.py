@@ -29,7 +29,7 @@ def name_problem(name: str) -> str | None:
     """Why a tool cannot have this name at all."""
     if not 0 < len(name) <= MAX_NAME:
         return TOO_LONG if name else "it has no name"
-    return None if name.isprintable() else "its name has characters that cannot be shown"
+    return None if name.isprintable() and normal_form(name) else "its name has characters that cannot be shown"
 
 
 class NameRules:
@@ -48,13 +48,13 @@ class NameRules:
         if found := self._ambiguous.get(name):
             return found
         overrides, normal = self._overrides, normal_form(name)
-        if not overrides.entries or overrides.matches(normal):
+        if not overrides.entries or overrides.names(normal):
             return None
         if self._allowed is not None and self._allowed.names(normal):
             return None
-        if like := overrides.resembled(name):
+        if like := overrides.resembled(name, normal):
             return looks_like(like, KEY)
-        return mixed(KEY) if mixes_scripts(name) else None
+        return mixed(KEY) if mixes_scripts(name) and not overrides.matches(normal) else None
 
 
 class NameReport(NamedTuple):
