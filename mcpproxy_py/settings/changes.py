@@ -212,11 +212,13 @@ Entries = Sequence[tuple[str, Any]]
 
 
 def _overridden(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Said]:
+    before_names = NameSet(was)
     for tool in sorted({*was, *now}):
         said = {each: None for before, after in _decided(tool, was, now) for each in _other_entries(before, after)}
         for direction, says in said:
             yield direction, says.format(tool=_escaped(tool))
-        if tool not in was and NameSet(was).resembled(tool, normal_form(tool)) is not None:
+        normal = normal_form(tool)
+        if not before_names.names(normal) and before_names.resembled(tool, normal) is not None:
             yield "looser", f"{_escaped(tool)} is no longer refused for looking like another name"
 
 
