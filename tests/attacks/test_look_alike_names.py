@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from tests.support.wire import HANDSHAKE, MODERN, Wire
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("GATE-16")]
 
-WHICH = pytest.mark.parametrize("kind", ["modern", "handshake"])
+KINDS = ["modern", "handshake"]
 DOORS = ["gate", "direct", "passthrough"]
+WHICH = pytest.mark.parametrize("kind", KINDS)
 SAME = {
     "a space behind": "purge ",
     "a space before": " purge",
@@ -146,13 +148,17 @@ async def everything_gets_through(target: Target, server: str, tool: str, operat
     assert len(target.log(server).calls(mark)) == 7
 
 
+def alternating(names: Iterable[str]) -> list[tuple[str, str]]:
+    """What a name does is the same in both kinds of server; that of every other is tried with each."""
+    return list(zip(names, cycle(KINDS), strict=False))
+
+
 def command(target: Target, *args: str) -> str:
     line = [sys.executable, "-m", "mcpproxy_py", *args, "--data-dir", str(target.running.data_dir)]
     return subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60).stdout
 
 
-@WHICH
-@pytest.mark.parametrize("how", [*SAME, *ALIKE])
+@pytest.mark.parametrize(("how", "kind"), alternating([*SAME, *ALIKE]))
 async def test_no_other_spelling_of_a_denied_name_is_called(target: Target, kind: str, how: str) -> None:
     server, name = f"denying-{kind}", {**SAME, **ALIKE}[how]
     await renamed(target, server, {name: "look"})
@@ -163,8 +169,7 @@ async def test_no_other_spelling_of_a_denied_name_is_called(target: Target, kind
     assert (name in row_of(target, server)["left_out"]) == (how in ALIKE), "what only looks like it is reported"
 
 
-@WHICH
-@pytest.mark.parametrize("how", HIDDEN)
+@pytest.mark.parametrize(("how", "kind"), alternating(HIDDEN))
 async def test_a_name_that_cannot_be_shown_is_left_out_and_reported(target: Target, kind: str, how: str) -> None:
     server, name = f"free-{kind}", HIDDEN[how]
     await renamed(target, server, {name: "look"})
@@ -194,8 +199,7 @@ async def test_a_tool_that_renames_itself_step_by_step_is_never_called(target: T
         await nothing_gets_through(target, server, name)
 
 
-@WHICH
-@pytest.mark.parametrize("how", ALIKE)
+@pytest.mark.parametrize(("how", "kind"), alternating(ALIKE))
 async def test_what_looks_like_a_classed_tool_is_not_called(target: Target, kind: str, how: str) -> None:
     """It says of itself that it only reads."""
     server, name = f"classing-{kind}", ALIKE[how]
@@ -205,8 +209,7 @@ async def test_what_looks_like_a_classed_tool_is_not_called(target: Target, kind
     assert name in row_of(target, server)["left_out"]
 
 
-@WHICH
-@pytest.mark.parametrize("how", SAME)
+@pytest.mark.parametrize(("how", "kind"), alternating(SAME))
 async def test_another_spelling_has_the_class_of_its_override(target: Target, kind: str, how: str) -> None:
     server, name = f"classing-{kind}", SAME[how]
     await renamed(target, server, {name: "look"})

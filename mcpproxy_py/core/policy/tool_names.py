@@ -224,7 +224,8 @@ class NameSet:
 
 
 class ToolLists:
-    """`allow_tools` and `deny_tools` of one server. What they say of a name is kept."""
+    """`allow_tools` and `deny_tools` of one server. What they say of a name is kept, also by the thread that makes
+    tools of a listing."""
 
     def __init__(self, allow: Sequence[str] | None, deny: Sequence[str]) -> None:
         self.allow = None if allow is None else NameSet(allow)
@@ -236,11 +237,13 @@ class ToolLists:
         """Why nobody may call what has this name; `None` where they may."""
         if not self._any:
             return None
-        if name not in self._known:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            self._known[name] = self.judged(name)
-        return self._known[name]
+        known = self._known
+        if (found := known.get(name, "")) == "":
+            found = self.judged(name)
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known[name] = found
+        return found
 
     def judged(self, name: str) -> str | None:
         """The same, and not kept: of names that a client sends."""
