@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.core.policy import decide, tool_results
+from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
@@ -385,17 +385,17 @@ class Gateway:
             raise NotPermitted(unrecordable(to)) from None
 
     async def _objection(self, call: Call, to: Route | Relay, channel: ClientChannel) -> str | None:
-        """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
-        call waits here for it, and a later one asks again."""
+        """Why there is no yes to this call; `None` where there is one, which is for these arguments and this once."""
         patience = self._limits.patience
-        if not tool_results.takes_forms(channel.capabilities):
+        if not confirmation.takes_forms(channel.capabilities):
             return "nobody can be asked by this client, which takes no forms (elicitation)"
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if channel.live else None):
-                said = await channel.request(tool_results.METHOD, tool_results.question(to))
-            self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
-            return tool_results.objection(said)
+                asked = await asyncio.to_thread(confirmation.question, to, self.recorder.mask)
+                said = await channel.request(confirmation.METHOD, asked)
+            self.recorder.answered(call, [confirmation.METHOD], said, ahead=True)
+            return confirmation.objection(said)
         except RpcError as error:
             return f"asking failed: {error.message}"
         except TimeoutError:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py.core.policy import tool_results
+from mcpproxy_py.core.policy import confirmation, tool_results
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record import events as record_events
 from mcpproxy_py.core.record.events import Event, Outcome
@@ -160,6 +160,7 @@ class Recorder:
     ) -> None:
         self._journal = journal
         self._masker = masker
+        self.mask = masker.mask
         self._payload_bytes = payload_bytes
         self._policy = policy
         self.tally = tally
@@ -215,7 +216,7 @@ class Recorder:
 
     def confirmed(self, ask_id: str) -> None:
         """A person's yes, used up by being written. Raises `StoreUnavailable`."""
-        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [tool_results.METHOD]))
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirmation.METHOD]))
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open."""

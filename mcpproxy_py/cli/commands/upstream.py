@@ -251,3 +251,5 @@ def _print_servers(answer: Mapping[str, Any]) -> None:
     for server in answer.get("servers", []):
         for tool, why in server.get("left_out", {}).items():
             note(f"{server.get('name')}: the tool {tool} is left out: {why}")
+        for entry in server.get("unmatched", []):
+            note(f"{server.get('name')}: none of its tools is meant by {entry}")
