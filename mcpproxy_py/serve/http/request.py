@@ -34,9 +34,7 @@ MOST_DIGITS: Final = 18
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset((204, 304))
 FAILED: Final = b"Internal Server Error"
-ONCE: Final = frozenset(
-    (b"host", b"origin", b"authorization", b"x-api-key", b"content-length", b"x-request-id", b"sec-fetch-site")
-)
+ONCE: Final = frozenset(b"host origin authorization x-api-key content-length x-request-id sec-fetch-site".split())
 """Headers that decide something. Sent twice, two readers could each believe another one."""
 FORWARDED: Final = frozenset((b"forwarded", b"x-forwarded-for", b"x-real-ip"))
 _FIT_TO_LOG: Final = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -47,7 +45,8 @@ class RequestHead:
 
     __slots__ = (
         "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version",
-        "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id", "zone",
+        "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id",
+        "zone",
     )  # fmt: skip
 
     def __init__(
