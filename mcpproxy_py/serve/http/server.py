@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,7 @@ import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.server import ServerState
 
+from mcpproxy_py.errors import Code, error_json
 from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, address_of
 from mcpproxy_py.serve.http.parser import UNPARSABLE, RequestParser, Wrong
 from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest
@@ -29,10 +31,11 @@ LEAST_READ: Final = 64 * 1024
 """What a client that does not keep up has to take of an answer in time."""
 MOST_WAITING: Final = 4
 """Requests that a client may send ahead, beyond which it has to wait with more."""
-RETRY_AFTER: Final = b"5"
 LATE_HEAD: Final[Wrong] = 408, b"The request line and headers took too long."
 LATE_BODY: Final[Wrong] = 408, b"The body took too long."
-NO_PLACE: Final[Wrong] = 503, b"Too many connections are open, in all or from this address: try again in a while."
+CROWDED: Final = "Too many connections are open, in all or from this address"
+NO_PLACE: Final[Wrong] = 503, json.dumps(error_json(Code.OVERLOADED, CROWDED)).encode()
+KINDS: Final = {503: b"application/json\r\nretry-after: 5"}
 
 
 class HttpServerProtocol(asyncio.Protocol):
@@ -252,9 +255,9 @@ class HttpServerProtocol(asyncio.Protocol):
 
     def _say(self, wrong: Wrong) -> None:
         status, why = wrong
-        extra = b"\r\nretry-after: " + RETRY_AFTER if status == 503 else b""
-        kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
-        self.transport.write(b"%b%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, extra, why))
+        kind = KINDS.get(status, b"text/plain; charset=utf-8")
+        lines = b"content-type: %b\r\ncontent-length: %d\r\nconnection: close" % (kind, len(why))
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], lines, why))
 
     # What the parser finds in it.
 
