@@ -107,8 +107,9 @@ class RequestParser:
         self._measure(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head is None:
-            return  # a trailer
+        if self._head is None:  # a trailer
+            self._framing += len(name) + len(value)  # also of one that came with the head, and was not counted yet
+            return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self._expects = True
