@@ -183,6 +183,8 @@ class HttpServerProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:
+            return  # a trailer: it comes after everything was decided
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
             self._expects = True
@@ -192,6 +194,8 @@ class HttpServerProtocol(asyncio.Protocol):
         self._head = None
         path, query = _target(self._url)
         version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise ValueError(f"HTTP/{version} is not spoken here")  # the parser reports it
         text = path.decode("ascii")
         head = RequestHead(
             self._parser.get_method().decode("ascii"), unquote(text) if "%" in text else text, self._headers,

@@ -113,6 +113,8 @@ class HttpConnection(asyncio.Protocol):
         self._surplus = self._complete  # nobody asked for a second one
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._complete:
+            return  # of an answer that nobody asked for
         if len(self._raw) < MAX_FIELDS:
             self._raw.append((name, value))
         else:
