@@ -162,7 +162,11 @@ class HttpServerProtocol(asyncio.Protocol):
             last.keep_alive = False
 
     def _turn_away(self, status: int, why: bytes) -> None:
-        if self._request is not None and self._coming is None:
+        coming, self._coming = self._coming, None
+        if coming is not self._request and coming in self._waiting:  # one that came before is being answered
+            self._waiting.remove(coming)
+            coming = None
+        if self._request is not None and coming is None:
             self._listen_no_more()
             return
         if self._request is None:
@@ -196,6 +200,8 @@ class HttpServerProtocol(asyncio.Protocol):
         version = self._parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise ValueError(f"HTTP/{version} is not spoken here")  # the parser reports it
+        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self._headers):
+            raise ValueError("no other transfer coding than chunked")  # before anybody answers it
         text = path.decode("ascii")
         head = RequestHead(
             self._parser.get_method().decode("ascii"), unquote(text) if "%" in text else text, self._headers,
