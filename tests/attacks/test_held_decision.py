@@ -47,7 +47,8 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     here = tmp_path_factory.mktemp("decision")
     config = {
         "mcpServers": {"h": heard(here, "h"), "listed": heard(here, "listed", deny_tools=["look", "wipe"])},
-        "surfaces": ["gate", "direct", "passthrough"], "intent_declaration": {"strict_server_validation": request.param},
+        "surfaces": ["gate", "direct", "passthrough"],
+        "intent_declaration": {"strict_server_validation": request.param},
     }  # fmt: skip
     with gateway(here / "data", config) as running:
         running.strict = request.param  # type: ignore[attr-defined]
@@ -146,14 +147,18 @@ def call_text(variant: str, inner: str) -> str:
 
 INTENT = '"intent":{"operation_type":"read"}'
 TWICE: dict[str, str] = {
-    "outer-name": '"name":"call_tool_destructive",' + call_text("read", f'"name":"h:wipe","args":{{"mark":"MARK"}},{INTENT}'),
-    "outer-name-later": call_text("read", f'"name":"h:wipe","args":{{"mark":"MARK"}},{INTENT}') + ',"name":"call_tool_destructive"',
+    "outer-name": '"name":"call_tool_destructive",' + call_text("read",
+    f'"name":"h:wipe","args":{{"mark":"MARK"}},{INTENT}'),
+    "outer-name-later": call_text("read",
+    f'"name":"h:wipe","args":{{"mark":"MARK"}},{INTENT}') + ',"name":"call_tool_destructive"',
     "inner-name": call_text("read", f'"name":"h:look","name":"h:wipe","args":{{"mark":"MARK"}},{INTENT}'),
     "inner-name-first": call_text("read", f'"name":"h:wipe","name":"h:look","args":{{"mark":"MARK"}},{INTENT}'),
     "escaped-name": call_text("read", f'"name":"h:look","n\\u0061me":"h:wipe","args":{{"mark":"MARK"}},{INTENT}'),
-    "intent": call_text("read", '"name":"h:wipe","args":{"mark":"MARK"},"intent":{"operation_type":"destructive"},' + INTENT),
+    "intent": call_text("read",
+    '"name":"h:wipe","args":{"mark":"MARK"},"intent":{"operation_type":"destructive"},' + INTENT),
     "in-the-intent": call_text(
-        "read", '"name":"h:wipe","args":{"mark":"MARK"},"intent":{"operation_type":"destructive","operation_type":"read"}'
+        "read",
+        '"name":"h:wipe","args":{"mark":"MARK"},"intent":{"operation_type":"destructive","operation_type":"read"}',
     ),
     "args": call_text("read", f'"name":"h:look","args":{{"mark":"x"}},"args":{{"mark":"MARK"}},{INTENT}'),
     "in-the-args": call_text("read", f'"name":"h:look","args":{{"mark":"x","mark":"MARK","n":1,"n":2}},{INTENT}'),
@@ -203,7 +208,8 @@ NUMBERS = {
     "large": ("123456789012345678901234567890", True), "minus-zero": ("-0", True), "fraction": ("1.0", True),
     "exponent": ("1e2", True), "precise": ("0.1", True), "huge": ("1e400", False), "not-finite": ("NaN", False),
     "infinite": ("-Infinity", False), "octal": ("010", False), "hex": ("0x10", False), "plus": ("+1", False),
-    "endless": ("9" * 5000, False), "bare-point": (".5", False), "grouped": ("1_000", False), "full-width": ("１", False),
+    "endless": ("9" * 5000, False), "bare-point": (".5", False), "grouped": ("1_000", False), "full-width": ("１",
+    False),
 }  # fmt: skip
 
 
@@ -224,11 +230,14 @@ def test_a_number_arrives_as_it_was_written_or_not_at_all(running: Running, era:
 ENCODINGS = {
     "utf-16": lambda body: body.encode("utf-16"), "utf-16-le": lambda body: body.encode("utf-16-le"),
     "utf-32": lambda body: body.encode("utf-32"), "utf-7": lambda body: body.encode("utf-7").replace(b"{", b"+AHs-"),
-    "with-a-mark": lambda body: b"\xef\xbb\xbf" + body.encode(), "overlong": lambda body: body.encode().replace(b"h:look", b"h\xc0\xbalook"),
+    "with-a-mark": lambda body: b"\xef\xbb\xbf" + body.encode(),
+    "overlong": lambda body: body.encode().replace(b"h:look", b"h\xc0\xbalook"),
     "latin-1": lambda body: body.replace("h:look", "h:lo\xf6k").encode("latin-1"),
     "surrogates-in-utf-8": lambda body: body.encode().replace(b"h:look", b"h:\xed\xa0\x80look"),
-    "nul-inside": lambda body: body.replace("h:look", "h:lo\x00ok").encode(), "nul-after": lambda body: body.encode() + b"\x00",
-    "two-values": lambda body: body.encode() * 2, "a-comment": lambda body: body.encode() + b"// x", "comma": lambda body: body.encode()[:-1] + b",}",
+    "nul-inside": lambda body: body.replace("h:look", "h:lo\x00ok").encode(),
+    "nul-after": lambda body: body.encode() + b"\x00",
+    "two-values": lambda body: body.encode() * 2, "a-comment": lambda body: body.encode() + b"// x",
+    "comma": lambda body: body.encode()[:-1] + b",}",
     "single-quotes": lambda body: body.replace('"', "'").encode(), "cut": lambda body: body.encode()[:-2],
 }  # fmt: skip
 

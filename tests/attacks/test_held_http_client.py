@@ -87,8 +87,8 @@ REDIRECTS: dict[str, Say] = {
     "refresh": lambda heard, victim: [response(b"", f"refresh: 0; url={victim}/taken", status="300 Multiple Choices")],
 }  # fmt: skip
 OWN_PATHS = {"backslashes", "slash-backslash", "two-locations"}
-"""These a browser would take for another host. Read as RFC 3986 has it they are odd paths at the same server, to which a
-redirect is followed, and which answers."""
+"""These a browser would take for another host. Read as RFC 3986 has it they are odd paths at the same server, to which
+a redirect is followed, and which answers."""
 BROKEN: dict[str, Say] = {
     "html": lambda heard, victim: [response(result_of(heard), kind="text/html")],
     "no-kind": around("HTTP/1.1 200 OK"),
@@ -132,13 +132,16 @@ HARMLESS: dict[str, Say] = {
     "cookie": fine_with("set-cookie: stolen=1; Domain=127.0.0.1; Path=/", "set-cookie: wide=1; Domain=.1"),
     "content-location": fine_with("content-location: {victim}/taken"),
     "a-batch": lambda heard, victim: [response(b"[" + result_of(heard) + b"]")],
-    "too-much": lambda heard, victim: [response(result_of(heard)) + response(result_of(heard).replace(b"fine", b"evil"))],
+    "too-much": lambda heard, victim: [response(result_of(heard)) + response(result_of(heard).replace(b"fine",
+    b"evil"))],
 }  # fmt: skip
 CALLS = {**REDIRECTS, **BROKEN, **HARMLESS}
 
 SSE: dict[str, str] = {
-    "foreign": "{victim}/taken", "no-scheme": "//{bare}/taken", "file": "file:///etc/passwd", "user": "http://u@{bare}/x",
-    "backslashes": "/\\{bare}/taken", "https": "https://{here}/x", "nonsense": "http://[", "other-name": "http://localhost:1/",
+    "foreign": "{victim}/taken", "no-scheme": "//{bare}/taken", "file": "file:///etc/passwd",
+    "user": "http://u@{bare}/x",
+    "backslashes": "/\\{bare}/taken", "https": "https://{here}/x", "nonsense": "http://[",
+    "other-name": "http://localhost:1/",
 }  # fmt: skip
 """Where a server of the first HTTP transport says that messages go."""
 
@@ -163,7 +166,7 @@ class World:
     hostile: Site
     victim: Site
 
-    def calls(self, era: str, server: str, tool: str = "look", **args: Any) -> dict[str, Any]:
+    def calls(self, era: str, server: str, tool: str = "look", /, **args: Any) -> dict[str, Any]:
         return Wire(self.running.mcp, era).read(f"{server}:{tool}", args)
 
 

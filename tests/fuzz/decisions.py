@@ -28,7 +28,8 @@ from tests.core.matrix import VERDICTS
 
 DENIED: Final = "hidden"
 CLASSES: Final[Mapping[str, str]] = {
-    "look": "read", "put": "write", "wipe": "destructive", "odd": "unknown", "claimed": "unknown", "raised": "destructive",
+    "look": "read", "put": "write", "wipe": "destructive", "odd": "unknown", "claimed": "unknown",
+    "raised": "destructive",
     DENIED: "read", "a:b": "read", "checked": "read",
 }  # fmt: skip
 """Of each tool in the world below, what it counts as by the specification, before the rule for tools without hints."""

@@ -27,6 +27,9 @@ LONGEST: Final = 64 * 1024
 MOST_KEPT: Final = 120
 """Inputs of one target that stay in the corpus, besides seeds and crashes."""
 
+UNHURRIED: Final = (
+    hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large, hypothesis.HealthCheck.filter_too_much,
+)  # fmt: skip
 Kind = Literal["seed", "found", "crash"]
 Check = Callable[[bytes], Hashable]
 
@@ -37,8 +40,6 @@ class Target:
 
     name: str
     check: Check
-    holds: str
-    """The invariants, in words."""
     seeds: tuple[bytes, ...]
     words: tuple[bytes, ...] = ()
     """What a mutation puts in now and then."""
@@ -46,6 +47,11 @@ class Target:
     """Inputs with a shape that mutations would not find."""
     is_json: bool = False
     """Whether inputs are JSON, and mutations of their values make sense."""
+
+    @property
+    def holds(self) -> str:
+        """The invariants, in words."""
+        return " ".join((self.check.__doc__ or "").split())
 
 
 class Entry(NamedTuple):
@@ -361,7 +367,7 @@ class Fuzzer:
         @hypothesis.seed(self._rng.randrange(1 << 60))
         @hypothesis.settings(
             max_examples=100, database=None, deadline=None, phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
+            suppress_health_check=UNHURRIED,
         )  # fmt: skip
         @hypothesis.given(inputs)
         def each(data: bytes) -> None:

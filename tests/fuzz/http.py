@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import h11
@@ -31,7 +32,7 @@ def splits(data: bytes) -> Iterator[list[bytes]]:
     end = data.find(b"\r\n\r\n") + 4
     for cuts in ([end], [rng.randint(0, len(data))], sorted((rng.randint(0, len(data)), rng.randint(0, len(data))))):
         places = [0, *cuts, len(data)]
-        yield [data[start:stop] for start, stop in zip(places, places[1:], strict=False) if stop > start]
+        yield [data[start:stop] for start, stop in pairwise(places) if stop > start]
     if len(data) <= 400:
         yield [bytes([byte]) for byte in data]
 
@@ -249,13 +250,14 @@ smuggle anything. Mended that way, h11 must read what we do."""
 def _compare(data: bytes, delivered: Sequence[Delivered | None]) -> None:
     if not any(each is not None and each.body is not None for each in delivered):
         return
-    for _ in range(len(DIFFERENCES) + 1):
-        theirs, problem = second_opinion(data)
+    theirs, problem = second_opinion(data)
+    for _ in DIFFERENCES:
         known = next((each for words, each in DIFFERENCES.items() if words in problem), None)
         wanted = len(theirs) < len(delivered) and _is_accepted(delivered[len(theirs)])
         if not wanted or known is None:
             break
         data = known[0].sub(known[1], data)
+        theirs, problem = second_opinion(data)
     for index, ours in enumerate(delivered):
         if index == len(theirs):
             assert not _is_accepted(ours), f"h11 does not take what we take: {problem}"
@@ -360,7 +362,7 @@ def read_answer(data: bytes) -> Hashable:
         else:
             assert told == first, f"in {len(parts)} parts this is {told}, at once it is {first}"
             if data.endswith((b"\r", b"\n")):
-                continue  # empty lines between answers mean nothing, and it depends on when they come whether we see them
+                continue  # empty lines after an answer mean nothing; whether we see them depends on when they come
             assert free == kept, "whether the connection is used again depends on how the bytes came"
     assert first is not None
     if first[3] == "end":

@@ -169,7 +169,8 @@ def read_cursor(data: bytes) -> Hashable:
     error. The id of an event is a name and a number, or none."""
     text = data.decode("utf-8", "replace")
     found: list[Any] = []
-    for read, write in ((PageCursor.read, str), (place_of, cursor_of)):
+    kinds: tuple[tuple[Any, Any], ...] = ((PageCursor.read, str), (place_of, cursor_of))
+    for read, write in kinds:
         try:
             place = read(text)
         except ValueError:

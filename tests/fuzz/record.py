@@ -27,7 +27,7 @@ from mcpproxy_py.store.database import tables
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.journal import segment_files
-from mcpproxy_py.store.journal.chain import START, Chain, ChainHead, Sealer
+from mcpproxy_py.store.journal.chain import Chain, ChainHead
 from mcpproxy_py.store.journal.entries import entries, read
 from mcpproxy_py.store.options import Options
 from mcpproxy_py.store.projection.apply import project

@@ -32,7 +32,7 @@ def read_events(data: bytes) -> Hashable:
     assert all(len(event.data) <= LIMIT for event in events), "an event is larger than is allowed"
     assert all(len(head) <= 512 and len(tail) <= 512 for head, tail in dropped), "too much is kept of what is dropped"
     assert 0 <= retry <= 30, "a server says how long we wait"
-    assert last_id is None or "\n" not in last_id and "\0" not in last_id, "an id that cannot be a header"
+    assert last_id is None or ("\n" not in last_id and "\0" not in last_id), "an id that cannot be a header"
     assert not data or sum(len(event.data) for event in events) < len(data), "more came out than went in"
     return min(len(events), 3), min(len(dropped), 3), last_id is not None, retry == 1
 

@@ -31,14 +31,14 @@ def test_the_fuzzer_finds_a_fault_that_was_planted() -> None:
         assert not (isinstance(value, dict) and value.get("limit") == -1), "planted"
         return value is None
 
-    target = Target("planted", check, "", seeds=(b'{"limit": 10, "name": "x"}',), words=(b"limit",), is_json=True)
+    target = Target("planted", check, seeds=(b'{"limit": 10, "name": "x"}',), words=(b"limit",), is_json=True)
     tally = Fuzzer(target, seed=1).run(turns=20)
     assert any("planted" in where for where in tally.crashes)
 
 
 def test_the_fuzzer_keeps_what_reaches_new_lines() -> None:
     """And only that: the corpus grows with what is seen, not with what is tried."""
-    target = Target("lines", lambda data: jsonrpc.is_id(data.decode("latin-1")), "", seeds=(b"x",))
+    target = Target("lines", lambda data: jsonrpc.is_id(data.decode("latin-1")), seeds=(b"x",))
     tally = Fuzzer(target, seed=1).run(turns=2)
     assert tally.executions > 500
     assert 0 < tally.lines < 50
