@@ -232,20 +232,26 @@ class HttpServerProtocol(asyncio.Protocol):
             last.keep_alive = False
 
     def _turn_away(self, wrong: Wrong) -> None:
-        if self._request is not None and self._parser.coming is None:
-            self._listen_no_more()
+        if self._ends_behind_another():
             return
         if self._request is None:
             self._say(wrong)
         self.transport.close()
 
+    def _ends_behind_another(self) -> bool:
+        """Whether one that came before is being answered. What is wrong then is for nobody, and not begun."""
+        coming = self._parser.coming
+        if self._request is None or self._request is coming:
+            return False
+        self._waiting = deque(one for one in self._waiting if one is not coming)
+        self._listen_no_more()
+        return True
+
     def _cut_off(self, wrong: Wrong) -> None:
         """As that, where whoever answers may wait for a body: it hears that the client is gone."""
-        request, coming = self._request, self._parser.coming
-        if request is not None and request is not coming:  # one before it is being answered
-            self._waiting = deque(one for one in self._waiting if one is not coming)
-            self._listen_no_more()
+        if self._ends_behind_another():
             return
+        request, coming = self._request, self._parser.coming
         self._deaf, self._request = True, None
         if coming is None or not coming.started:
             self._say(wrong)

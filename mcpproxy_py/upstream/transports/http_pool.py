@@ -113,7 +113,7 @@ class HttpConnection(asyncio.Protocol):
         self._surplus = self._complete  # nobody asked for a second one
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._headed:
+        if self._headed or self._complete:
             return  # a trailer: no header, since what the headers say was read before it came
         if len(self._raw) < MAX_FIELDS:
             self._raw.append((name, value))
