@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
@@ -53,21 +53,13 @@ from mcpproxy_py.gateway.refusals import (
     unrecordable,
     without_yes,
 )
-from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
+from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
+from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 16
 """How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
-
-
-class Upstreams(Protocol):
-    """What the gateway needs of the upstream room."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    async def ready(self, server: str) -> None: ...
-    def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +202,8 @@ class Gateway:
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
                 await self._once_connected(call, call.decision.awaits)
+            if getattr(call.decision, "pending", None) is not None:
+                call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
             if isinstance(decision, Refusal):
                 call.refuse(decision)
@@ -235,9 +229,9 @@ class Gateway:
             await self.recorder.acknowledged()
         return call
 
-    def decides(self, ask: Ask) -> Decision:
+    async def decides(self, ask: Ask) -> Decision:
         """What would become of this ask now; nothing is done."""
-        return decide.decide(ask, self.snapshot)
+        return (await decided_with_checks(self.upstreams, ask))[1]
 
     async def turn_down(self, ask: Ask, refusal: Refusal) -> Call:
         """Refuse an ask for a reason outside the decision, on record like any other."""
@@ -262,15 +256,15 @@ class Gateway:
         hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
         self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
 
-    def explain(self, ask: Ask) -> dict[str, Any]:
-        """The decision run dry: nothing is waited for, sent or recorded."""
-        decision = decide.decide(ask, self.snapshot)
+    async def explain(self, ask: Ask) -> dict[str, Any]:
+        """The decision run dry: nothing is sent or recorded."""
+        ask, decision, snapshot = await decided_with_checks(self.upstreams, ask)
         return {
             "decision": self.recorder.asked(ask, decision)["metadata"],
             "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
             "rungs": [
                 {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
-                for step in decide.explain(ask, self.snapshot)
+                for step in decide.explain(ask, snapshot)
             ],
         }
 
