@@ -1,13 +1,14 @@
 """A server that writes down everything it hears, in the order in which it comes, before it does anything with it.
 
-    python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N]
+    python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N] [--schemas FILE]
 
 `--log` gets one synced JSON line for each message, so that a test can say what a server was sent and what never was.
 `--modern`: the revision of 2026-07-28 only; without it, the handshake era only. `--http`: streamable HTTP at /mcp, the
 first line on stdout is `PORT <n>`, and it ends with its stdin; a client that hangs up on a request is written down as
 `{"hung up": <id>}`. `--outside`: over HTTP in the handshake era, it asks over the stream of the GET instead of the
 call's own. `--hello`: it answers the first question of a connection only when this file is there. `--tools`: that many
-more destructive tools, `wipe_<n>`.
+more destructive tools, `wipe_<n>`. `--schemas`: a JSON object of names and input schemas, read at each listing: reading
+tools with these, which answer at once.
 
 Every tool takes `mark`, which says whose call it is, and `until`: it is answered only when this file is there.
     look, put, wipe              read, write and destructive; they answer at once
@@ -71,6 +72,11 @@ def tools(more: int) -> list[dict[str, Any]]:
     return [{"name": name, "inputSchema": schema, "annotations": hints} for name, hints in names.items()]
 
 
+def with_schemas(file: str | None) -> list[dict[str, Any]]:
+    said = json.loads(Path(file).read_text()) if file else {}
+    return [{"name": name, "inputSchema": each, "annotations": HINTS["look"]} for name, each in said.items()]
+
+
 class Heard:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -99,7 +105,7 @@ class Heard:
         if method in ("initialize", "server/discover"):
             self.greet(request_id, method, params, send)
         elif method == "tools/list":
-            send(self.done(request_id, {"tools": self.tools}))
+            send(self.done(request_id, {"tools": [*self.tools, *with_schemas(self.args.schemas)]}))
         elif method == "tools/call":
             self.call(request_id, params, send)
         elif method in NAMED and str(params.get(NAMED[method])).endswith("ask") and self.args.modern:
@@ -309,6 +315,7 @@ def main() -> None:
     parser.add_argument("--outside", action="store_true")
     parser.add_argument("--hello")
     parser.add_argument("--tools", type=int, default=0)
+    parser.add_argument("--schemas")
     args = parser.parse_args()
     heard = Heard(args)
     if args.http is None:

@@ -23,7 +23,7 @@ from mcpproxy_py.upstream.schemas.cost import DEPTH, NOTHING, BadSchema, Cost
 
 BUDGET: Final = 20_000.0
 """Units of `cost` that a check may take on the event loop: ten milliseconds at the very worst."""
-WORDS: Final = 5_000.0
+WORDS: Final = 2_000.0
 """Of them for a check whose result is put into words, where each failure on the way is made into an object."""
 BACKTRACKS: Final = 100
 LINEAR: Final = 1.0

@@ -31,6 +31,8 @@ _AT_ONCE_LISTS: Final = ("allOf", "anyOf", "oneOf")
 _AT_ONCE_MAPS: Final = ("dependentSchemas", "dependencies")
 _BEYOND_COUNTING: Final = ("$dynamicRef", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems")
 """Where these lead depends on the way there, or they look again at what was looked at."""
+_READ_WHOLE: Final = {"format": 0.03, "contentMediaType": 0.05, "contentEncoding": 0.05, "enum": 0.005, "const": 0.005}
+"""Keywords that look at a text from beginning to end, and what that costs for each byte."""
 _UNIQUE: Final = (100.0, 1.0)
 """Items are compared whole, at each level anew."""
 
@@ -199,7 +201,7 @@ class _Counting:
 
     def _own(self, node: dict[str, Any]) -> Cost:
         """What this schema alone asks of a value."""
-        value, char = 1.0, 0.02
+        value, char = 1.0, sum(of_each for key, of_each in _READ_WHOLE.items() if key in node)
         for key, said in node.items():
             if isinstance(said, dict | list):
                 value += 0.2 * len(said) + (_compared(said) if key in ("enum", "const") else 0)
