@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import jsonschema_rs
 
-SECONDS: Final = 1.0
+SECONDS: Final = 0.5
 """Of processor time for one check, to be compiled included."""
 MEMORY: Final = 1 << 30
 KEPT: Final = 16

@@ -25,7 +25,7 @@ from mcpproxy_py.upstream.schemas import check_program
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 10.0
-"""Seconds by the clock for what may take one of processor time."""
+"""Seconds by the clock for what may take half of one of processor time."""
 WAITING: Final = 16
 """Checks of one server that wait for its process, and of all servers that wait for a place."""
 PROCESSES: Final = 4
