@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
@@ -67,7 +67,7 @@ def split(outer: str) -> tuple[str, str] | None:
 
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
-ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
+ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrusted"]
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
@@ -120,6 +120,34 @@ class Intent(NamedTuple):
         return shown
 
 
+class ArgumentSchema(Protocol):
+    """A compiled JSON Schema on arguments; `text` is what it is known by."""
+
+    @property
+    def text(self) -> bytes: ...
+    @property
+    def patterns(self) -> tuple[str, ...]: ...
+
+
+class PendingCheck(NamedTuple):
+    """Said instead of an answer: to hold these arguments against this schema could take longer than the event loop can
+    wait. Whoever can do it elsewhere brings a `CheckVerdict` with the ask; until then nothing is known."""
+
+    schema: ArgumentSchema
+    args: Mapping[str, Any]
+
+
+class CheckVerdict(NamedTuple):
+    """What was found out about exactly these arguments and exactly this schema."""
+
+    schema: bytes
+    args: Mapping[str, Any]
+    wrong: str | None
+    """The first thing wrong with them; `None` where they fit."""
+    cannot: str | None = None
+    """Why nobody can tell."""
+
+
 class Ask(NamedTuple):
     """One thing somebody wants from the gateway, whatever door it came through.
 
@@ -149,6 +177,8 @@ class Ask(NamedTuple):
     """Whether this is a later round of an ask that is on record already."""
     plain: bool = False
     """Whether `params` were read by a strict JSON parser: no string in them holds half of a surrogate pair."""
+    verdicts: tuple[CheckVerdict, ...] = ()
+    """What was found out about its arguments beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +196,7 @@ class Override:
     """One entry of an operator's override: `when` is a compiled JSON Schema, `None` matches always."""
 
     tool_class: Operation
-    when: Callable[[Mapping[str, Any]], bool] | None = None
+    when: Callable[[Mapping[str, Any]], bool | PendingCheck] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +213,9 @@ class Tool:
     wire: Mapping[str, Any]
     declared: ToolClass
     trusted: bool = True
-    overrides: tuple[Override, ...] = ()
-    violation: Callable[[Mapping[str, Any]], str | None] | None = None
+    overrides: tuple[tuple[Override, ...], ...] = ()
+    """The entries of each that means it; globs may be several."""
+    violation: Callable[[Mapping[str, Any]], str | PendingCheck | None] | None = None
     unchecked: str | None = None
     refused: str | None = None
     """Why nobody may call it for its name: it looks like another one, or like one that an override names."""
@@ -319,6 +350,8 @@ class Route(NamedTuple):
     confirm: bool = False
     """Whether a person has to say yes first."""
     view: ToolView | None = None
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
     @property
     def full_name(self) -> str:
@@ -373,6 +406,8 @@ class Refusal:
     args: Mapping[str, Any] | None = None
     awaits: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
 
 Decision = Route | Relay | LocalAnswer | Refusal

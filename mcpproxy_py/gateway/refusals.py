@@ -20,10 +20,11 @@ from mcpproxy_py.upstream.permit import NotPermitted
 
 
 def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
-    """Whether what was decided again is what was recorded, shown and confirmed."""
+    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not."""
     if isinstance(to, Route):
         return (
             isinstance(again, Route)
+            and again.pending is None
             and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
             and again.args == to.args
             and (to.confirm or not again.confirm)

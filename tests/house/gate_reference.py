@@ -191,7 +191,7 @@ def _examples() -> Iterator[tuple[Tool, str, Mapping[str, Any]]]:
     yield read, "read", {"intent": {"operation_type": "write"}}
     yield delete, "read", {"intent": {"operation_type": "read"}}
     yield write, "read", {"intent": {"operation_type": "read"}}
-    yield _tool_of("read", overrides=(Override("destructive"),)), "write", {"intent": {"operation_type": "write"}}
+    yield _tool_of("read", overrides=((Override("destructive"),),)), "write", {"intent": {"operation_type": "write"}}
     yield read, "read", {"intent": {"operation_type": "read", "data_sensitivity": "x"}}
     yield read, "read", {"intent": {"operation_type": "read", "reason": "x" * 1001}}
     yield read, "read", {"name": "no_colon", "intent": {"operation_type": "read"}}

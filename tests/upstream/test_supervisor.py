@@ -243,7 +243,7 @@ async def test_a_change_of_policy_takes_effect_without_a_new_connection(tmp_path
         await supervisor.apply({"s": changed})
         server = supervisor.snapshot.servers["s"]
         assert (server.state, server.confirm, server.offers("echo")) == ("connected", "write", False)
-        assert [entry.tool_class for entry in server.tools["hint_n_n"].overrides] == ["read"]
+        assert [entry.tool_class for (entry,) in server.tools["hint_n_n"].overrides] == ["read"]
         assert server.tools["hint_t_n"].declared == "unknown"
         assert text_of(await supervisor.call_tool("s", "write_note", {})) == "{}"
     assert len(numbers(pids)) == 1

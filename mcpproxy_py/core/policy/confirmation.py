@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.confusables import is_invisible
-from mcpproxy_py.core.policy.rungs import BY
+from mcpproxy_py.core.policy.tool_class import BY
 from mcpproxy_py.core.values import Relay, Route
 
 METHOD: Final = "elicitation/create"

@@ -106,7 +106,7 @@ class AskRunner:
         try:
             await self.rounds.take_up(token, state)
         except StoreUnavailable:
-            decided = self.gateway.decides(ask)
+            decided = await self.gateway.decides(ask)
             if self.gateway.refuses_unrecorded and isinstance(decided, Route | Relay) and decided.risk != "read":
                 message = f"'{decided.full_name}' is refused: nobody can say whether this requestState was used before"
                 details = {"continues": state.ask_id}
@@ -125,8 +125,8 @@ class AskRunner:
     async def _rejoined(self, ask: Ask, state: RequestState, exchange: McpRequest) -> Call | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
+        allowed = await self.gateway.decides(ask._replace(id=state.ask_id))
         held = self.rounds.held(state)
-        allowed = self.gateway.decides(ask._replace(id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
             held.refuse(allowed)
         else:
@@ -148,7 +148,7 @@ class AskRunner:
     async def _turned_down(self, ask: Ask, bad: BadRequestState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
         details = {"continues": bad.ask_id} if bad.ask_id else {}
-        name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
+        name, hint = _target(await self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
         await self.gateway.turn_down(
             ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
         )
