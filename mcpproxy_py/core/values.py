@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
@@ -118,34 +119,6 @@ class Intent(NamedTuple):
             shown["reason"] = self.reason
         shown["source"] = self.source
         return shown
-
-
-class ArgumentSchema(Protocol):
-    """A compiled JSON Schema on arguments; `text` is what it is known by."""
-
-    @property
-    def text(self) -> bytes: ...
-    @property
-    def patterns(self) -> tuple[str, ...]: ...
-
-
-class PendingCheck(NamedTuple):
-    """Said instead of an answer: to hold these arguments against this schema could take longer than the event loop can
-    wait. Whoever can do it elsewhere brings a `CheckVerdict` with the ask; until then nothing is known."""
-
-    schema: ArgumentSchema
-    args: Mapping[str, Any]
-
-
-class CheckVerdict(NamedTuple):
-    """What was found out about exactly these arguments and exactly this schema."""
-
-    schema: bytes
-    args: Mapping[str, Any]
-    wrong: str | None
-    """The first thing wrong with them; `None` where they fit."""
-    cannot: str | None = None
-    """Why nobody can tell."""
 
 
 class Ask(NamedTuple):

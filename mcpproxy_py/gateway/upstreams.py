@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy import decide
-from mcpproxy_py.core.values import Ask, CheckVerdict, Decision, PendingCheck, Refusal, Route, Snapshot
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Route, Snapshot
 from mcpproxy_py.upstream.permit import Permit
 
 MAX_CHECKS: Final = 32

@@ -12,7 +12,8 @@ import anyio
 import anyio.abc
 
 from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.values import CheckVerdict, PendingCheck, Policy
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
 from mcpproxy_py.upstream.lists.notifications import (

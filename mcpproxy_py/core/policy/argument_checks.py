@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy.tool_class import class_of, matched, verdict_on
-from mcpproxy_py.core.values import Ask, ClassOrigin, PendingCheck, Tool, ToolClass
+from mcpproxy_py.core.values import Ask, ClassOrigin, Tool, ToolClass
 
 NOT_YET: Final = "it takes longer than can be waited for here"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values, values
+from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
 from mcpproxy_py.core.policy.tool_names import normal_form
@@ -25,7 +26,6 @@ from mcpproxy_py.core.values import (
     ClassOrigin,
     Intent,
     Operation,
-    PendingCheck,
     Policy,
     Server,
     Snapshot,

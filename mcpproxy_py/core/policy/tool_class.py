@@ -10,18 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.values import (
-    RANK,
-    VARIANT_OF,
-    CheckVerdict,
-    ClassOrigin,
-    Operation,
-    Override,
-    PendingCheck,
-    Policy,
-    Tool,
-    ToolClass,
-)
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Override, Policy, Tool, ToolClass
 
 # The table of what hints mean, in order; the first row whose hint holds exactly that boolean decides.
 # Strings, numbers and nulls in a hint say nothing: only a JSON boolean is a declaration.

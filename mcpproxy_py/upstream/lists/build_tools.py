@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
+from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy.tool_class import classify
-from mcpproxy_py.core.values import Override, PendingCheck, Tool
+from mcpproxy_py.core.values import Override, Tool
 from mcpproxy_py.upstream.lists.name_rules import NameRules, name_problem
 from mcpproxy_py.upstream.schemas.argument_check import BUDGET, ArgumentCheck, compile_check
 from mcpproxy_py.upstream.schemas.cost import BadSchema

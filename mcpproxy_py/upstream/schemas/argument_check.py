@@ -16,7 +16,7 @@ from typing import Any, Final
 import jsonschema_rs
 from pydantic_core import to_json
 
-from mcpproxy_py.core.values import PendingCheck
+from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.upstream.schemas import cost
 from mcpproxy_py.upstream.schemas.check_program import gives_up, sentence, short, texts, validator_of
 from mcpproxy_py.upstream.schemas.cost import DEPTH, NOTHING, BadSchema, Cost

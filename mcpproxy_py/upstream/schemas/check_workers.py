@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from mcpproxy_py.core.values import CheckVerdict, PendingCheck
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.upstream.schemas import check_program
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy.tool_class import class_of
-from mcpproxy_py.core.values import CheckVerdict, PendingCheck
 from mcpproxy_py.upstream.lists.build_tools import BadSchema, build_tools
 from mcpproxy_py.upstream.schemas.argument_check import compile_check
 from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers

@@ -11,21 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy import decide
 from mcpproxy_py.core.policy.tool_class import class_of, matched
-from mcpproxy_py.core.values import (
-    OPERATIONS,
-    RANK,
-    Ask,
-    CheckVerdict,
-    Operation,
-    Override,
-    PendingCheck,
-    Policy,
-    Route,
-    Server,
-    Snapshot,
-)
+from mcpproxy_py.core.values import OPERATIONS, RANK, Ask, Operation, Override, Policy, Route, Server, Snapshot
 from mcpproxy_py.upstream.lists.build_tools import compile_match
 from mcpproxy_py.upstream.schemas.argument_check import compile_check
 from tests.core.example_snapshot import tool

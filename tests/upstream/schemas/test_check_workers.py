@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.core.values import CheckVerdict, PendingCheck
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.upstream.schemas import check_workers
 from mcpproxy_py.upstream.schemas.argument_check import compile_check
 from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
