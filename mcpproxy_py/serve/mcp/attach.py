@@ -359,20 +359,23 @@ class LineReader:
     def __init__(self, lines: BufferedByteReceiveStream, limit: int) -> None:
         self._lines = lines
         self._limit = limit
-        self._read = 0
+        self._turns = 0
+        """Odd while a line is waited for."""
 
     async def next(self) -> bytes:
-        self._read += 1
-        return await self._lines.receive_until(b"\n", self._limit)
+        self._turns += 1
+        line = await self._lines.receive_until(b"\n", self._limit)
+        self._turns += 1
+        return line
 
     async def watch(self, patience: float, scope: anyio.CancelScope) -> None:
         seen: int | None = None
         while True:
             await anyio.sleep(patience)
-            if seen == self._read and self._lines.buffer:
+            if seen == self._turns and self._lines.buffer:
                 log.warning("an attached client did not end a line within %g seconds: it is let go", patience)
                 scope.cancel()
-            seen = self._read if self._lines.buffer else None
+            seen = self._turns if self._turns % 2 and self._lines.buffer else None
 
 
 async def _answer(stream: SocketStream, said: Mapping[str, Any]) -> None:
