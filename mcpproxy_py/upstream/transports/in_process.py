@@ -14,7 +14,7 @@ from mcpproxy_py.core.protocol.constants import LATEST_MODERN, METHOD_NOT_FOUND,
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, GatewayError, RpcError, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import NotPermitted, Permit
-from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.session.connection import Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.server_requests import INPUT_TIMEOUT, no_answer
 
 logger = logging.getLogger(__name__)
