@@ -17,15 +17,24 @@ from mcpproxy_py.core.values import VARIANT_OF, Refusal, Relay, Route
 
 WARNING_KEY: Final = "mcpproxy/warning"
 REFUSAL_KEY: Final = "mcpproxy/refusal"
+CONFIRM_KEY: Final = "mcpproxy/confirm"
+"""Keys that only we write: `own_meta` takes them out of whatever comes from outside."""
 
 
 def refused(refusal: Refusal) -> dict[str, Any]:
-    """A refusal the model can mend: the message to read, and the same in parts for a program (GATE-5)."""
+    """A refusal the model can mend: the message to read, and the same in parts for a program (GATE-5). A server may
+    give a result that looks like it, but for our mark."""
     return {
         "content": [{"type": "text", "text": _text(refusal)}],
         "structuredContent": refusal_json(refusal),
         "isError": True,
+        "_meta": {REFUSAL_KEY: {"code": refusal.code.value, "rule": refusal.rule}},
     }
+
+
+def mark(refusal: Refusal) -> dict[str, Any]:
+    """The same mark for an error's data."""
+    return {REFUSAL_KEY: {"code": refusal.code.value, "rule": refusal.rule}}
 
 
 def refusal_json(refusal: Refusal) -> dict[str, Any]:
@@ -98,7 +107,8 @@ def question(to: Route | Relay) -> dict[str, Any]:
         lines.append(f"The agent's words: {json_values.quoted(to.intent.reason, _REASON)}")
     field = {"type": "boolean", "title": "Allow it", "default": False}
     schema = {"type": "object", "properties": {YES: field}, "required": [YES]}
-    return {"message": "\n".join(lines), "requestedSchema": schema}
+    mark = {CONFIRM_KEY: {"tool": to.full_name, "class": to.risk}}
+    return {"message": "\n".join(lines), "requestedSchema": schema, "_meta": mark}
 
 
 def objection(said: Mapping[str, Any]) -> str | None:
