@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
@@ -36,12 +37,11 @@ def remove_own(value: Any) -> int:
     removed, left = 0, [value]
     while left:
         each = left.pop()
+        inner: Iterable[Any] = json_values.as_array(each) or ()
         if (found := json_values.as_object(each)) is not None:
             removed += _removed(found.get("_meta"))
             inner = found.values()
-        else:
-            inner = json_values.as_array(each) or ()
-        left.extend(each for each in inner if isinstance(each, dict | list))
+        left += [one for one in inner if type(one) in (dict, list)]
     return removed
 
 
