@@ -259,7 +259,7 @@ class Gateway:
             server=server, method=method,
         )  # fmt: skip
         message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
-        hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
+        hint = "With `sessions: exclusive` its requests belong to one call, unless that call was cancelled."
         self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
 
     def explain(self, ask: Ask) -> dict[str, Any]:
