@@ -85,5 +85,5 @@ def no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
 def unattributed(server: str, method: str) -> Refusal:
     """A server asked something that belongs to no one call. It was refused."""
     message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
-    hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
+    hint = "With `sessions: exclusive` its requests belong to one call, unless that call was cancelled."
     return Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}")

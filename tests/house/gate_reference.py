@@ -90,7 +90,8 @@ _REFUSAL: Final = """
 ## A refusal
 
 A tool result, so that the model can correct its call. Only an unknown tool name in `tools/call`, one that is none of
-the above, is a protocol error.
+the above, is a protocol error. `_meta["mcpproxy/refusal"]` is on every refusal of the gateway and on nothing that a
+server sends: keys of that kind are removed from what servers send. A result without it was not refused by the gateway.
 """
 _CODES: Final = """
 ## Codes
