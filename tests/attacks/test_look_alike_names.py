@@ -357,12 +357,12 @@ async def test_no_tool_is_called_under_the_direct_name_of_another(target: Target
 async def test_what_matches_nothing_is_told(target: Target, kind: str) -> None:
     server = f"denying-{kind}"
     await renamed(target, server, {"PURGE": "look"})
-    assert row_of(target, server)["unmatched"] == ["deny_tools: delete_*", "deny_tools: roll_back"]
+    assert row_of(target, server)["unmatched_entries"] == ["deny_tools: delete_*", "deny_tools: roll_back"]
     assert "deny_tools: roll_back" in target.running.stderr()
     assert f"{server}: none of its tools is meant by deny_tools: delete_*" in command(target, "upstream", "list")
     assert "deny_tools: delete_*, deny_tools: roll_back" in command(target, "doctor")
     await renamed(target, server, {"PURGE": "look", "roll_back": "look", "Delete_": "look"})
-    assert row_of(target, server)["unmatched"] == []
+    assert row_of(target, server)["unmatched_entries"] == []
 
 
 @WHICH
