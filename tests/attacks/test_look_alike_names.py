@@ -338,6 +338,17 @@ async def test_a_method_that_nobody_knows_does_not_carry_a_denied_name(
     assert [each["method"] for each in target.log(server).messages() if mark in json.dumps(each)] == ["x/free"]
 
 
+@ERAS
+@WHICH
+async def test_a_method_has_a_name_of_bounded_length(target: Target, kind: str, era: str) -> None:
+    server, mark = f"free-{kind}", fresh()
+    async with target.client("passthrough", server, era) as peer:
+        assert (await ask(peer, {"mark": mark}, "x/" + "a" * 254)).ok
+        refused = await ask(peer, {"mark": mark}, "x/" + "a" * 255)
+    assert not refused.ok and "There is no method" in refused.words and len(refused.words) < 300
+    assert [len(each["method"]) for each in target.log(server).messages() if mark in json.dumps(each)] == [256]
+
+
 @WHICH
 async def test_no_tool_is_called_under_the_direct_name_of_another(target: Target, kind: str) -> None:
     """A name that does not fit is altered, and another tool could be called just like what comes of it."""

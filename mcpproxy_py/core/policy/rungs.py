@@ -13,7 +13,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values, values
 from mcpproxy_py.core.policy import declaration
 from mcpproxy_py.core.policy.tool_class import call_with, class_of, effective
-from mcpproxy_py.core.policy.tool_names import normal_form
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -363,7 +363,8 @@ METHODS: Final = READING | {
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
         return None
-    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/"))
+    short = len(ask.method) <= MAX_NAME
+    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/")) if short else "a shorter name"
     if meant is None:
         return None
     return RungRefusal(
