@@ -251,7 +251,7 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "error": worker.error,
         "tool_count": len(worker.tool_list.tools),
         "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
-        "unmatched": list(names.unmatched),
+        "unmatched_entries": list(names.unmatched),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

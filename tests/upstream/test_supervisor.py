@@ -361,7 +361,7 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
             "name": "s", "transport": "stdio", "state": "connected", "enabled": True, "lazy": False, "error": None,
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0,
-            "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {},
+            "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},
         }  # fmt: skip
         handshake = supervisor.handshake("s")

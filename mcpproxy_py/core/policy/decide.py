@@ -10,7 +10,7 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
  6. `server`     the server exists and is enabled
  7. `connected`  its connection is up
  8. `tool`       the server has the tool
- 9. `offered`    the operator's allow and deny lists let it be called
+ 9. `offered`    the operator's allow and deny lists let it be called, and its name looks like no other
 10. `class`      the variant covers what the tool does (phase two; permissive mode warns instead)
 11. `freeze`     nothing above read runs while frozen
 12. `confirm`    whether a person has to say yes first; refuses nothing itself

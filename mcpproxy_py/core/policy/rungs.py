@@ -14,7 +14,7 @@ from mcpproxy_py.core import json_values, values
 from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
-from mcpproxy_py.core.policy.tool_names import normal_form
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -362,7 +362,8 @@ METHODS: Final = READING | {
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
         return None
-    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/"))
+    short = len(ask.method) <= MAX_NAME
+    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/")) if short else "a shorter name"
     if meant is None:
         return None
     return RungRefusal(
