@@ -33,7 +33,7 @@ def test_the_fuzzer_finds_a_fault_that_was_planted() -> None:
 
     target = Target("planted", check, seeds=(b'{"limit": 10, "name": "x"}',), words=(b"limit",), is_json=True)
     tally = Fuzzer(target, seed=1).run(turns=20)
-    assert any("planted" in where for where in tally.crashes)
+    assert len(tally.crashes) == 1
 
 
 def test_the_fuzzer_keeps_what_reaches_new_lines() -> None:
