@@ -41,11 +41,8 @@ def edit(data_dir: Path, statement: str) -> None:
 
 OF_ANOTHER_TYPE = {
     "a number is a text": "UPDATE events SET seq = 'two' WHERE seq = 2",
-    "a time is a text": "UPDATE events SET at = 'now' WHERE seq = 2",
     "a head is bytes": "UPDATE events SET head = CAST(head AS BLOB) WHERE seq = 2",
-    "a hash is bytes": "UPDATE events SET mac = CAST(mac AS BLOB) WHERE seq = 2",
     "arguments are bytes": "UPDATE activity SET arguments = x'ff00fe' WHERE arguments IS NOT NULL",
-    "a status is bytes": "UPDATE activity SET status = CAST(status AS BLOB)",
     "a gateway is a text": "UPDATE activity SET gateway = 'me'",
     "a key id is bytes": "UPDATE gateways SET key_id = CAST(key_id AS BLOB)",
 }
