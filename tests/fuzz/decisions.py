@@ -182,7 +182,7 @@ def read_schema(data: bytes) -> Hashable:
     assert raised or not lowered, "what nobody can tell, or what is no match, counts as a read both times"
     told = _asked(here, "t", {**args, "marked": MARK})[1]
     assert MARK not in told or MARK in json.dumps(schema), "a value is shown"
-    return goes, lowered, raised, wrong.rpartition(": ")[2][:12]
+    return goes, lowered, raised, wrong.rpartition(" ")[2][:12]
 
 
 def _asked(here: Snapshot, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
