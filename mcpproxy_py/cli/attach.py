@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -22,19 +23,30 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_UNREACHABLE
 START_TIMEOUT = 30.0
 IDLE_EXIT = 600.0
 CHUNK = 1 << 16
+LONGEST_HELLO = 1 << 16
+
+
+class SomebodyElse(Exception):
+    """Another user listens at the socket: nothing that an agent asks is told to them."""
 
 
 def run(data_dir: Path, *, surface: str = "gate", server: str | None = None, config: Path | None = None) -> int:
     """Join stdin and stdout to the gateway until either side ends. Returns the exit status."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    joined = _connect(data_dir) or _start_and_connect(data_dir, config)
+    try:
+        joined = _connect(data_dir) or _start_and_connect(data_dir, config)
+    except SomebodyElse as found:
+        print(f"mcpproxy: {found}", file=sys.stderr)
+        return EXIT_FAILED
     if joined is None:
         print(f"mcpproxy: no gateway could be started; see {data_dir / 'gateway.log'}", file=sys.stderr)
         return EXIT_UNREACHABLE
     with joined:
         problem = _hello(joined, {"surface": surface, "server": server})
         if problem:
-            print(f"mcpproxy: {problem}", file=sys.stderr)
+            from mcpproxy_py.cli.output import note
+
+            note(f"mcpproxy: {problem}")
             return EXIT_FAILED
         return _pump(joined)
 
@@ -51,7 +63,22 @@ def _connect(data_dir: Path) -> socket.socket | None:
     except OSError:
         joined.close()
         return None
+    listener = _listener(joined, path)
+    if listener not in (os.geteuid(), 0):
+        joined.close()
+        raise SomebodyElse(
+            f"the gateway at the socket of {data_dir} is run by another user (uid {listener}), so nothing was sent; "
+            "choose another --data-dir"
+        )
     return joined
+
+
+def _listener(joined: socket.socket, path: str) -> int:
+    """The user who listens there, as the kernel says; where it does not, the owner of the file."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return os.stat(path).st_uid
+    credentials = joined.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
+    return struct.unpack("iII", credentials)[1]
 
 
 def _start_and_connect(data_dir: Path, config: Path | None) -> socket.socket | None:
@@ -103,7 +130,13 @@ def _hello(joined: socket.socket, wish: dict[str, str | None]) -> str | None:
         if not byte:
             return "the gateway closed the connection"
         answer += byte
-    return json.loads(answer).get("error")
+        if len(answer) > LONGEST_HELLO:
+            return "what listens there is not an mcpproxy gateway"
+    try:
+        error = json.loads(answer).get("error")
+    except (ValueError, AttributeError, RecursionError):
+        return "what listens there is not an mcpproxy gateway"
+    return None if error is None else str(error)
 
 
 def _pump(joined: socket.socket) -> int:

@@ -271,8 +271,8 @@ class AttachServer:
         lines = BufferedByteReceiveStream(stream)
         try:
             with anyio.fail_after(HELLO_TIMEOUT):
-                wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
-            endpoint = self._find(wish if isinstance(wish, dict) else {})
+                wish = _wish(from_json(await lines.receive_until(b"\n", HELLO_LIMIT)))
+            endpoint = self._find(wish)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
             return
@@ -305,6 +305,13 @@ class AttachServer:
                 return
             if not line.isspace() and line:
                 client.take(line)
+
+
+def _wish(said: Any) -> Wish:
+    """Raises `ValueError` for what is none."""
+    if isinstance(said, dict) and all(isinstance(said.get(key), str | None) for key in ("surface", "server")):
+        return said
+    raise ValueError('the first line must be an object such as {"surface": "gate", "server": null}')
 
 
 async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:
