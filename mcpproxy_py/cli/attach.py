@@ -1,6 +1,6 @@
 """`mcpproxy stdio`: a client's pipes, joined to the one gateway of its data directory (SURF-5).
 
-Only the standard library: an IDE waits for this process, so it starts fast and copies bytes. If no
+Little but the standard library: an IDE waits for this process, so it starts fast and copies bytes. If no
 gateway runs, one is started, detached, under a lock, so that two IDEs starting at once share it.
 """
 
@@ -38,6 +38,9 @@ def run(data_dir: Path, *, surface: str = "gate", server: str | None = None, con
     except SomebodyElse as found:
         print(f"mcpproxy: {found}", file=sys.stderr)
         return EXIT_FAILED
+    except OSError as error:
+        print(f"mcpproxy: {error.filename} cannot be used: {error.strerror}", file=sys.stderr)
+        return EXIT_FAILED
     if joined is None:
         print(f"mcpproxy: no gateway could be started; see {data_dir / 'gateway.log'}", file=sys.stderr)
         return EXIT_UNREACHABLE
@@ -60,7 +63,7 @@ def _connect(data_dir: Path) -> socket.socket | None:
         return None
     try:
         joined.connect(path)
-    except OSError:
+    except (OSError, TypeError, ValueError):
         joined.close()
         return None
     listener = _listener(joined, path)
@@ -82,6 +85,9 @@ def _listener(joined: socket.socket, path: str) -> int:
 
 
 def _start_and_connect(data_dir: Path, config: Path | None) -> socket.socket | None:
+    from mcpproxy_py.settings import ensure_data_dir  # costs a fifth of a second, and a start takes longer anyway
+
+    ensure_data_dir(data_dir)
     with _locked(data_dir / "start.lock"):
         joined = _connect(data_dir)  # whoever held the lock before us has started it
         if joined is not None:
@@ -100,7 +106,7 @@ def _spawn(data_dir: Path, config: Path | None) -> subprocess.Popen[bytes]:
     """A gateway of its own session: closing the IDE that started it must not take it from the others."""
     command = [sys.executable, "-m", "mcpproxy_py", "serve", "--detached", "--idle-exit", str(IDLE_EXIT)]
     command += ["--data-dir", str(data_dir)] + (["--config", str(config)] if config else [])
-    descriptor = os.open(data_dir / "gateway.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    descriptor = os.open(data_dir / "gateway.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True, cwd="/"
@@ -113,7 +119,7 @@ def _spawn(data_dir: Path, config: Path | None) -> subprocess.Popen[bytes]:
 def _locked(path: Path) -> Iterator[None]:
     import fcntl
 
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -127,7 +127,7 @@ def _is_private(path: Path, data_dir: Path) -> bool:
     """A socket of ours in a data directory of ours, where nobody else could have put it."""
     try:
         found, above, home = path.lstat(), path.parent.lstat(), data_dir.stat()
-    except OSError:
+    except (OSError, ValueError):
         return False
     theirs = stat.S_IWGRP | stat.S_IWOTH
     return (

@@ -448,3 +448,32 @@ def test_what_is_no_gateway_at_the_socket_is_said_and_drives_no_terminal(tmp_pat
         announce(data_dir, socket=str(tmp_path / "s.sock"))
         ran = run("stdio", data_dir=data_dir)
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", "mcpproxy: you are mine\n")
+
+
+@pytest.mark.proves("SURF-5")
+@pytest.mark.parametrize("name", ["gateway.log", "start.lock"])
+@pytest.mark.parametrize("how", ["open to everybody", "closed since"])
+def test_stdio_writes_through_no_link_that_was_put_into_the_data_directory(tmp_path: Path, name: str, how: str) -> None:
+    data_dir, precious = tmp_path / "data", tmp_path / "precious"
+    data_dir.mkdir(mode=0o700)
+    precious.write_text("mine\n")
+    (data_dir / name).symlink_to(precious)
+    if how == "open to everybody":
+        data_dir.chmod(0o777)
+    ran = run("stdio", data_dir=data_dir)
+    assert ran.returncode in (1, 2) and "Traceback" not in ran.stderr, ran.stderr
+    assert ("chmod 700" if how == "open to everybody" else f"{name} cannot be used") in ran.stderr
+    assert precious.read_text() == "mine\n" and not (data_dir / "gateway.json").exists()
+
+
+@pytest.mark.proves("SURF-5")
+@pytest.mark.parametrize("said", [5, ["x"], {"a": 1}, "x\0y", "x" * 4000, ""], ids=repr)
+def test_an_announcement_that_is_nonsense_leads_nowhere(tmp_path: Path, said: Any) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "mcp_config.json").write_text('{"listen": "nowhere"}')
+    announce(data_dir, socket=said, rest_socket=said)
+    ran = run("stdio", data_dir=data_dir)
+    assert ran.returncode == 4 and "no gateway could be started" in ran.stderr and "Traceback" not in ran.stderr
+    ran = run("status", data_dir=data_dir)
+    assert ran.returncode == 4 and "Traceback" not in ran.stderr, ran.stderr
