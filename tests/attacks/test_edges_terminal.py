@@ -153,7 +153,9 @@ HAVE_NO_PEERS_TEXT = {"explain", "status", "config show", "activity verify", "do
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_prints_what_a_terminal_obeys(running: Running, name: str) -> None:
     records, request = ids(running)
-    forms = [(records[0], "json"), (records[0], "yaml"), (records[0], "table")]
+    forms = [(records[0], "json"), (records[0], "table")]
+    if name not in HAVE_NO_PEERS_TEXT:
+        forms.append((records[0], "yaml"))
     if name == "activity show":
         forms += [(record, "table") for record in records[1:]]
     seen = ""
