@@ -33,14 +33,17 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
-from mcpproxy_py.gateway.gateway import CallLimits, Gateway
+from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.refusals import unattributed
+from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, ShareLimits
 from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
+from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, room_for
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
@@ -108,7 +111,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))
-        hub = SubscriptionHub(settings.limits.max_sessions)
+        shares = PrincipalShares(_share_limits(settings))
+        table = ConnectionTable(_connection_limits(settings), lambda address: shares.count(address, "connections"))
+        hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
@@ -116,7 +121,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             max_result_bytes=settings.limits.max_result_bytes,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
             on_notification=list_changes.server_said,
-            on_unattributed=lambda server, method: gateway.unattributed(server, method),
+            on_unattributed=lambda server, method: gateway.note_refusal(
+                unattributed(server, method), method, "server", server
+            ),
             on_list_changed=neighbours.tell_list_changed,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
@@ -133,7 +140,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         masker = _masker(settings)
-        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
+        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker, shares)
         admin = Admin(
             upstreams,
             store,
@@ -164,16 +171,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 "passthrough": lambda server: traces.surface(PassthroughSurface(server, asking, upstreams)),
             },
             traces.edge,
+            shares.sessions,
         )
 
         current.on_surfaces = endpoints.use
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled)
         list_changes.gate_shows(current.gate_options())
-        attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
+        attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes, table)
         rest = answered_by(rest_app(gateway, store, admin, approvals))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
-        server = HttpServer(guard.serve)
+        server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
@@ -207,6 +215,26 @@ def _limits(settings: Settings) -> CallLimits:
         in_flight=settings.limits.max_in_flight,
         refuse_unrecorded=settings.activity.on_failure == "refuse",
         patience=settings.limits.input_timeout,
+    )
+
+
+def _share_limits(settings: Settings) -> ShareLimits:
+    told = settings.limits.per_principal
+    megabytes = min(told.record_mb, sys.maxsize >> 21)
+    return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, int(megabytes * (1 << 20)))
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    told = settings.limits
+    most = room_for(told.max_connections)
+    if most < told.max_connections:
+        log.warning("the limit of open files allows %d connections, and not %d", most, told.max_connections)
+    return ConnectionLimits(
+        most,
+        min(most, told.max_connections_per_address),
+        told.head_timeout,
+        told.body_timeout,
+        told.read_timeout,
     )
 
 

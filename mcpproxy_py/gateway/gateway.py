@@ -11,10 +11,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from mcpproxy_py.core.policy import decide, tool_results
+from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
@@ -53,6 +52,7 @@ from mcpproxy_py.gateway.refusals import (
     unrecordable,
     without_yes,
 )
+from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
 from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
@@ -68,15 +68,6 @@ class Upstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     async def ready(self, server: str) -> None: ...
     def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    payload_bytes: int = 65_536
-    in_flight: int = 1000
-    refuse_unrecorded: bool = True
-    patience: float = 300
-    """Seconds that a person has to say yes to a call."""
 
 
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
@@ -155,20 +146,18 @@ class Gateway:
     """The one path from an ask to its reply. Its only state of its own is what is in flight."""
 
     def __init__(
-        self,
-        upstreams: Upstreams,
-        journal: EventLog,
-        limits: CallLimits,
-        new_id: Callable[[float], str],
-        masker: Masker = MASKER,
-        tally: CallCounters | None = None,
-    ) -> None:
+        self, upstreams: Upstreams, journal: EventLog, limits: CallLimits, new_id: Callable[[float], str],
+        masker: Masker = MASKER, shares: PrincipalShares | None = None, tally: CallCounters | None = None,
+    ) -> None:  # fmt: skip
         self.upstreams = upstreams
         self._limits = limits
         self._new_id = new_id
+        self.shares = shares or PrincipalShares()
+        self.shares.report = lambda who, share, count: self.note_refusal(told(who, share, count), share, who)
         self.recorder = Recorder(
-            journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or CallCounters()
-        )
+            journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or CallCounters(),
+            self.shares.record,
+        )  # fmt: skip
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
         self.in_flight = 0
@@ -186,6 +175,7 @@ class Gateway:
     async def drain(self) -> None:
         """Take no new calls from now on, and return when the last one in flight has its answer."""
         self._draining = True
+        self.shares.close()
         while self.in_flight:
             self._idle.clear()
             await self._idle.wait()
@@ -214,10 +204,15 @@ class Gateway:
             if isinstance(decision, Refusal):
                 call.refuse(decision)
             elif isinstance(decision, LocalAnswer):
-                result = LOCAL[decision.tool](call.snapshot, decision.params)
-                call.answer(events.outcome_of(result, {}), result)
+                if (share := self.shares.record).is_used_up(ask.principal):
+                    call.refuse(share.refusal(decision.tool, ask.principal))
+                else:
+                    result = LOCAL[decision.tool](call.snapshot, decision.params)
+                    call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(call, decision, channel or _mute(ask))
+                await self._forward(
+                    call, decision, channel or NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
+                )
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:
@@ -252,15 +247,13 @@ class Gateway:
         self.recorder.finish(call)
         return call
 
-    def unattributed(self, server: str, method: str) -> None:
-        """A server asked something that belongs to no one call. It was refused; that is on record too (UP-5)."""
+    def note_refusal(self, refusal: Refusal, what: str, principal: str, server: str | None = None) -> None:
+        """Something was refused that is no ask of a client's; that is on record too (UP-5, SEC-7)."""
         ask = self.new_ask(
-            method, {}, source="internal", surface="passthrough", principal="server", client=ClientInfo(server),
-            server=server, method=method,
+            what, {}, source="internal", surface="passthrough", principal=principal, client=ClientInfo(server or ""),
+            server=server, method=what,
         )  # fmt: skip
-        message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
-        hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
-        self._turn_down(ask, Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}"))
+        self._turn_down(ask, refusal)
 
     def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is waited for, sent or recorded."""
@@ -279,18 +272,22 @@ class Gateway:
     async def _forward(self, call: Call, to: Route | Relay, channel: ClientChannel) -> None:
         try:
             if to.confirm:
+                self._check_room(to, call.ask.principal)
                 await self._confirm(call, to, channel)
-            self._check_room(to)
+            self._check_room(to, call.ask.principal)
             if to.risk != "read":
                 await self._write_ahead(call, to)
             if call.ask.again or call.ask.carried:
                 await self.record_answers(call, to, [], call.ask.carried.get("inputResponses", {}))
             self.in_flight += 1
+            mine, who = self.shares.in_flight.taken, call.ask.principal
+            mine[who] = mine.get(who, 0) + 1
             try:
                 narrow = narrowed(channel, call.ask.surface) if channel.capabilities else channel
                 result = await self._converse(call, to, narrow)
             finally:
                 self.in_flight -= 1
+                mine[who] -= 1
                 if not self.in_flight:
                     self._idle.set()
         except NotPermitted as no:
@@ -363,18 +360,24 @@ class Gateway:
         call.snapshot = self.snapshot
         call.decision = decide.decide(call.ask, call.snapshot)
 
-    def _check_room(self, to: Route | Relay) -> None:
+    def _check_room(self, to: Route | Relay, principal: str) -> None:
         if self._draining:
             message = "The gateway is shutting down"
             raise NotPermitted(decide.refuse(to, Code.SERVER_UNAVAILABLE, "draining", message))
         if self.in_flight >= self._limits.in_flight:
             message = f"The gateway has {self.in_flight} calls in flight"
             raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
+        shares = self.shares
+        for share in (shares.in_flight, shares.record):
+            if share.taken.get(principal, 0) >= share.most:
+                raise NotPermitted(share.refusal(to.full_name, principal))
 
     async def _confirm(self, call: Call, to: Route | Relay, channel: ClientChannel) -> None:
         """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
         if call.ask.carried and not call.ask.again:
             raise NotPermitted(without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
+        if self.shares.questions.is_used_up(call.ask.principal):
+            raise NotPermitted(self.shares.questions.refusal(to.full_name, call.ask.principal))
         try:
             self.recorder.write_ahead(call)
             objection = await self._objection(call, to, channel)
@@ -385,17 +388,17 @@ class Gateway:
             raise NotPermitted(unrecordable(to)) from None
 
     async def _objection(self, call: Call, to: Route | Relay, channel: ClientChannel) -> str | None:
-        """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
-        call waits here for it, and a later one asks again."""
+        """Why there is no yes to this call; `None` where there is one, which is for these arguments and this once."""
         patience = self._limits.patience
-        if not tool_results.takes_forms(channel.capabilities):
+        if not confirmation.takes_forms(channel.capabilities):
             return "nobody can be asked by this client, which takes no forms (elicitation)"
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if channel.live else None):
-                said = await channel.request(tool_results.METHOD, tool_results.question(to))
-            self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
-            return tool_results.objection(said)
+                asked = await asyncio.to_thread(confirmation.question, to, self.recorder.mask)
+                said = await channel.request(confirmation.METHOD, asked)
+            self.recorder.answered(call, [confirmation.METHOD], said, ahead=True)
+            return confirmation.objection(said)
         except RpcError as error:
             return f"asking failed: {error.message}"
         except TimeoutError:
@@ -435,7 +438,3 @@ class Gateway:
     async def _on_disk(self, call: Call) -> None:
         await self.recorder.synced(call)
         call.on_disk = self.recorder.unrecorded
-
-
-def _mute(ask: Ask) -> ClientChannel:
-    return NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py.core.policy import tool_results
+from mcpproxy_py.core.policy import confirmation, tool_results
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record import events as record_events
 from mcpproxy_py.core.record.events import Event, Outcome
@@ -33,6 +33,7 @@ from mcpproxy_py.core.values import (
     Status,
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
+from mcpproxy_py.gateway.shares import RULE, RecordShare
 
 EXPIRED: Final = "its question was not answered in time"
 TIMED_OUT: Final = Outcome("timeout", error=events.failure(Code.TIMEOUT, EXPIRED))
@@ -156,13 +157,16 @@ class EventLog(Protocol):
 
 class Recorder:
     def __init__(
-        self, journal: EventLog, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: CallCounters
-    ) -> None:
+        self, journal: EventLog, masker: Masker, payload_bytes: int, policy: Callable[[], Policy], tally: CallCounters,
+        share: RecordShare,
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._masker = masker
+        self.mask = masker.mask
         self._payload_bytes = payload_bytes
         self._policy = policy
         self.tally = tally
+        self._share = share
         self.acknowledged = journal.acknowledged
         """To be awaited before an answer leaves: everything that was recorded so far may be answered for."""
         self.unrecorded = 0
@@ -215,21 +219,41 @@ class Recorder:
 
     def confirmed(self, ask_id: str) -> None:
         """A person's yes, used up by being written. Raises `StoreUnavailable`."""
-        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [tool_results.METHOD]))
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirmation.METHOD]))
 
     def finish(self, call: Call) -> None:
-        """The one place that closes a record; one that waits for its next round stays open."""
+        """The one place that closes a record; one that waits for its next round stays open. Of a call that was refused
+        before it had one, there may be none: then it is counted (SEC-7)."""
+        ended, share = time.perf_counter(), self._share
+        if ended >= share.until:
+            share.roll(ended)
+        refusal, who = call.refusal, call.ask.principal
+        if refusal is not None and not call.on_record and not call.handed_over:
+            used_up = share.of_refused.get(who, 0) >= share.most_refused or share.taken.get(who, 0) >= share.most
+            if (used_up or refusal.rule == RULE) and self._is_only_counted(call, refusal):
+                return
         events: list[Event] = [] if call.on_record else self._asked([call])
         call.on_record = True
         if call.outcome is not None:
-            duration = (time.perf_counter() - call.started) * 1000
-            events.append(
-                record_events.finished_text(
-                    call.ask.id, time.time(), call.outcome, duration, self._payload_bytes, self._masker
-                )
+            duration = (ended - call.started) * 1000
+            event = record_events.finished_text(
+                call.ask.id, time.time(), call.outcome, duration, self._payload_bytes, self._masker
             )
+            used = share.taken[who] = share.taken.get(who, 0) + len(event.head) + len(event.payload)
+            if refusal is not None:
+                share.of_refused[who] = share.of_refused.get(who, 0) + len(event.head) + len(event.payload)
+            events.append(event if used < share.whole else share.without_payload(who, event))
             self.tally.count(call.ask, call.decision, call.rule or call.decision.rule, call.outcome.status)
         self._append(call.ask.id, events)
+
+    def _is_only_counted(self, call: Call, refusal: Refusal) -> bool:
+        """What the gateway itself asks is not; there is little of that."""
+        if call.ask.source == "internal":
+            return False
+        if refusal.rule != RULE:
+            self._share.refused(call.ask.principal)
+        self.tally.count(call.ask, call.decision, refusal.rule, "blocked")
+        return True
 
     def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
         """The server asked back, or was answered: on record between the ask and its end."""
@@ -246,8 +270,16 @@ class Recorder:
     def _asked(self, calls: Sequence[Call]) -> list[Event]:
         limit, masker = self._payload_bytes, self._masker
         events: list[Event] = []
+        share, taken = self._share, self._share.taken
         for call in calls:
-            events.append(record_events.asked_text(call.ask, call.decision, call.snapshot.policy, limit, masker))
+            who = call.ask.principal
+            event = record_events.asked_text(call.ask, call.decision, call.snapshot.policy, limit, masker)
+            used = taken[who] = taken.get(who, 0) + len(event.head) + len(event.payload)
+            if call.refusal is not None:
+                refused = share.of_refused[who] = share.of_refused.get(who, 0) + len(event.head) + len(event.payload)
+                if refused >= share.most_refused // 2:
+                    used = share.whole
+            events.append(event if used < share.whole else share.without_payload(who, event))
         return events
 
     def _append(self, ask_id: str, events: Sequence[Event]) -> None:

@@ -79,3 +79,10 @@ def no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
     if refusal is not None and (task := asyncio.current_task()) is not None:
         task.uncancel()
     return refusal
+
+
+def unattributed(server: str, method: str) -> Refusal:
+    """A server asked something that belongs to no one call. It was refused."""
+    message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
+    hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
+    return Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}")

@@ -122,6 +122,31 @@ class Activity(BaseModel):
     )
 
 
+class PerPrincipal(BaseModel):
+    """What each principal may have for itself, so that something is left for the others (SEC-7). A principal is who was
+    let in: the agent token, the admin key, or whoever needs neither on this machine (`local`)."""
+
+    model_config = FROZEN
+
+    in_flight: Count = Field(
+        default=800, description="Calls at once. A fifth of `limits.max_in_flight` stays for everybody else."
+    )
+    questions: Count = Field(
+        default=250,
+        description="Questions and confirmations that wait for an answer at once. No person has so many forms open.",
+    )
+    sessions: Count = Field(
+        default=2_500, description="Client sessions at one surface. A hundred editors do not open so many."
+    )
+    streams: Count = Field(default=250, description="Streams that listen for changes. A client needs one or two.")
+    record_mb: Positive = Field(
+        default=1024,
+        description="Megabytes of record a minute. More than half is kept without arguments and results; beyond all of "
+        "it, calls are refused. Refused calls may take a 64th whole and another 64th without arguments; beyond that "
+        "they are counted and not recorded one by one. The default is 15,000 small calls a second, for a whole minute.",
+    )
+
+
 class Limits(BaseModel):
     """Bounds on what one client or server can make the gateway hold."""
 
@@ -139,6 +164,34 @@ class Limits(BaseModel):
         description="Seconds that a client has to answer a request of a server in the middle of a call; a tenth of "
         "that while another call waits for a slot at this server.",
     )
+    max_connections: Count = Field(
+        default=2_048,
+        description="Connections of clients at once; fewer where the limit of open files allows fewer. An agent needs "
+        "a handful. When all are taken, a new one takes the place of the one that was idle longest.",
+    )
+    max_connections_per_address: Count = Field(
+        default=1_536,
+        description="The same for each address. Behind a proxy all come from one, so it is three quarters of all. Of "
+        "IPv6, a /64 network counts as one address.",
+    )
+    head_timeout: Seconds = Field(
+        default=30.0,
+        description="Seconds for the request line and headers, from the connection or their first byte. They fit into "
+        "one packet or two.",
+    )
+    body_timeout: Seconds = Field(
+        default=120.0, description="Seconds for the body. The largest one arrives in time over a line of 300 kbit/s."
+    )
+    read_timeout: Seconds = Field(
+        default=60.0,
+        description="Seconds in which a client has to take 64 KiB of an answer, or the rest of it. A line of 10 kbit/s "
+        "is fast enough.",
+    )
+    idle_timeout: Seconds = Field(
+        default=75.0,
+        description="Seconds that a connection may stay open between two requests. Clients open another one as needed.",
+    )
+    per_principal: PerPrincipal = PerPrincipal()
 
 
 class Log(BaseModel):

@@ -67,6 +67,12 @@ with an entry point in the group `mcpproxy.providers` is served without being co
 that. [Your own provider](../tutorial/your-own-provider.md) builds one.
 """
 _OVERRIDES: Final = """
+Names of tools, under `tools`, `allow_tools` and `deny_tools`, are compared in one normal form: without regard to case,
+to invisible characters, to spaces around them and to Unicode's compatibility forms (NFKC). They may be globs: `*` any
+text, `?` one character, `[a-z]` one of these, `[!a-z]` one of the others. An entry that means no tool of the server is
+told in the log and by `mcpproxy upstream list` and `mcpproxy doctor`.
+[How names are compared](../howto/class-overrides.md#how-names-are-compared) has the rest.
+
 An override sets the class of a tool, whatever its server says: `"tools": {"delete_repo": "destructive"}`. It may
 depend on the arguments; the first entry that fits decides:
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
@@ -232,7 +233,7 @@ class Supervisor:
 
 
 def _described(worker: UpstreamServer) -> dict[str, Any]:
-    spec, session = worker.spec, worker.session
+    spec, session, names = worker.spec, worker.session, worker.tool_list.names
     return {
         "name": spec.name,
         "transport": spec.transport,
@@ -241,7 +242,8 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "lazy": spec.lazy,
         "error": worker.error,
         "tool_count": len(worker.tool_list.tools),
-        "left_out": dict(worker.tool_list.left_out),
+        "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
+        "unmatched": list(names.unmatched),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

@@ -1,4 +1,4 @@
-"""Attacks on a running gateway: what has to hold at its choke point (SPEC GATE-14, GATE-15, SURF-10).
+"""Attacks on a running gateway; first of all on its choke point (SPEC GATE-14, GATE-15, SURF-10).
 
 Nothing leaves for a server unless, in the same turn of the event loop, it was decided on the current snapshot and its
 ask was accepted by the record; and what leaves is exactly what was decided, recorded and shown. A decision cannot prove
@@ -15,6 +15,7 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_choke_point_meta         what may travel beside the arguments, and nothing else
     test_choke_point_extensions   a server hears only of extensions that the surface can serve to the end
     test_choke_point_departures   a client that goes, at every step of a call
+    test_held_*                   what held before anything was mended, and has to go on holding (README.md)
 
 None of them sleeps. That something never reaches a server is shown by something that does, later and the same way: a
 read on the same connection, or the end of the call itself.

@@ -6,7 +6,6 @@ which ladder, in which order.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values, values
 from mcpproxy_py.core.policy import declaration
 from mcpproxy_py.core.policy.tool_class import call_with, class_of, effective
+from mcpproxy_py.core.policy.tool_names import normal_form
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -208,7 +208,8 @@ def _class_for(draft: DecisionDraft, policy: Policy) -> ToolClass:
 def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None and draft.view.offered:
         return None
-    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
+    why = draft.server.forbids(draft.tool.name)
+    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}")
 
 
 def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
@@ -300,10 +301,9 @@ def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
         if tool is not None and tool.direct_name == outer:
             return split
     if values.is_altered(outer):
-        for tool in (tool for server in snapshot.servers.values() for tool in server.tools.values()):
-            if tool.direct_name == outer:
-                return tool.server, tool.name
-    return split
+        tools = (tool for server in snapshot.servers.values() for tool in server.tools.values())
+        found = [(tool.server, tool.name) for tool in tools if tool.direct_name == outer]
+        return found[0] if len(found) == 1 else None if found else split
 
 
 def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
@@ -363,8 +363,7 @@ METHODS: Final = READING | {
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
         return None
-    normal = "".join(char for char in unicodedata.normalize("NFKC", ask.method).casefold() if char.isprintable())
-    meant = _NORMAL.get("".join(normal.split()).strip("/"))
+    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/"))
     if meant is None:
         return None
     return RungRefusal(
@@ -386,9 +385,8 @@ def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
     if ask.method in METHODS:
         return None
     for name in (ask.method, draft.params.get("name")):
-        if isinstance(name, str) and not draft.server.offers(name):
-            shown = json_values.quoted(name)
-            return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{shown}' is unavailable: the operator's lists exclude it")
+        if isinstance(name, str) and (why := draft.server.forbids(name)):
+            return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{json_values.quoted(name)}' is unavailable: {why}")
     return None
 
 

@@ -6,11 +6,21 @@ know, and a hint that is misread lets a deletion through the read door (UP-10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Policy, Tool, ToolClass
+from mcpproxy_py.core.values import (
+    OPERATIONS,
+    RANK,
+    VARIANT_OF,
+    ClassOrigin,
+    Operation,
+    Override,
+    Policy,
+    Tool,
+    ToolClass,
+)
 
 # The table of what hints mean, in order; the first row whose hint holds exactly that boolean decides.
 # Strings, numbers and nulls in a hint say nothing: only a JSON boolean is a declaration.
@@ -46,10 +56,28 @@ def class_of(tool: Tool, args: Mapping[str, Any] | None) -> tuple[ToolClass, Cla
 def _overridden(tool: Tool, args: Mapping[str, Any] | None) -> Operation:
     if args is None:
         return max((entry.tool_class for entry in tool.overrides), key=RANK.__getitem__)
-    for entry in tool.overrides:
+    return _first_that_fits(tool.overrides, args)
+
+
+def _first_that_fits(entries: Sequence[Override], args: Mapping[str, Any]) -> Operation:
+    for entry in entries:
         if entry.when is None or entry.when(args):
             return entry.tool_class
     return "destructive"  # settings demand a last entry without `when`; if one is missing, fail closed
+
+
+def highest_of(overrides: Sequence[Sequence[Override]]) -> tuple[Override, ...]:
+    """One override in place of several that match the same tool: of what they say of a call the highest class."""
+    if len(overrides) < 2:
+        return tuple(overrides[0]) if overrides else ()
+
+    def at_least(rank: int) -> Callable[[Mapping[str, Any]], bool]:
+        return lambda args: any(RANK[_first_that_fits(each, args)] >= rank for each in overrides)
+
+    every = {RANK[entry.tool_class] for each in overrides for entry in each}
+    surely = max(min(RANK[entry.tool_class] for entry in each) for each in overrides)
+    classes: list[Operation] = [one for one in OPERATIONS if RANK[one] in every and RANK[one] >= surely]
+    return (*(Override(one, at_least(RANK[one])) for one in reversed(classes[1:])), Override(classes[0]))
 
 
 def _origin(tool: Tool) -> ClassOrigin:

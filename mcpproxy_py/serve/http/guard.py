@@ -5,8 +5,9 @@ In this order, and the first that fails answers:
 1. headers that decide something come once     400
 2. the `Host` is ours                          421 (except for the two probes)
 3. the `Origin`, where there is one, is ours   403 (the same)
-4. the credential fits the zone                401
-5. the body is not too long                    413 (declared or streamed)
+4. no page of another site asks without one    403 (`Sec-Fetch-Site`; except for what is open to everybody)
+5. the credential fits the zone                401
+6. the body is not too long                    413 (declared or streamed)
 
 Zones are a table of paths, and what is not in it needs the admin key. The admin key never opens an MCP
 surface and the agent token never opens anything else: made equal by mistake, they are an agent token.
@@ -47,6 +48,10 @@ ZONES: Final[tuple[tuple[str, Zone], ...]] = (
 )
 PROBES: Final = frozenset(("/healthz", "/readyz"))
 """Load balancers call these by address, so no `Host` is foreign to them."""
+OWN_SITES: Final = frozenset(("same-origin", "none"))
+"""What a browser says as `Sec-Fetch-Site` of our own pages, and where a person typed the address."""
+MOST_LINES: Final = 300
+"""Requests turned away that are logged in a minute; what is beyond that is counted."""
 MOST_KNOWN_HOSTS: Final = 64
 """Spellings of our own name that were checked before; `*` lets anybody make up more."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
@@ -88,10 +93,12 @@ class AccessControl:
             if head.host not in self._known_hosts:
                 self._check_host(head.host)
             if head.origin is not None:
-                self._check_origin(head.origin)
+                self._check_origin(head)
         zone = head.zone
         if zone is None:
             zone = head.zone = zone_of(head.path)
+        if head.fetch_site is not None and head.fetch_site not in OWN_SITES and head.origin is None and zone != "open":
+            raise _of_another_site(head.fetch_site)
         if zone == "agent":
             return self._agent(head) if self._agents_need_token else "local"
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
@@ -107,9 +114,9 @@ class AccessControl:
         if len(self._known_hosts) < MOST_KNOWN_HOSTS:
             self._known_hosts.add(host)
 
-    def _check_origin(self, origin: str) -> None:
-        if not self._origins.allows(origin):
-            shown = quoted(origin)
+    def _check_origin(self, head: RequestHead) -> None:
+        if not self._origins.allows(head.origin or "", head.host):
+            shown = quoted(head.origin)
             message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
@@ -128,6 +135,14 @@ class AccessControl:
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
         return "admin"
+
+
+def _of_another_site(said: str) -> GatewayError:
+    """A browser names no origin where it follows a link or loads an image, but says whose page that is on. What another
+    port of this machine serves is `same-site`, and as foreign."""
+    shown = quoted(said)
+    message = f"Pages of other sites are not allowed to use this gateway (Sec-Fetch-Site: {shown})"
+    return GatewayError(Code.FOREIGN_ORIGIN, message, details={"fetch_site": shown})
 
 
 def zone_of(path: str) -> Zone:
@@ -171,6 +186,7 @@ class Guard:
         self._rest = rest
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
+        self._minute, self._lines = self.last, 0
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -195,7 +211,7 @@ class Guard:
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("%s %s", head.method, quoted(head.path))
         except GatewayError as error:
-            log.warning("%s %s: %s (%s)", head.method, quoted(head.path), error.message, error.code.value)
+            self._log(head, error)
             await _refuse(request, error, _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ())
         except Exception:
             log.exception("%s %s failed", head.method, quoted(head.path))
@@ -206,6 +222,17 @@ class Guard:
             await _refuse(request, error)
         finally:
             request_id.reset(remembered)
+
+    def _log(self, head: RequestHead, error: GatewayError) -> None:
+        """Whoever is turned away must not fill the disk with that."""
+        now = time.monotonic()
+        if now - self._minute >= 60:
+            if self._lines > MOST_LINES:
+                log.warning("%d more requests were turned away within a minute", self._lines - MOST_LINES)
+            self._minute, self._lines = now, 0
+        self._lines += 1
+        if self._lines <= MOST_LINES:
+            log.warning("%s %s: %s (%s)", head.method, quoted(head.path), error.message, error.code.value)
 
 
 def _bad_length(request: HttpRequest) -> GatewayError:

@@ -2,7 +2,8 @@
 
 A web page of a stranger can reach 127.0.0.1 through a name that it makes resolve there (DNS rebinding),
 and any page can post to it blindly. Both give themselves away in these two headers, so both are matched
-against a short list and everything else is foreign.
+against a short list and everything else is foreign. Pages that another port of this machine serves are
+foreign too: that something else listens there makes it no part of us.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def _bracketed(entry: str) -> str:
 class HostList:
     """Compiled `allowed_hosts`: any port, one port, or every name below a domain."""
 
+    own: frozenset[str]
+    """Loopback and the listen address."""
     any_port: frozenset[str]
     with_port: frozenset[Authority]
     below: tuple[str, ...]
@@ -72,6 +75,10 @@ class HostList:
 
     def allows(self, given: Authority) -> bool:
         return self.everything or self.named(given)
+
+    def names(self, given: Authority) -> bool:
+        """Whether an entry means this host and no other."""
+        return given.host in self.any_port or self._with_port(given)
 
     def _with_port(self, given: Authority) -> bool:
         """Clients leave a default port out, and behind a TLS proxy we cannot know which one it was."""
@@ -88,6 +95,7 @@ def host_list(listen_host: str, entries: Iterable[str]) -> HostList:
     cleaned = [_bracketed(entry.strip().lower()) for entry in entries]
     parsed = [found for entry in cleaned if (found := authority(entry))]
     return HostList(
+        own=frozenset(own),
         any_port=frozenset((*own, *(found.host for found in parsed if found.port is None))),
         with_port=frozenset(found for found in parsed if found.port),
         below=tuple(entry[1:] for entry in cleaned if entry.startswith("*.") and len(entry) > 2),
@@ -97,22 +105,32 @@ def host_list(listen_host: str, entries: Iterable[str]) -> HostList:
 
 @dataclass(frozen=True, slots=True)
 class OriginList:
-    """Compiled `allowed_origins`, beside pages that this gateway's own hosts served."""
+    """Compiled `allowed_origins`, beside pages that this gateway itself served."""
 
     exact: frozenset[str]
     hosts: HostList
     everything: bool
 
-    def allows(self, origin: str) -> bool:
-        """`null` is what sandboxed frames and files send: it names nobody and is never allowed."""
+    def allows(self, origin: str, host: str) -> bool:
+        """Of a request with this `Host`. `null` is what sandboxed frames and files send: it names nobody and is never
+        allowed."""
         found = _ORIGIN.fullmatch(origin.lower())
         if not found:
             return False
-        return self.everything or _without_default_port(found) in self.exact or self._own(found)
+        return self.everything or _without_default_port(found) in self.exact or self._own(found, authority(host))
 
-    def _own(self, found: re.Match[str]) -> bool:
-        given = authority(found["authority"])
-        return given is not None and found["scheme"] in DEFAULT_PORTS and self.hosts.named(given)
+    def _own(self, found: re.Match[str], addressed: Authority | None) -> bool:
+        """At a name of ours, and at the port that was addressed. At a name of `allowed_hosts`, which stands for a proxy
+        in front, also at the port that is named there, or at the usual one; that proxy may not pass the `Host` on."""
+        given, scheme = authority(found["authority"]), found["scheme"]
+        if given is None or scheme not in DEFAULT_PORTS or not self.hosts.named(given):
+            return False
+        ports = [each.port or DEFAULT_PORTS[scheme] for each in (given, addressed) if each is not None]
+        if given.host in self.hosts.own:
+            return addressed is not None and addressed.host in self.hosts.own and ports[0] == ports[1]
+        if addressed is not None and given.host == addressed.host and ports[0] == ports[1]:
+            return True
+        return given in self.hosts.with_port or (given.port is None and self.hosts.names(given))
 
 
 def origin_list(hosts: HostList, entries: Iterable[str]) -> OriginList:

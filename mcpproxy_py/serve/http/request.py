@@ -34,7 +34,7 @@ MOST_DIGITS: Final = 18
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset((204, 304))
 FAILED: Final = b"Internal Server Error"
-ONCE: Final = frozenset((b"host", b"origin", b"authorization", b"x-api-key", b"content-length", b"x-request-id"))
+ONCE: Final = frozenset(b"host origin authorization x-api-key content-length x-request-id sec-fetch-site".split())
 """Headers that decide something. Sent twice, two readers could each believe another one."""
 FORWARDED: Final = frozenset((b"forwarded", b"x-forwarded-for", b"x-real-ip"))
 _FIT_TO_LOG: Final = re.compile(rb"[\x21-\x7e]{1,128}")
@@ -44,8 +44,9 @@ class RequestHead:
     """What follows from a request's head alone, for all requests that have the same."""
 
     __slots__ = (
-        "api_key", "authorization", "expects", "forwarded", "headers", "host", "http_version", "keep_alive", "length",
-        "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id", "zone",
+        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version",
+        "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id",
+        "zone",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,7 @@ class RequestHead:
         """One of `ONCE` that came twice."""
         self.host = found.get(b"host", b"").decode("latin-1")
         self.origin = _text(found.get(b"origin"))
+        self.fetch_site = _text(found.get(b"sec-fetch-site"))
         self.authorization = _text(found.get(b"authorization"))
         self.api_key = _text(found.get(b"x-api-key"))
         self.forwarded = not FORWARDED.isdisjoint(found)

@@ -1,31 +1,41 @@
 """HTTP/1.1 towards clients: a connection, and its requests one after the other, each handed to whoever answers.
 
 uvicorn accepts connections and ends them. Its own protocol does more for each request than we need
-(docs/explanation/performance.md), and leaves two things open that matter here: how long the head of a request may grow
-(SEC-5), and that head and body of an answer leave in one write, since each write wakes a client on the same machine.
+(docs/explanation/performance.md), and leaves things open that matter here: how long the head of a request may grow
+(SEC-5) and how long a client may take for what it sends and reads (SEC-7), and that head and body of an answer leave in
+one write, since each write wakes a client on the same machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
-import httptools
 import uvicorn
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.server import ServerState
 
-from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest, RequestHead
+from mcpproxy_py.errors import Code, error_json
+from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, address_of
+from mcpproxy_py.serve.http.parser import UNPARSABLE, RequestParser, Wrong
+from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest
 
-MAX_HEAD: Final = 128 * 1024
+MAX_DRAINED: Final = 16 << 20
+"""What is read of a body that was answered before its end, so that the client gets to its answer."""
+LEAST_READ: Final = 64 * 1024
+"""What a client that does not keep up has to take of an answer in time."""
 MOST_WAITING: Final = 4
 """Requests that a client may send ahead, beyond which it has to wait with more."""
-UNPARSABLE: Final = b"This is no HTTP request."
-TOO_LONG: Final = b"The request line and headers are too long: send less."
+LATE_HEAD: Final[Wrong] = 408, b"The request line and headers took too long."
+LATE_BODY: Final[Wrong] = 408, b"The body took too long."
+CROWDED: Final = "Too many connections are open, in all or from this address"
+NO_PLACE: Final[Wrong] = 503, json.dumps(error_json(Code.OVERLOADED, CROWDED)).encode()
+KINDS: Final = {503: b"application/json\r\nretry-after: 5"}
 
 
 class HttpServerProtocol(asyncio.Protocol):
@@ -33,34 +43,33 @@ class HttpServerProtocol(asyncio.Protocol):
 
     def __init__(
         self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None, *, handle: Handler, heads: HeadCache,
+        _loop: asyncio.AbstractEventLoop | None = None, *, handle: Handler, heads: HeadCache, table: ConnectionTable,
     ) -> None:  # fmt: skip
         """`heads` are those that came lately, on any connection."""
         self._heads = heads
         self._handle = handle
-        self._patience = config.timeout_keep_alive
+        self._table = table
+        self._limits = table.limits
+        self._idle = config.timeout_keep_alive
+        self._tick = min(table.limits.tick, self._idle)
         self.server = server_state
         self._loop = _loop or asyncio.get_running_loop()
-        self._parser = httptools.HttpRequestParser(self)
-        self._coming: HttpRequest | None = None
-        """The request whose body is being read."""
+        self._parser = RequestParser(self)
         self._request: HttpRequest | None = None
         """The one that is being answered."""
         self._waiting: deque[HttpRequest] = deque()
-        self._head: int | None = 0
-        """How much has come of a head whose end has not. What comes at once with its end is bounded by a read."""
-        self._between = True
-        """Whether nothing of the next request has come yet."""
-        self._ended: list[HttpRequest] = []
-        """The requests that ended in what was parsed last."""
         self._deaf = False
         self._held = False
+        self._closing = False
         self.full: asyncio.Future[None] | None = None
         """Over when the client has read enough of what was written for more."""
         self.default_headers: Headers = []
         self.default_lines = b""
         """The same as they go out."""
-        self._idle_since = self._loop.time()
+        self._since = self._loop.time() + self._limits.head - self._idle
+        """When this pause, head or body began. The first head has its own time, not that of a pause."""
+        self.unread_since = 0.0
+        self._was_unread = 0
         self._timer: asyncio.TimerHandle | None = None
 
     # The connection.
@@ -68,11 +77,16 @@ class HttpServerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         self.name, self.peer = _address(transport, "sockname"), _address(transport, "peername")
+        self.address = address_of(self.peer)
+        self._timer = self._loop.call_later(self._tick, self._look_at_the_clock)
+        if not self._table.add(self):
+            self._turn_away(NO_PLACE)
+            return
         self.server.connections.add(self)  # type: ignore[arg-type]  # uvicorn names its own protocols
-        self._timer = self._loop.call_later(self._patience, self._look_whether_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)  # type: ignore[arg-type]
+        self._table.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.clear()
@@ -83,11 +97,15 @@ class HttpServerProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         if self.full is None:
             self.full = self._loop.create_future()
+            self.unread_since, self._was_unread = self._loop.time(), self.unread
+            self._table.unread(self)
 
     def resume_writing(self) -> None:
         full, self.full = self.full, None
-        if full is not None and not full.done():
-            full.set_result(None)
+        if full is not None:
+            self._table.read(self)
+            if not full.done():
+                full.set_result(None)
 
     async def room(self) -> None:
         """Until the client has read enough of what was written, or is gone."""
@@ -102,7 +120,7 @@ class HttpServerProtocol(asyncio.Protocol):
                 self.transport.pause_reading()
 
     def read_on(self) -> None:
-        if self._held:
+        if self._held and len(self._waiting) < MOST_WAITING:
             self._held = False
             with contextlib.suppress(RuntimeError):  # it is closing
                 self.transport.resume_reading()
@@ -115,20 +133,72 @@ class HttpServerProtocol(asyncio.Protocol):
             self._request.keep_alive = False
             self._waiting.clear()
 
-    def _look_whether_idle(self) -> None:
-        """One timer for the life of the connection, instead of one for each pause between two requests."""
-        left = self._idle_since + self._patience - self._loop.time() if self._request is None else self._patience
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look_whether_idle)
+    # How long a client may take.
+
+    @property
+    def unread(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    @property
+    def silent_since(self) -> float | None:
+        """Since when we wait for the client."""
+        return self._since if self._request is None or self._request is self._parser.coming else None
+
+    def end(self) -> None:
+        """Another one gets its place."""
+        if self.unread:
+            self.transport.abort()
+        elif self._parser.between and self._parser.coming is None:
+            self.transport.close()  # it asks nothing
         else:
+            self._cut_off(NO_PLACE)
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def _look_at_the_clock(self) -> None:
+        """One timer for the life of the connection, instead of one for each thing that a client does."""
+        now, tick = self._loop.time(), self._tick
+        if self.transport.is_closing():  # and the client does not take the rest
+            tick = self._limits.read
+            if self._closing:
+                self.transport.abort()
+                return
+            self._closing = True
+        elif self.full is not None:
+            if self._was_unread - self.unread >= LEAST_READ:
+                self.unread_since, self._was_unread = now, self.unread
+            tick = min(tick, self._left_of(self._limits.read, self.unread_since, now, self.transport.abort))
+        elif self.silent_since is not None:
+            tick = min(tick, self._left_of(self._patience, self._since, now, self._lose_patience))
+        self._timer = self._loop.call_later(tick, self._look_at_the_clock)
+
+    def _left_of(self, allowed: float, since: float, now: float, end: Callable[[], None]) -> float:
+        """Seconds, at least a few milliseconds; `end` is called when there are none."""
+        if (left := since + allowed - now) <= 0:
+            end()
+        return max(left, 0.01)
+
+    @property
+    def _patience(self) -> float:
+        if self._parser.coming is not None:
+            return self._limits.body
+        return self._idle if self._parser.between else self._limits.head
+
+    def _lose_patience(self) -> None:
+        if self._parser.coming is not None:
+            self._cut_off(LATE_BODY)
+        elif self._parser.between:
             self.transport.close()
+        else:
+            self._cut_off(LATE_HEAD)
 
     # What comes.
 
     def data_received(self, data: bytes) -> None:
         if self._deaf or self.transport.is_closing():
             return
-        if self._between and (known := self._heads.find(data)) is not None:
+        if self._parser.between and (known := self._heads.find(data)) is not None:
             request = HttpRequest(known[0], self, known[1])
             if self._request is None:
                 self._begin(request)
@@ -138,21 +208,21 @@ class HttpServerProtocol(asyncio.Protocol):
             self._parse(data)
 
     def _parse(self, data: bytes) -> None:
-        from_its_beginning = self._between
+        parser = self._parser
+        from_its_beginning = parser.between
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+            parser.feed(data)
+        except HttpParserUpgrade:
             self._listen_no_more()
-        except httptools.HttpParserError:
-            self._turn_away(400, UNPARSABLE)
+        except HttpParserError:
+            self._turn_away(parser.wrong)
         else:
-            if self._head is not None:
-                self._head += len(data)
-                if self._head > MAX_HEAD:
-                    self._turn_away(431, TOO_LONG)
-            if from_its_beginning and self._between and len(self._ended) == 1 and self._ended[0].keep_alive:
-                self._heads.keep(data, self._ended[0].head, self._ended[0].unread)
-            self._ended.clear()
+            if parser.wrong is not UNPARSABLE:
+                self._cut_off(parser.wrong)
+            elif parser.coming is not None and parser.coming.answered and parser.drained > MAX_DRAINED:
+                self.transport.close()
+            elif from_its_beginning and (only := parser.only) is not None and only.keep_alive:
+                self._heads.keep(data, only.head, only.unread)
 
     def _listen_no_more(self) -> None:
         """What came whole is answered; what else comes is for nobody, be it another protocol or none at all."""
@@ -161,65 +231,63 @@ class HttpServerProtocol(asyncio.Protocol):
         if last is not None:
             last.keep_alive = False
 
-    def _turn_away(self, status: int, why: bytes) -> None:
-        if self._request is not None and self._coming is None:
-            self._listen_no_more()
+    def _turn_away(self, wrong: Wrong) -> None:
+        if self._ends_behind_another():
             return
         if self._request is None:
-            kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
-            self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))
+            self._say(wrong)
         self.transport.close()
+
+    def _ends_behind_another(self) -> bool:
+        """Whether one that came before is being answered. What is wrong then is for nobody, and not begun."""
+        coming = self._parser.coming
+        if self._request is None or self._request is coming:
+            return False
+        self._waiting = deque(one for one in self._waiting if one is not coming)
+        self._listen_no_more()
+        return True
+
+    def _cut_off(self, wrong: Wrong) -> None:
+        """As that, where whoever answers may wait for a body: it hears that the client is gone."""
+        if self._ends_behind_another():
+            return
+        request, coming = self._request, self._parser.coming
+        self._deaf, self._request = True, None
+        if coming is None or not coming.started:
+            self._say(wrong)
+        if request is not None:
+            request.lost()
+        self.transport.close()
+
+    def _say(self, wrong: Wrong) -> None:
+        status, why = wrong
+        kind = KINDS.get(status, b"text/plain; charset=utf-8")
+        lines = b"content-type: %b\r\ncontent-length: %d\r\nconnection: close" % (kind, len(why))
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], lines, why))
 
     # What the parser finds in it.
 
-    def on_message_begin(self) -> None:
-        self._between = False
-        self._url = b""
-        self._headers: Headers = []
-        self._expects = False
-        self._head = 0
+    def head_begins(self) -> None:
+        self._since = self._loop.time()
 
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self._expects = True
-        self._headers.append((name, value))
-
-    def on_headers_complete(self) -> None:
-        self._head = None
-        path, query = _target(self._url)
-        version = self._parser.get_http_version()
-        text = path.decode("ascii")
-        head = RequestHead(
-            self._parser.get_method().decode("ascii"), unquote(text) if "%" in text else text, self._headers,
-            raw_path=path, query=query, http_version=version,
-            keep_alive=version == "1.1" and self._parser.should_keep_alive(), expects=self._expects,
-        )  # fmt: skip
-        self._coming = HttpRequest(head, self)
+    def head_ends(self, request: HttpRequest) -> None:
+        """Its body may still be to come. Raises for one too many."""
+        self._since = self._loop.time()
         if self._request is None:
-            self._begin(self._coming)
+            self._begin(request)
         else:
-            self._wait(self._coming)
+            self._wait(request)
+
+    @property
+    def ahead(self) -> int:
+        """Requests that wait for the one before them."""
+        return len(self._waiting)
 
     def _wait(self, request: HttpRequest) -> None:
         """Reading goes on at first: only who reads is told that a client has hung up."""
         self._waiting.append(request)
         if len(self._waiting) >= MOST_WAITING:
             self.hold()
-
-    def on_body(self, body: bytes) -> None:
-        if self._coming is not None:
-            self._coming.take(body)
-
-    def on_message_complete(self) -> None:
-        self._between = True
-        if self._coming is not None:
-            self._coming.complete()
-            self._ended.append(self._coming)
-            self._coming = None
 
     # Answering.
 
@@ -232,28 +300,18 @@ class HttpServerProtocol(asyncio.Protocol):
     def answered(self, request: HttpRequest) -> None:
         """Whoever answered may go on with it, but not on this connection."""
         self._request = None
+        self._since = self._loop.time()
         if not request.keep_alive:
             self.transport.close()
         elif self._waiting:
             self._begin(self._waiting.popleft())
-        else:
-            self._idle_since = self._loop.time()
-            if self._held:
-                self.read_on()
+        elif self._held:
+            self.read_on()
 
     def use_default_headers(self) -> None:
         """They change once a second: there is a date in them."""
         self.default_headers = self.server.default_headers
         self.default_lines = b"".join([b"%b: %b\r\n" % line for line in self.default_headers])
-
-
-def _target(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query of a request's target. Raises for what is none, which the parser reports."""
-    if url.startswith(b"/") and b"#" not in url:
-        path, _, query = url.partition(b"?")
-        return path, query
-    parsed = httptools.parse_url(url)
-    return parsed.path, parsed.query or b""
 
 
 def _address(transport: asyncio.BaseTransport, which: str) -> tuple[str, int] | None:
@@ -267,9 +325,13 @@ class HttpServer(uvicorn.Server):
     """uvicorn with our own protocol in it, and with the signals taken out of its hands: stopping means draining first,
     so they are the composition root's."""
 
-    def __init__(self, handle: Handler, heads: HeadCache | None = None, **options: Any) -> None:
+    def __init__(
+        self, handle: Handler, heads: HeadCache | None = None, table: ConnectionTable | None = None, **options: Any
+    ) -> None:
         """`options` are uvicorn's."""
-        http = partial(HttpServerProtocol, handle=handle, heads=HeadCache() if heads is None else heads)
+        heads = HeadCache() if heads is None else heads
+        table = ConnectionTable(ConnectionLimits()) if table is None else table
+        http = partial(HttpServerProtocol, handle=handle, heads=heads, table=table)
         super().__init__(
             uvicorn.Config(
                 _no_application,

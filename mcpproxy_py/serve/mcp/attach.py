@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,14 +27,8 @@ from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.endpoint import (
-    LISTEN,
-    McpEndpoint,
-    Outcome,
-    failed,
-    initialized,
-    negotiated,
-)
+from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
+from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated
 from mcpproxy_py.serve.mcp.request import (
     ClientPeer,
     McpRequest,
@@ -55,16 +50,22 @@ MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
 MAX_UNREAD: Final = 4 << 20
 """Bytes that wait for a client that does not read, beyond which what is no answer is dropped."""
+MAX_OWED: Final = 256 << 20
+"""Bytes of answers, beyond which it is taken to read no more."""
+CHUNK: Final = 65_536
 PRINCIPAL: Final = "local"
 """Whoever may open the socket is the user whose gateway it is."""
 
 
 class LineWriter:
     """What goes to the client, in order. Never blocks who writes: a client that does not read loses its progress
-    bar, not its answers."""
+    bar, not its answers; but when too many of these wait, or for too long, it loses its connection."""
 
-    def __init__(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(self, send: Callable[[bytes], Awaitable[None]], patience: float = 60.0) -> None:
+        """`patience`: seconds in which the client has to take the next `CHUNK` bytes."""
         self._send = send
+        self._patience = patience
+        self._taken = asyncio.Event()
         self._waiting: list[bytes] = []
         self._size = 0
         self._notifications = asyncio.Event()
@@ -78,16 +79,29 @@ class LineWriter:
         self._size += len(message)
         self._notifications.set()
 
+    async def room(self) -> None:
+        """Until the client has taken enough for more."""
+        while self._size >= MAX_UNREAD:
+            self._taken.clear()
+            await self._taken.wait()
+
     async def run(self) -> None:
+        """Raises `TimeoutError` for a client that does not read."""
         while True:
             await self._notifications.wait()
             await self.flush()
 
     async def flush(self) -> None:
         self._notifications.clear()
+        if self._size > MAX_OWED:
+            raise TimeoutError
         batch, self._waiting, self._size = self._waiting, [], 0
+        self._taken.set()
         if batch:
-            await self._send(b"\n".join([*batch, b""]))
+            data = b"\n".join([*batch, b""])
+            for begin in range(0, len(data), CHUNK):
+                with anyio.fail_after(self._patience):
+                    await self._send(data[begin : begin + CHUNK] if len(data) > CHUNK else data)
 
 
 class AttachedClient:
@@ -231,13 +245,33 @@ class LineRequest(McpRequest):
         self.client.leave(self.id, jsonrpc.answer(self.id, {"result": whole}))
 
 
+class AttachedConnection:
+    """A place in the table of connections. Only who has not said yet what is wanted may lose it to another one."""
+
+    address = PRIVATE
+    unread = 0
+    unread_since = 0.0
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self.silent_since: float | None = time.monotonic()
+
+    def end(self) -> None:
+        self._scope.cancel()
+
+    abort = end
+
+
 class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
-    def __init__(self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int) -> None:
+    def __init__(
+        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, table: ConnectionTable | None = None
+    ) -> None:
         self._path = path
         self._find = find
         self._line_limit = line_limit
+        self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -257,45 +291,56 @@ class AttachServer:
 
     async def _serve(self, stream: SocketStream) -> None:
         self.attached += 1
-        try:
-            async with stream:
-                await self._greet(stream)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
-            pass  # the client left
-        except Exception:
-            log.exception("an attached client's stream failed")
-        finally:
-            self.attached -= 1
+        with anyio.CancelScope() as scope:
+            place = AttachedConnection(scope)
+            try:
+                async with stream:
+                    if self._table.add(place):
+                        await self._greet(stream, place)
+                    else:
+                        await _answer(stream, {"error": "too many clients are attached: end some, then try again"})
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
+                pass  # the client left
+            except Exception:
+                log.exception("an attached client's stream failed")
+            finally:
+                self._table.discard(place)
+                self.attached -= 1
 
-    async def _greet(self, stream: SocketStream) -> None:
+    async def _greet(self, stream: SocketStream, place: AttachedConnection) -> None:
         lines = BufferedByteReceiveStream(stream)
         try:
             with anyio.fail_after(HELLO_TIMEOUT):
-                wish = _wish(from_json(await lines.receive_until(b"\n", HELLO_LIMIT)))
+                wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
+            if not isinstance(wish, dict):
+                raise ValueError('the first line must be an object, such as {"surface": "gate"}')
             endpoint = self._find(wish)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
-            await stream.send(to_json({"error": str(error) or type(error).__name__}) + b"\n")
-            return
-        await stream.send(to_json({"ok": True}) + b"\n")
-        await self._converse(lines, stream, endpoint)
+            await _answer(stream, {"error": str(error) or type(error).__name__})
+        else:
+            place.silent_since = None
+            await _answer(stream, {"ok": True})
+            await self._converse(lines, stream, endpoint)
 
     async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint) -> None:
-        writer = LineWriter(stream.send)
+        writer = LineWriter(stream.send, self._table.limits.read)
         client = AttachedClient(endpoint, writer, secrets.token_hex(16))
+        reader = LineReader(lines, self._line_limit)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(writer.run)
+            tasks.start_soon(_write, writer, tasks.cancel_scope)
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
+            tasks.start_soon(reader.watch, self._table.limits.body, tasks.cancel_scope)
             try:
-                await self._read(lines, client, writer)
+                await self._read(reader, client, writer)
             finally:
                 with anyio.CancelScope(shield=True):
                     await client.end()
             tasks.cancel_scope.cancel()
 
-    async def _read(self, lines: BufferedByteReceiveStream, client: AttachedClient, writer: LineWriter) -> None:
+    async def _read(self, reader: LineReader, client: AttachedClient, writer: LineWriter) -> None:
         while True:
             try:
-                line = await lines.receive_until(b"\n", self._line_limit)
+                line = await reader.next()
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
                 return
             except anyio.DelimiterNotFound:
@@ -305,13 +350,43 @@ class AttachServer:
                 return
             if not line.isspace() and line:
                 client.take(line)
+            await writer.room()
 
 
-def _wish(said: Any) -> Wish:
-    """Raises `ValueError` for what is none."""
-    if isinstance(said, dict) and all(isinstance(said.get(key), str | None) for key in ("surface", "server")):
-        return said
-    raise ValueError('the first line must be an object such as {"surface": "gate", "server": null}')
+class LineReader:
+    """The client's lines. One that is begun has to end in time, which is looked at now and then and not with each."""
+
+    def __init__(self, lines: BufferedByteReceiveStream, limit: int) -> None:
+        self._lines = lines
+        self._limit = limit
+        self._read = 0
+
+    async def next(self) -> bytes:
+        self._read += 1
+        return await self._lines.receive_until(b"\n", self._limit)
+
+    async def watch(self, patience: float, scope: anyio.CancelScope) -> None:
+        seen: int | None = None
+        while True:
+            await anyio.sleep(patience)
+            if seen == self._read and self._lines.buffer:
+                log.warning("an attached client did not end a line within %g seconds: it is let go", patience)
+                scope.cancel()
+            seen = self._read if self._lines.buffer else None
+
+
+async def _answer(stream: SocketStream, said: Mapping[str, Any]) -> None:
+    """To who has just come; one that does not even read that is not waited for."""
+    with anyio.fail_after(HELLO_TIMEOUT):
+        await stream.send(to_json(said) + b"\n")
+
+
+async def _write(writer: LineWriter, scope: anyio.CancelScope) -> None:
+    try:
+        await writer.run()
+    except TimeoutError:
+        log.warning("an attached client does not read its answers: it is let go")
+        scope.cancel()
 
 
 async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:

@@ -13,6 +13,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.sessions import ClientSession, ClientSessions
@@ -38,12 +39,14 @@ class ClientsOf(Protocol):
 
 class McpEndpoint:
     def __init__(
-        self, surface: Surface, hub: SubscriptionHub, kept: ReplayBudget, max_sessions: int, upstreams: ClientsOf
-    ) -> None:
+        self, surface: Surface, hub: SubscriptionHub, kept: ReplayBudget, max_sessions: int, upstreams: ClientsOf,
+        share: Share | None = None,
+    ) -> None:  # fmt: skip
+        """`share` is what each principal may have of the sessions."""
         self.surface = surface
         self.hub = hub
         self.kept = kept
-        self.sessions = ClientSessions(max_sessions)
+        self.sessions = ClientSessions(max_sessions, share)
         """Of HTTP; whoever comes over a pipe has its own."""
         loop = asyncio.get_running_loop()
         self.slow = Deadlines(loop.time, loop.call_at)

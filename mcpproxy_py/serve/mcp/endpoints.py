@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from mcpproxy_py.core import json_values
 from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.http.request import Handler
 from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
@@ -20,6 +22,8 @@ from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 GATE: Final = "/mcp"
 DIRECT: Final = "/mcp/direct"
 PASSTHROUGH: Final = "/mcp/s/"
+NAMED: Final[Mapping[str | None, str]] = {None: GATE, "gate": GATE, "direct": DIRECT}
+"""What a stream on our socket may ask for; without a word it is the gate."""
 ALWAYS: Final = frozenset({"catalog"})
 """Servers whose passthrough surface is there whatever is configured: built in, and harmless."""
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
@@ -33,15 +37,17 @@ class Endpoints:
     def __init__(
         self, hub: SubscriptionHub, max_sessions: int, upstreams: ClientsOf,
         made: Mapping[str, Callable[[str], Surface]], edge: Callable[[Handler], Handler] = lambda handler: handler,
+        share: Share | None = None,
     ) -> None:  # fmt: skip
         """`made` gives, by kind, what makes a surface; passthrough is made for a server's name. `edge` wraps what
-        answers over HTTP."""
+        answers over HTTP. `share` is what each principal may have of the sessions at a surface."""
         self._hub = hub
         self._kept = ReplayBudget()
         self._max_sessions = max_sessions
         self._upstreams = upstreams
         self._made = made
         self._edge = edge
+        self._share = share
         self._open: dict[str, McpEndpoint] = {}
         self.over_http: dict[str, Handler] = {}
         """By path, as they are now."""
@@ -59,16 +65,18 @@ class Endpoints:
         for path, kind in wanted.items():
             if path not in self._open:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
-                endpoint = McpEndpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams)
+                endpoint = McpEndpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams, self._share)
                 self._open[path] = endpoint
                 self.over_http[path] = self._edge(by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve))
 
     def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
-        server = wish.get("server")
-        path = (
-            PASSTHROUGH + str(server) if server is not None else {"direct": DIRECT}.get(wish.get("surface", ""), GATE)
-        )
+        server, surface = wish.get("server"), wish.get("surface")
+        if not isinstance(server, str | None) or not isinstance(surface, str | None):
+            raise ValueError('"surface" and "server" in the first line must be text')
+        if server is None and surface not in NAMED:
+            raise ValueError(f"there is no surface '{json_values.quoted(surface)}': attach to gate or direct")
+        path = NAMED[surface] if server is None else PASSTHROUGH + server
         found = self._open.get(path)
         if found is None:
             raise ValueError(_missing(path))
@@ -81,8 +89,9 @@ class Endpoints:
 
 def _missing(path: str) -> str:
     if path.startswith(PASSTHROUGH):
+        server = json_values.quoted(path.removeprefix(PASSTHROUGH))
         return (
-            f"there is no server '{path.removeprefix(PASSTHROUGH)}' for passthrough: add \"passthrough\" to "
+            f"there is no server '{server}' for passthrough: add \"passthrough\" to "
             "`surfaces` in the configuration, and see `mcpproxy upstream list` for the names"
         )
     kind = "direct" if path == DIRECT else "gate"

@@ -23,6 +23,9 @@ CANCELLED: Final = RpcError(-32800, "Request cancelled")
 """The handshake era ends the stream of a request with an answer only, so a cancelled one gets this."""
 
 
+RETRY: Final = {"retry-after": "5"}
+
+
 class HandshakeHttp:
     def __init__(self, endpoint: McpEndpoint) -> None:
         self._endpoint = endpoint
@@ -105,8 +108,13 @@ class HandshakeHttp:
         session_id = endpoint.sessions.new_id()
         peer = peer_by_handshake(params, http.principal, version, session_id)
         session = ClientSession(endpoint.surface.topic, peer, endpoint.kept)
-        if not endpoint.sessions.add(session):
-            raise HttpRefusal(503, RpcError(constants.INTERNAL_ERROR, "Too many sessions are in use"), message["id"])
+        try:
+            added = endpoint.sessions.add(session)
+        except RpcError as used_up:
+            raise HttpRefusal(429, used_up, message["id"], **RETRY) from None
+        if not added:
+            too_many = RpcError(constants.INTERNAL_ERROR, "Too many sessions are in use")
+            raise HttpRefusal(503, too_many, message["id"], **RETRY)
         endpoint.attend(session)
         await http.respond(200, jsonrpc.answer(message["id"], {"result": result}), session.mark)
 
@@ -136,8 +144,11 @@ class HandshakeHttp:
         session.busy += 1
         http.on_left = stream.notifications.set
         try:
-            await event_streams.begin(http, session.mark)
-            await stream.pour(http, after)
+            with self._endpoint.hub.open_stream(http.principal):
+                await event_streams.begin(http, session.mark)
+                await stream.pour(http, after)
+        except RpcError as used_up:
+            raise HttpRefusal(429, used_up, **RETRY) from None
         finally:
             session.busy -= 1
             session.touch()

@@ -56,8 +56,11 @@ class InputRounds:
     def __init__(
         self, keys: Sequence[bytes], patience: float, on_expired: Callable[[str], None],
         on_taken_up: Callable[[str], None] = lambda ask_id: None, spend: Spend = first_time,
+        most_of_one: int = MAX_HELD,
     ) -> None:  # fmt: skip
-        """`spend(key, expires)` says whether this is the first time anywhere; it raises `StoreUnavailable`."""
+        """`spend(key, expires)` says whether this is the first time anywhere; it raises `StoreUnavailable`.
+        `most_of_one`: calls of one principal that wait for their next round."""
+        self._most_of_one = most_of_one
         self._keys = keys
         self._spend = spend
         self._spent: dict[str, float] = {}
@@ -66,7 +69,8 @@ class InputRounds:
         self._on_taken_up = on_taken_up
         self._gateway = secrets.token_hex(8)
         self._held: dict[str, HeldCall] = {}
-        self._open: dict[str, asyncio.TimerHandle] = {}
+        self._open: dict[str, tuple[asyncio.TimerHandle, str]] = {}
+        """What ends the wait of an ask, and whose it is."""
 
     def __len__(self) -> int:
         return len(self._held) + len(self._open)
@@ -76,7 +80,10 @@ class InputRounds:
     def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding) -> dict[str, Any]:
         """The upstream's questions with our state around its own."""
         self._forget(ask_id)
-        self._await_next(ask_id)
+        mine = [each for each, (_, principal) in self._open.items() if principal == bound.principal]
+        if len(mine) >= self._most_of_one:
+            self._expire(mine[0])
+        self._await_next(ask_id, bound.principal)
         return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
 
     async def take_up(self, token: str, state: RequestState, *, shared: bool = True) -> None:
@@ -86,8 +93,7 @@ class InputRounds:
         key = request_state.key_of(token)
         if key in self._spent:
             raise BadRequestState(USED, state.ask_id)
-        now = time.time()
-        self._spent = {each: until for each, until in self._spent.items() if until >= now}
+        self._forget_spent()
         self._spent[key] = state.expires
         if shared:
             try:
@@ -101,31 +107,43 @@ class InputRounds:
         if state.gateway != self._gateway:
             self._on_taken_up(state.ask_id)
 
+    def _forget_spent(self) -> None:
+        """Those that have expired; the oldest are the first, nearly in order."""
+        now = time.time()
+        while self._spent and self._spent[oldest := next(iter(self._spent))] < now:
+            del self._spent[oldest]
+
     def taken_up_elsewhere(self, ask_id: str) -> None:
         """Another gateway has the next round, so the client has its time once more. Ours still runs: that gateway
         may die, and then nobody else would close the record."""
         if ask_id in self._open:
+            principal = self._open[ask_id][1]
             self._forget(ask_id)
-            self._await_next(ask_id)
+            self._await_next(ask_id, principal)
 
-    def _await_next(self, ask_id: str) -> None:
-        self._open[ask_id] = asyncio.get_running_loop().call_later(self._patience, self._expire, ask_id)
+    def _await_next(self, ask_id: str, principal: str) -> None:
+        timer = asyncio.get_running_loop().call_later(self._patience, self._expire, ask_id)
+        self._open[ask_id] = timer, principal
 
     def _forget(self, ask_id: str) -> None:
-        if (timer := self._open.pop(ask_id, None)) is not None:
-            timer.cancel()
+        if (waiting := self._open.pop(ask_id, None)) is not None:
+            waiting[0].cancel()
 
     def _expire(self, ask_id: str) -> None:
-        self._open.pop(ask_id, None)
+        self._forget(ask_id)
         self._on_expired(ask_id)
 
     # Calls that are held.
 
     def hold(self, ask_id: str, bound: StateBinding, cancel: Callable[[object], object]) -> HeldCall | None:
         """None when too many are held already. `cancel` ends the call, with the reason: words, or a refusal."""
-        if len(self._held) >= MAX_HELD:
+        mine = [each for each in self._held.values() if each.principal == bound.principal]
+        if len(mine) >= self._most_of_one and (ended := next((each for each in mine if each.over), None)) is not None:
+            ended.give_up("another call of this client waits")
+        elif len(mine) >= self._most_of_one or len(self._held) >= MAX_HELD:
             return None
         held = self._held[ask_id] = HeldCall(
+            bound.principal,
             lambda number: self._seal(ask_id, bound, number),
             cancel,
             lambda: self._held.pop(ask_id, None),
@@ -185,11 +203,13 @@ class HeldCall:
 
     def __init__(
         self,
+        principal: str,
         seal: Callable[[int], str],
         cancel: Callable[[object], object],
         on_end: Callable[[], object],
         patience: float,
     ) -> None:
+        self.principal = principal
         self._seal = seal
         self._cancel = cancel
         self._on_end = on_end

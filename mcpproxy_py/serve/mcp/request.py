@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
@@ -73,6 +74,10 @@ class HeldByClient(Protocol):
 
     def note(self, kind: str, method: str) -> None:
         """A question went out, or was answered: on record."""
+        ...
+
+    def question(self, principal: str) -> AbstractContextManager[None]:
+        """For as long as one is open. Raises `RpcError` where this principal has too many."""
         ...
 
     async def later(self, exchange: McpRequest, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,11 +157,12 @@ class McpRequest:
             raise RpcError(METHOD_NOT_FOUND, f"This client cannot be asked: it does not declare {missing}")
         if self.asks is None:
             raise RpcError(METHOD_NOT_FOUND, "This client cannot be asked anything here")
-        self.asks.note("input_required", method)
-        if self.back is not None:
-            said = await self.back.ask(method, params, self.put)
-        else:
-            said = await self.asks.later(self, method, params)
+        with self.asks.question(self.peer.principal):
+            self.asks.note("input_required", method)
+            if self.back is not None:
+                said = await self.back.ask(method, params, self.put)
+            else:
+                said = await self.asks.later(self, method, params)
         self.asks.note("answered", method)
         return said
 

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import EventStream, ReplayBudget
 from mcpproxy_py.serve.mcp.head_facts import SESSION_ID
 from mcpproxy_py.serve.mcp.request import ClientPeer, loud_enough
@@ -142,11 +143,14 @@ class ClientSession:
 
 
 class ClientSessions:
-    """Those of one surface: an id made here is good nowhere else. Bounded; the longest idle make room for new ones."""
+    """Those of one surface: an id made here is good nowhere else. Bounded, all together and for each principal; the
+    longest idle make room for new ones, a principal's own first."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, share: Share | None = None) -> None:
         self._limit = limit
+        self._share = share
         self._all: OrderedDict[str, ClientSession] = OrderedDict()
+        self._of: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._all)
@@ -155,11 +159,16 @@ class ClientSessions:
         return secrets.token_hex(16)
 
     def add(self, session: ClientSession) -> bool:
-        """False when there is no room: every session is in use."""
+        """False when there is no room: every session is in use. Raises `ShareUsedUp` where they are all its
+        principal's."""
         self._drop(old for old in list(self._all.values()) if self._idle(old) > IDLE)
-        if len(self._all) >= self._limit and not self._make_room():
+        principal = session.peer.principal
+        if self._share is not None and self._of[principal] >= self._share.most and not self._make_room(principal):
+            raise self._share.refused(principal)
+        if len(self._all) >= self._limit and not self._make_room(principal) and not self._make_room(None):
             return False
         self._all[session.peer.session_id or ""] = session
+        self._of[principal] += 1
         return True
 
     def find(self, session_id: str, principal: str) -> ClientSession | None:
@@ -177,8 +186,10 @@ class ClientSessions:
     def close(self) -> None:
         self._drop(list(self._all.values()))
 
-    def _make_room(self) -> bool:
-        longest_idle = next((session for session in self._all.values() if not session.busy), None)
+    def _make_room(self, principal: str | None) -> bool:
+        """Without one, whoever's."""
+        unused = (session for session in self._all.values() if not session.busy)
+        longest_idle = next((one for one in unused if principal in (None, one.peer.principal)), None)
         if longest_idle is not None:
             self._drop([longest_idle])
         return longest_idle is not None
@@ -189,6 +200,7 @@ class ClientSessions:
     def _drop(self, sessions: Iterable[ClientSession]) -> None:
         for session in sessions:
             if self._all.pop(session.peer.session_id or "", None) is not None:
+                self._of[session.peer.principal] -= 1
                 session.close()
 
 

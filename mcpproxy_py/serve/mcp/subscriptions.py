@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 
@@ -45,9 +46,11 @@ class Subscriber(Protocol):
 
 
 class SubscriptionHub:
-    def __init__(self, max_streams: int) -> None:
-        """`max_streams`: of the modern era, at all doors together. Sessions are bounded where they are kept."""
+    def __init__(self, max_streams: int, share: Share | None = None) -> None:
+        """`max_streams`: at all surfaces together; `share` is what each principal may have of them. Sessions are
+        bounded where they are kept."""
         self._max_streams = max_streams
+        self._share = share
         self._streams = 0
         self._listeners: dict[str, dict[Subscriber, None]] = {}
         self._due: set[tuple[str, str]] = set()
@@ -59,17 +62,26 @@ class SubscriptionHub:
         return lambda: self._remove(listener)
 
     @contextmanager
-    def listening(self, stream: Subscriber) -> Iterator[None]:
-        """For as long as a stream of the modern era lasts. Raises `RpcError` where there are too many."""
+    def open_stream(self, principal: str) -> Iterator[None]:
+        """For as long as a stream lasts on which a client listens. Raises `RpcError` where there are too many."""
         if self._streams >= self._max_streams:
             raise RpcError(INTERNAL_ERROR, "Too many subscriptions are open")
-        self._streams += 1
-        leave = self.add(stream)
-        try:
-            yield
-        finally:
-            leave()
-            self._streams -= 1
+        with nullcontext() if self._share is None else self._share.held(principal):
+            self._streams += 1
+            try:
+                yield
+            finally:
+                self._streams -= 1
+
+    @contextmanager
+    def listening(self, stream: Subscriber, principal: str) -> Iterator[None]:
+        """The same for one of the modern era, which hears what happens."""
+        with self.open_stream(principal):
+            leave = self.add(stream)
+            try:
+                yield
+            finally:
+                leave()
 
     def _remove(self, listener: Subscriber) -> None:
         there = self._listeners.get(listener.topic, {})
@@ -137,7 +149,7 @@ async def heard(endpoint: McpEndpoint, request: McpRequest) -> None:
     surface = endpoint.surface
     listener = ListenStream(surface.topic, request, _wanted(request))
     watched: list[str] = []
-    with endpoint.hub.listening(listener):
+    with endpoint.hub.listening(listener, request.peer.principal):
         try:
             for uri in listener.uris:
                 await surface.watch(request, uri)

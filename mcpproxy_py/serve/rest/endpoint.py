@@ -17,6 +17,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Snapshot, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.recorder import CallCounters
+from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.requests import NoQuery
 from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
 from mcpproxy_py.store.activity.gap_signals import GapReading
@@ -52,6 +53,8 @@ class RestGateway(Protocol):
     def snapshot(self) -> Snapshot: ...
     @property
     def recorder(self) -> RestRecorder: ...
+    @property
+    def shares(self) -> PrincipalShares: ...
     @property
     def in_flight(self) -> int: ...
     async def call(self, ask: Ask) -> RestReply: ...

@@ -157,6 +157,13 @@ def _of_the_gateway(parts: RestServices) -> Iterator[Family]:
     yield Family("mcpproxy_asks_total", "counter", "Asks by variant, class, outcome and rule",
                  ("variant", "class", "outcome", "rule"), _asks(gateway))  # fmt: skip
     yield single("mcpproxy_calls_in_flight", "gauge", "Calls that wait for a server", gateway.in_flight)
+    yield Family(
+        "mcpproxy_share_refusals_total",
+        "counter",
+        "What was refused because a share was used up",
+        ("share",),
+        [((share,), count) for share, count in sorted(gateway.shares.refusals.items())],
+    )
     unrecorded = gateway.recorder.unrecorded
     yield single("mcpproxy_unrecorded_total", "counter", "Events that could not be written", unrecorded)
     yield single("mcpproxy_frozen", "gauge", "Whether writes are frozen", gateway.snapshot.policy.frozen)

@@ -339,7 +339,7 @@ def place_of(cursor: str) -> str:
     """Raises `ValueError` for what `cursor_of` never gave."""
     raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     digest, place = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
-    if digest != _digest(place):
+    if digest != _digest(place) or base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=") != cursor:
         raise ValueError("not a cursor that this gateway issued")
     return place.decode("utf-8", "surrogatepass")
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, Final, NoReturn
 
 import jsonschema_rs
 
-from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.core.policy.tool_class import classify, highest_of
 from mcpproxy_py.core.values import Override, Tool
+from mcpproxy_py.upstream.lists.name_rules import NameRules, name_problem
 from mcpproxy_py.upstream.spec import OverrideEntry, UpstreamSpec
 
 MAX_DEPTH: Final = 200
@@ -172,19 +174,21 @@ def _is_indirect(node: dict[str, Any]) -> bool:
 
 logger = logging.getLogger(__name__)
 
-MAX_NAME: Final = 256
 EVERYTHING_DESTRUCTIVE: Final = Override("destructive")
 
 
 def build_tools(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]]) -> dict[str, Tool]:
     """Compiles schemas, so call it in a worker thread. Entries that are no tools are skipped and told in the log."""
-    tools: dict[str, Tool] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     skipped = 0
     for wire in listed:
-        if _is_a_tool(wire) and wire["name"] not in tools:
-            tools[wire["name"]] = build_tool(spec, wire)
+        if _is_a_tool(wire) and wire["name"] not in found:
+            found[wire["name"]] = wire
         else:
             skipped += 1
+    names = NameRules(spec, found)
+    overrides = cache(partial(_overrides, spec))
+    tools = {name: _build_tool(spec, wire, names, overrides) for name, wire in found.items()}
     if skipped:
         logger.warning("%s: skipped %d entries of its list that are not tools or are duplicates", spec.name, skipped)
     _tell_of_unchecked(spec.name, [tool for tool in tools.values() if tool.unchecked])
@@ -201,12 +205,14 @@ def _tell_of_unchecked(server: str, unchecked: list[Tool]) -> None:
 
 def _is_a_tool(wire: Mapping[str, Any]) -> bool:
     name = wire.get("name")
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+    if not isinstance(name, str) or name_problem(name) is not None:
         return False
     return isinstance(wire.get("inputSchema"), dict)
 
 
-def build_tool(spec: UpstreamSpec, wire: Mapping[str, Any]) -> Tool:
+def _build_tool(
+    spec: UpstreamSpec, wire: Mapping[str, Any], names: NameRules, overrides: Callable[[str], tuple[Override, ...]]
+) -> Tool:
     name = wire["name"]
     violation, unchecked = _checker(wire["inputSchema"])
     return Tool(
@@ -215,7 +221,8 @@ def build_tool(spec: UpstreamSpec, wire: Mapping[str, Any]) -> Tool:
         wire=wire,
         declared=classify(wire.get("annotations"), spec.trust_annotations),
         trusted=spec.trust_annotations,
-        overrides=tuple(_override(spec.name, name, entry) for entry in spec.overrides.get(name, ())),
+        overrides=highest_of([overrides(key) for key in names.overrides_of(name)]),
+        refused=names.refuses(name),
         violation=violation,
         unchecked=unchecked,
     )
@@ -226,6 +233,10 @@ def _checker(schema: Any) -> tuple[Violation | None, str | None]:
         return compile_violation(schema), None
     except BadSchema as reason:
         return None, str(reason)
+
+
+def _overrides(spec: UpstreamSpec, key: str) -> tuple[Override, ...]:
+    return tuple(_override(spec.name, key, entry) for entry in spec.overrides[key])
 
 
 def _override(server: str, name: str, entry: OverrideEntry) -> Override:

@@ -17,6 +17,7 @@ from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.lists.build_tools import build_tools
+from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_of
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
 from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -39,6 +40,8 @@ class ToolCache:
     def __init__(self, known: ListingStore | None) -> None:
         self.listed: Listing = []
         self.tools: dict[str, Tool] = {}
+        self.names = NameReport()
+        self._listed_once = False
         self._known = known
         self._saved: Listing | None = None
         self._filling = anyio.Lock()
@@ -51,9 +54,12 @@ class ToolCache:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
         one is the last: a change of either may come in between."""
         async with self._filling:
+            self._listed_once = self._listed_once or listed is not None
             listed = self.listed if listed is None else listed
-            tools, part = await anyio.to_thread.run_sync(_build, spec(), listed)
+            tools, part, names = await anyio.to_thread.run_sync(_build, spec(), listed)
             self.listed, self.tools = listed, tools
+            if self._listed_once:
+                self.names = names
             return part
 
     async def remembered(self, server: str) -> Listing | None:
@@ -81,9 +87,9 @@ class ToolCache:
             logger.warning("%s: its tool list could not be cached: %s", server, error)
 
 
-def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment]:
+def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
     tools = build_tools(spec, listed)
-    return tools, segment(tools.values())
+    return tools, segment(tools.values()), report_of(spec, listed, tools)
 
 
 COALESCE: Final = 0.1
@@ -91,7 +97,6 @@ COALESCE: Final = 0.1
 REST: Final = 9.0
 """A server that never stops changing may keep us busy for a tenth of the time at most."""
 LIST_TIMEOUT: Final = 60.0
-MAX_TOLD: Final = 20
 
 
 class ToolList:
@@ -116,6 +121,11 @@ class ToolList:
     @property
     def tools(self) -> Mapping[str, Tool]:
         return self._shelf.tools
+
+    @property
+    def names(self) -> NameReport:
+        """What a person has to know of the names in it."""
+        return self._shelf.names
 
     async def load_known(self) -> bool:
         """From the last time. False: it was never listed, so nobody can find what it has."""
@@ -173,7 +183,16 @@ class ToolList:
 
     async def derive(self, listed: Listing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
+        before = self.names
         self._show(await self._shelf.fill(self._spec, listed))
+        left_out, unmatched = self.names
+        if left_out and left_out != before.left_out:
+            named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
+            logger.warning("%s: tools that nobody can call for their names: %s", self._name, named)
+        if unmatched and unmatched != before.unmatched:
+            named = ", ".join(unmatched[:MAX_TOLD])
+            logger.warning("%s: %d entries of its configuration mean none of its tools: %s",
+                           self._name, len(unmatched), named)  # fmt: skip
 
     @property
     def _name(self) -> str:

@@ -79,8 +79,8 @@ class SseParser:
             self.retry = min(int(value) / 1000, MAX_RETRY_SECONDS)
 
     def _add(self, value: bytes) -> None:
-        self._size += len(value)
-        if self._size <= self._limit:
+        self._size += len(value) + 1  # with the end of the line, of which an empty one has nothing else
+        if self._size <= self._limit + 1:
             self._data.append(value)
         elif not self._dropped:
             self._dropped = True

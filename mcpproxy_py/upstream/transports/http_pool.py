@@ -113,6 +113,8 @@ class HttpConnection(asyncio.Protocol):
         self._surplus = self._complete  # nobody asked for a second one
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._headed or self._complete:
+            return  # a trailer: no header, since what the headers say was read before it came
         if len(self._raw) < MAX_FIELDS:
             self._raw.append((name, value))
         else:
@@ -126,6 +128,7 @@ class HttpConnection(asyncio.Protocol):
         if self._interim:
             self._raw = []
             return
+        self._headed = True
         fields = {name.lower(): value for name, value in self._raw}
         framed = b"content-length" in fields or b"transfer-encoding" in fields or status in BODILESS
         self._until_eof = not framed
@@ -146,7 +149,8 @@ class HttpConnection(asyncio.Protocol):
     def _begin(self) -> None:
         self._raw: list[tuple[bytes, bytes]] = []
         self._framing = 0
-        self._interim = self._complete = self._keep = self._surplus = self._flooded = self._until_eof = False
+        self._interim = self._headed = self._complete = self._keep = False
+        self._surplus = self._flooded = self._until_eof = False
 
     def _after_feeding(self) -> None:
         if self._receiver is None:  # it hung up on what it heard

@@ -12,7 +12,7 @@ import pytest
 
 from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
-from mcpproxy_py.serve.http.guard import AccessRules, Guard
+from mcpproxy_py.serve.http.guard import MOST_LINES, AccessRules, Guard
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 
 KEY = "mcpk_admin-key-for-tests"
@@ -106,9 +106,14 @@ async def test_a_host_that_is_not_ours_is_refused(host: str, rules: dict[str, An
 @pytest.mark.parametrize(
     ("origin", "rules", "is_ours"),
     [
-        ("http://127.0.0.1:3000", {}, True),
-        ("https://localhost", {}, True),
+        ("http://127.0.0.1:8080", {}, True),
+        ("http://localhost:8080", {}, True),
         ("http://[::1]:8080", {}, True),
+        ("http://127.0.0.1:3000", {}, False),
+        ("http://localhost:3000", {}, False),
+        ("http://localhost", {}, False),
+        ("https://localhost", {}, False),
+        ("http://localhost:3000", {"allowed_origins": ("http://localhost:3000",)}, True),
         ("http://evil.example", {}, False),
         ("null", {}, False),
         ("null", {"allowed_origins": ("null",)}, False),
@@ -119,6 +124,9 @@ async def test_a_host_that_is_not_ours_is_refused(host: str, rules: dict[str, An
         ("chrome-extension://abcdef", {}, False),
         ("chrome-extension://abcdef", {"allowed_origins": ("chrome-extension://abcdef",)}, True),
         ("https://gate.example", {"allowed_hosts": ("gate.example",)}, True),
+        ("https://gate.example:444", {"allowed_hosts": ("gate.example",)}, False),
+        ("https://gate.example:444", {"allowed_hosts": ("gate.example:444",)}, True),
+        ("https://a.example.com", {"allowed_hosts": ("*.example.com",)}, False),
         ("https://evil.example", {"allowed_hosts": ("*",)}, False),
         ("https://app.example", {"allowed_origins": ("https://app.example/",)}, True),
         ("https://app.example", {"allowed_origins": ("https://app.example:443",)}, True),
@@ -129,9 +137,59 @@ async def test_a_host_that_is_not_ours_is_refused(host: str, rules: dict[str, An
 )
 async def test_a_page_of_a_foreign_origin_is_refused(origin: str, rules: dict[str, Any], is_ours: bool) -> None:
     hosts = host_list("127.0.0.1", rules.get("allowed_hosts", ()))
-    assert origin_list(hosts, rules.get("allowed_origins", ())).allows(origin) is is_ours
+    assert origin_list(hosts, rules.get("allowed_origins", ())).allows(origin, "127.0.0.1:8080") is is_ours
     response = await get("/api/v1/status", {"origin": origin, **ADMIN}, **rules)
     assert code_of(response) == (None if is_ours else "FOREIGN_ORIGIN")
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "rules", "is_ours"),
+    [
+        ("localhost:9000", "http://localhost:9000", {}, True),  # a port that a container is published at
+        ("localhost:9000", "http://localhost:8080", {}, False),
+        ("localhost", "https://localhost", {}, True),
+        ("gate.example:8443", "https://gate.example:8443", {"allowed_hosts": ("gate.example",)}, True),
+        ("gate.example:8443", "https://gate.example:8444", {"allowed_hosts": ("gate.example",)}, False),
+        ("a.example.com", "https://a.example.com", {"allowed_hosts": ("*.example.com",)}, True),
+        ("a.example.com", "https://b.example.com", {"allowed_hosts": ("*.example.com",)}, False),
+        ("gate.example", "https://localhost", {"allowed_hosts": ("gate.example",)}, False),
+    ],
+)
+async def test_a_page_is_ours_where_it_comes_from_the_address_that_it_asks(
+    host: str, origin: str, rules: dict[str, Any], is_ours: bool
+) -> None:
+    response = await get("/api/v1/status", {"host": host, "origin": origin, **ADMIN}, **rules)
+    assert code_of(response) == (None if is_ours else "FOREIGN_ORIGIN")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "None", "else"])
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/catalog", "/tool/ids", "/api/v1/status", "/metrics"])
+async def test_a_page_of_another_site_does_not_get_in_without_naming_itself(path: str, site: str) -> None:
+    response = await get(path, {"sec-fetch-site": site, **ADMIN})
+    assert code_of(response) == "FOREIGN_ORIGIN"
+    assert "other sites" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+async def test_what_a_person_typed_gets_in(site: str) -> None:
+    assert code_of(await get("/mcp/catalog", {"sec-fetch-site": site})) is None
+    assert code_of(await get("/mcp", [("sec-fetch-site", site), ("sec-fetch-site", "none")])) == "BAD_REQUEST"
+
+
+async def test_what_is_open_to_everybody_and_allowed_pages_may_be_asked_from_other_sites() -> None:
+    other = {"sec-fetch-site": "cross-site"}
+    assert code_of(await get("/healthz", other)) is None
+    assert code_of(await get("/.well-known/x", other)) is None
+    app = {**other, "origin": "https://app.example"}
+    assert code_of(await get("/mcp", app, allowed_origins=("https://app.example",))) is None
+    assert code_of(await get("/mcp", app)) == "FOREIGN_ORIGIN"
+
+
+async def test_what_is_turned_away_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with client() as http:
+        for _ in range(MOST_LINES + 5):
+            await http.get("/api/v1/status")
+    assert len([one for one in caplog.records if "UNAUTHORIZED" in one.getMessage()]) == MOST_LINES
 
 
 @pytest.mark.proves("API-1")

@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from mcpproxy_py.serve.http.server import MAX_HEAD
+from mcpproxy_py.serve.http.parser import MAX_HEAD
 from tests.support.serving import serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-5")]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -41,7 +42,8 @@ class AskRunner:
     ) -> None:  # fmt: skip
         """`spend` says whether a state is used for the first time, wherever states of ours are taken."""
         self.gateway = gateway
-        self.rounds = InputRounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend)
+        share = gateway.shares.questions
+        self.rounds = InputRounds(keys, patience, gateway.recorder.give_up, on_taken_up, spend, share.most)
 
     async def call(
         self, exchange: McpRequest, surface: Surface, tool: str, params: Any, server: str | None = None,
@@ -167,6 +169,9 @@ class _CallTurn:
     def end(self, reply: Call) -> None:
         if self._held is not None:
             self._held.finish(reply)
+
+    def question(self, principal: str) -> AbstractContextManager[None]:
+        return self._asking.gateway.shares.questions.held(principal)
 
     def note(self, kind: str, method: str) -> None:
         """That it was answered goes on record where the answer is, with what was said."""

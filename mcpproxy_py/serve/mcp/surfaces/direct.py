@@ -167,15 +167,15 @@ class DirectSurface(TableSurface):
 
 
 def _shown(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
-    """In the order of the configuration and of each server's own list. A name comes once, whatever a server does."""
-    taken: dict[str, Tool] = {}
+    """In the order of the configuration and of each server's own list. A name that two tools have is nobody's."""
+    taken: dict[str, Tool | None] = {}
     for server in snapshot.servers.values():
         if server.state == "disabled":
             continue
         for tool in server.tools.values():
             if server.offers(tool.name):
-                taken.setdefault(tool.direct_name, tool)
-    return [shown_directly(tool, snapshot.policy) for tool in taken.values()]
+                taken[tool.direct_name] = None if tool.direct_name in taken else tool
+    return [shown_directly(tool, snapshot.policy) for tool in taken.values() if tool is not None]
 
 
 def _connected(snapshot: Snapshot) -> Iterable[Server]:
