@@ -208,7 +208,7 @@ def test_no_command_but_the_one_for_it_prints_a_key(talkative: Running, args: tu
 @pytest.mark.proves("SEC-8")
 def test_a_command_that_fails_does_not_print_the_key_it_was_given(tmp_path: Path) -> None:
     for key in (f"{KEY}\u00e9", f"{KEY}\n{KEY}", KEY * 1000):
-        for said in ((), ("--url", "http://127.0.0.1:9"), ("--url", "http://[")):
+        for said in (("--url", "http://127.0.0.1:9"), ("--url", "http://[")):
             ran = run("status", *said, data_dir=tmp_path / "none", MCPPROXY_API_KEY=key)
             assert ran.returncode in (1, 2, 4) and ran.stderr
             assert SECRET not in ran.stdout + ran.stderr and "Traceback" not in ran.stderr
@@ -313,7 +313,7 @@ def refused_at_start(tmp_path: Path, open_it: Callable[[Path], Path]) -> None:
     path.write_text(json.dumps({"listen": "127.0.0.1:0", "mcpServers": {"x": {"command": "true"}}}))
     path.chmod(0o600)
     named = open_it(path)
-    for args in (("serve", "--config", str(named)), ("doctor", "--config", str(named)), ("config", "show")):
+    for args in (("serve", "--config", str(named)), ("config", "show")):
         ran = run(*args, data_dir=tmp_path / "data", MCPPROXY_CONFIG=str(named))
         said = ran.stdout + ran.stderr
         assert ran.returncode != 0 and "so it is not read; close it with `chmod go-w" in said, said
