@@ -39,7 +39,10 @@ class _Text(logging.Formatter):
         parts = _parts(record)
         tag = f" [{parts['request_id']}]" if "request_id" in parts else ""
         line = f"{parts['time']} {parts['level']:<7} {parts['logger']}{tag}: {_one_line(parts['message'])}"
-        return f"{line}\n{MASKER.mask(self.formatException(record.exc_info))}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        trace = MASKER.mask(self.formatException(record.exc_info))
+        return "\n".join([line, *(f"  {_one_line(each)}" for each in trace.split("\n"))])
 
 
 class _Json(logging.Formatter):
@@ -47,7 +50,7 @@ class _Json(logging.Formatter):
         parts = _parts(record)
         if record.exc_info:
             parts["exception"] = MASKER.mask(self.formatException(record.exc_info))
-        return json.dumps(parts, ensure_ascii=False, default=str)
+        return json.dumps(parts, default=str)  # ASCII: no mark in it that a terminal obeys
 
 
 def _one_line(message: str) -> str:

@@ -36,9 +36,9 @@ _INTRO: Final = f"""\
 # Configuration
 
 One JSON file: `{CONFIG_NAME}` in the data directory (`{DEFAULT_DATA_DIR}`), or the one that `--config` or
-`MCPPROXY_CONFIG` names. A file that every user of the machine can write, or replace, is not read: it names
-commands that are started as you. None of it is required. In order of increasing precedence: defaults, the file,
-variables of the environment, flags. An empty variable counts as not set.
+`MCPPROXY_CONFIG` names. A file that others can write, or put another in the place of (by its directory, one above,
+or a link), is not read: it names commands that are started as you. None of it is required. In order of increasing
+precedence: defaults, the file, variables of the environment, flags. An empty variable counts as not set.
 
 Keys that start with `//` are comments, in any object and as many as you like; `$schema` is accepted.
 An unknown key or an invalid value stops the start with a message that says where it is, what was expected and
