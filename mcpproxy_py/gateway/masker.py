@@ -13,7 +13,7 @@ from typing import Final
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.record.secret_patterns import SHAPES, SIGNS
+from mcpproxy_py.core.record.secret_signs import SHAPES, SIGNS
 
 
 def _finder(pattern: str) -> Callable[[str | bytes], bool]:
@@ -21,5 +21,9 @@ def _finder(pattern: str) -> Callable[[str | bytes], bool]:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")).isinstance_python
 
 
-suspicious: Final = _finder(SIGNS)
-MASKER: Final = Masker(suspicious, _finder(f"(?i){SHAPES}"), partial(to_json, inf_nan_mode="strings"))
+MASKER: Final = Masker(_finder(SIGNS), _finder(SHAPES), partial(to_json, inf_nan_mode="strings"))
+
+
+def suspicious(text: str | bytes) -> bool:
+    """Whether there is anything in a text to look at closely."""
+    return MASKER.named(text) or MASKER.shaped(text)

@@ -26,7 +26,8 @@ DATA: Final = Path(__file__).parent / "data"
 HALVES: Final = ("dev", "report")
 TIMES: Final = 3
 """So many texts of each harmless template that has something to fill in."""
-_MARK: Final = re.compile(r"⟦(.*?)⟧", re.DOTALL)
+_MARK: Final = re.compile(r"⟦(.*?)⟧(={0,2})", re.DOTALL)
+"""With the padding of base64, which belongs to it."""
 _FILL: Final = re.compile(r"<([a-z][a-z0-9]*(?:_\d+)?)>")
 _ALPHABETS: Final = {
     "hex": "0123456789abcdef",
@@ -71,7 +72,7 @@ def _value(text: str, chance: random.Random) -> Any:
 
 
 def _filled(text: str, chance: random.Random, escaped: Callable[[str], str]) -> str:
-    marked = _MARK.sub(lambda found: f"⟦{escaped(_secret(found[1], chance))}⟧", text)
+    marked = _MARK.sub(lambda found: f"⟦{escaped(_secret(found[1], chance))}{found[2]}⟧", text)
     return _FILL.sub(lambda found: _made(found[1], chance) or found[0], marked)
 
 
