@@ -101,6 +101,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     ensure_data_dir(data_dir)
     check_doors(settings)
     load_or_create_key(data_dir)
+    masker = _masker(settings)
+    logs.mask_with(masker)
     new_id = IdMaker(random.randbytes)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
@@ -120,6 +122,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_list_changed=neighbours.tell_list_changed,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
+            mask=masker.mask_text,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(
@@ -132,7 +135,6 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
-        masker = _masker(settings)
         gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker)
         admin = Admin(
             upstreams,
@@ -171,7 +173,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         endpoints.use(settings.surfaces, current.enabled)
         list_changes.gate_shows(current.gate_options())
         attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes)
-        rest = answered_by(rest_app(gateway, store, admin, approvals))
+        rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve)
 
@@ -335,6 +337,6 @@ def _say(problems: BaseExceptionGroup[Any]) -> int:
         if isinstance(problem, BaseExceptionGroup):
             status = max(status, _say(problem))
         else:
-            print(f"mcpproxy: {problem}", file=sys.stderr)
+            print(f"mcpproxy: {MASKER.mask_text(str(problem))}", file=sys.stderr)
             status = EXIT_USAGE if getattr(problem, "code", None) is Code.CONFIG_INVALID else status
     return status

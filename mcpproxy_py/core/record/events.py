@@ -70,14 +70,14 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
         return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
     payload, size = masker.payload_text(decision.args, limit)
     own = {"kind": "asked", "id": ask.id, "at": ask.at, "arguments_size": size}
-    if ask.request_id is not None:
-        own["request_id"] = ask.request_id
+    if (request_id := ask.request_id) is not None:
+        own["request_id"] = request_id if request_id.isdigit() else masker.mask_text(request_id)
     intent = decision.intent
     key = (ask.source, decision.variant, decision.tool_class, policy.strict)
     try:
         head = b'%b,%b,%b,"intent":%b}}' % (
             masker.encode(own)[:-1],
-            _from_caller(ask.session_id, ask.client, ask.principal),
+            _from_caller(ask.session_id, ask.client, ask.principal, masker),
             view.on_record.get(key) or _about_tool(view, key, ask, decision, policy, masker),
             _declared(intent) if intent.reason is None else masker.encode(_intent(decision, masker)),
         )
@@ -87,9 +87,10 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
 
 
 @lru_cache(256)
-def _from_caller(session_id: str | None, client: ClientInfo, principal: str) -> bytes:
+def _from_caller(session_id: str | None, client: ClientInfo, principal: str, masker: Masker) -> bytes:
     """An agent says who it is with each request. Kept by value, and callers are few."""
     said: dict[str, Any] = {"client": {"name": client.name, "version": client.version}, "principal": principal}
+    said = masker.mask(said)
     return _json(said if session_id is None else {"session_id": session_id, **said}, encode)[1:-1]
 
 
@@ -100,7 +101,7 @@ def _about_tool(view: ToolView, key: tuple[Any, ...], ask: Ask, route: Route, po
         "tool": route.tool.name,
         "metadata": {"decision": _decision(route, policy, masker), "tool_variant": VARIANT_OF[route.variant]},
     }  # fmt: skip
-    text = view.on_record[key] = _json(about, masker.encode)[1:-2]
+    text = view.on_record[key] = _json(masker.mask(about), masker.encode)[1:-2]
     return text
 
 
@@ -125,14 +126,15 @@ def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Mask
     """The event written before anything is done. Its `arguments` are a `JsonText`."""
     arguments, size = masker.payload(_arguments(ask, decision), limit)
     server, tool = _subject(ask, decision)
-    return {
+    head = masker.mask({
         "kind": "asked", "id": ask.id, "at": ask.at,
         "type": _type(ask), "source": ask.source, "surface": ask.surface,
-        "server": server, "tool": tool, "arguments": arguments, "arguments_size": size,
+        "server": server, "tool": tool, "arguments_size": size,
         "session_id": ask.session_id, "request_id": ask.request_id,
         "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
         "metadata": _metadata(ask, decision, policy, masker),
-    }  # fmt: skip
+    })  # fmt: skip
+    return {**head, "arguments": arguments}
 
 
 def finished(
@@ -167,10 +169,13 @@ def finished_text(
         return EventText(_json(head, encode), payload)
 
 
-def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None) -> dict[str, Any]:
+def round_trip(
+    ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None, masker: Masker = PLAIN
+) -> dict[str, Any]:
     """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`, with what
     it said, masked and bounded by whoever calls), a person said yes to the call (`confirmed`)."""
-    event = {"kind": kind, "id": ask_id, "at": at, "methods": [json_values.quoted(each) for each in methods]}
+    shown = [masker.mask_text(json_values.quoted(each)) for each in methods]
+    event = {"kind": kind, "id": ask_id, "at": at, "methods": shown}
     return event if answers is None else {**event, "answers": answers}
 
 
@@ -190,12 +195,12 @@ def administrative(
     masker: Masker = PLAIN,
 ) -> dict[str, Any]:
     """The opening event of a person's change to the gateway itself, on record like any ask."""
-    return {
+    return masker.mask({
         "kind": "asked", "id": event_id, "at": at, "type": DEEDS.get(action, "config_change"), "source": by.source,
-        "surface": "rest", "server": subject, "tool": action, "arguments": masker.mask(dict(details)),
+        "surface": "rest", "server": subject, "tool": action, "arguments": dict(details),
         "arguments_size": 0, "session_id": None, "request_id": by.request_id, "principal": by.principal,
         "client": {"name": by.client.name, "version": by.client.version}, "metadata": {},
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def failure(code: Code, message: str) -> dict[str, Any]:

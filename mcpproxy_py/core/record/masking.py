@@ -169,9 +169,10 @@ class CustomMasks(Protocol):
     def mask(self, text: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Masker:
-    """How values are masked. What is handed in makes it quick, and adds what an operator wants masked."""
+    """How values are masked, wherever a text leaves. What is handed in makes it quick, and adds what an operator wants
+    masked. Two are the same only where they are one, so that one can be part of a key."""
 
     named: Callable[[str | bytes], bool] = lambda text: True
     """Whether `SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often. What is no valid

@@ -8,9 +8,7 @@ harmless one of its length.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
-import string
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -255,7 +253,7 @@ def _without_base64(text: str, mask: Callable[[str], str]) -> str:
             return found[0]
         try:
             plain = base64.b64decode(found[0] + "=" * (-len(found[0]) % 4), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError, ValueError):
+        except ValueError:
             return found[0]
         return found[0] if mask(plain) == plain else "***base64***"
 
@@ -323,7 +321,7 @@ def without_placed(text: str, shaped: bool, mask: Callable[[str], str]) -> str:
     return _without_told(text, lower(text))
 
 
-_ASCII_LOWER: Final = str.maketrans(dict(zip(string.ascii_uppercase, string.ascii_lowercase, strict=True)))
+_ASCII_LOWER: Final = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def lower(text: str) -> str:

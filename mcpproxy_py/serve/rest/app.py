@@ -14,8 +14,10 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses
@@ -55,9 +57,11 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
-def rest_app(gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals) -> ASGIApp:
+def rest_app(
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, masker: Masker = MASKER
+) -> ASGIApp:
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, started_at=time.monotonic())
+    parts = RestServices(gateway, store, operator, approvals, time.monotonic(), masker)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -82,6 +86,7 @@ class _Path:
             return  # nobody is left to answer
         except GatewayError as error:
             allow = {"allow": ", ".join(self._methods)} if error.code is Code.METHOD_NOT_ALLOWED else None
+            error.message = self._parts.masker.mask_text(error.message)
             response = error_answer(error, allow)
         await response(scope, receive, send)
 
@@ -103,7 +108,9 @@ class _Path:
                 request,
             )
         )
-        return given if isinstance(given, Response) else answer(given, endpoint.status)
+        if isinstance(given, Response):
+            return given
+        return answer(self._parts.masker.mask(given) if endpoint.masked else given, endpoint.status)
 
 
 def _caller(request: Request) -> Caller:
@@ -119,7 +126,7 @@ def _client(request: Request) -> ClientInfo:
     found = _PRODUCT.match(claimed if claimed is not None else request.headers.get("user-agent", ""))
     if not found or (claimed is None and found[1] == "cli"):
         return ClientInfo()
-    return ClientInfo(found[1], found[2] or "")
+    return ClientInfo(MASKER.mask_text(found[1]), MASKER.mask_text(found[2] or ""))
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

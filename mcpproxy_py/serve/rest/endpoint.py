@@ -13,9 +13,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.serve.rest.requests import NoQuery
 from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
@@ -114,6 +116,7 @@ class RestServices:
     approvals: RestApprovals
     started_at: float
     """Seconds of the monotonic clock."""
+    masker: Masker = MASKER
 
 
 SURFACE = "rest"
@@ -170,6 +173,8 @@ class RestEndpoint:
     guarded: Guarded = "admin"
     more: str = ""
     """What the summary has no room for."""
+    masked: bool = True
+    """Whether the answer leaves without secrets. What a server answers or lists does not, nor what was asked for."""
 
     @property
     def shown_path(self) -> str:
