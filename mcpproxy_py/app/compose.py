@@ -114,7 +114,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=_Listings(store),
+            known=_Listings(store, masker),
             max_result_bytes=settings.limits.max_result_bytes,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
             on_notification=list_changes.server_said,
@@ -196,11 +196,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
 
 class _Listings:
-    """The store's memory of tool lists, as the upstream room asks for it."""
+    """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
+    a secret is not kept."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, masker: Masker) -> None:
         self.load = store.listing
-        self.save = store.save_listing
+        self._save = store.save_listing
+        self._masker = masker
+
+    async def save(self, server: str, tools: list[dict[str, Any]]) -> None:
+        if await anyio.to_thread.run_sync(self._masker.mask, tools) == tools:
+            await self._save(server, tools)
 
 
 def _limits(settings: Settings) -> CallLimits:

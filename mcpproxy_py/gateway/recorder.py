@@ -33,7 +33,7 @@ from mcpproxy_py.core.values import (
     Status,
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
-from mcpproxy_py.gateway.masker import without_secrets
+from mcpproxy_py.gateway.masker import MASKER, without_secrets
 
 EXPIRED: Final = "its question was not answered in time"
 TIMED_OUT: Final = Outcome("timeout", error=events.failure(Code.TIMEOUT, EXPIRED))
@@ -88,7 +88,9 @@ class Call:
 
     def refuse(self, refusal: Refusal, status: Status = "blocked") -> Call:
         """What a refusal says of arguments, names and servers is our own text, and leaves masked."""
-        refusal = without_secrets(refusal)
+        said = f"{refusal.message} {refusal.name}"
+        if not said.isascii() or MASKER.named(said) or MASKER.shaped(said):
+            refusal = without_secrets(refusal)
         self.refusal, self.rule, self.result = refusal, refusal.rule, tool_results.refused(refusal)
         self.outcome = events.refused(refusal, self.result, status)
         return self

@@ -57,7 +57,7 @@ class Supervisor:
         belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
         a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
-        over HTTP in its headers too. `mask` takes the secrets out of what servers write to stderr and of what is said of
+        over HTTP in its headers too. `mask` takes secrets out of what servers write to stderr and of what is said of
         them."""
         self._log_dir = log_dir
         self._local = dict(local or {})

@@ -67,11 +67,12 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
     """`asked` as text. What is the same for each call of a tool, or of a caller, is taken as it was encoded before;
     what is not is encoded here, together, so that nothing gets into the text but by an encoder."""
     if type(decision) is not Route or (view := decision.view) is None:
-        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+        return _asked_text(ask, decision, policy, limit, masker)
     payload, size = masker.payload_text(decision.args, limit)
     own = {"kind": "asked", "id": ask.id, "at": ask.at, "arguments_size": size}
     if (request_id := ask.request_id) is not None:
-        own["request_id"] = request_id if request_id.isdigit() else masker.mask_text(request_id)
+        plain = request_id.isdigit() or (request_id.isalnum() and request_id.isascii() and len(request_id) <= 16)
+        own["request_id"] = request_id if plain else masker.mask_text(request_id)
     intent = decision.intent
     key = (ask.source, decision.variant, decision.tool_class, policy.strict)
     try:
@@ -82,7 +83,7 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
             _declared(intent) if intent.reason is None else masker.encode(_intent(decision, masker)),
         )
     except (TypeError, ValueError):  # half of a surrogate pair, which is said differently
-        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+        return _asked_text(ask, decision, policy, limit, masker)
     return EventText(head, payload)
 
 
@@ -110,6 +111,17 @@ def _declared(intent: Intent) -> bytes:
     return _json(intent.as_json(), encode)
 
 
+def _asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker) -> EventText:
+    """As it is made from the dict. Nearly always its head is clean, which its text shows."""
+    event = _asked(ask, decision, policy, limit, masker)
+    payload: JsonText = event.pop("arguments")
+    head = {key: value for key, value in event.items() if value is not None}
+    text = _json(head, masker.encode)
+    if masker.own is not None or masker.named(text) or masker.shaped(text):
+        text = _json(masker.mask(head), masker.encode)
+    return EventText(text, payload)
+
+
 def _text_of(event: dict[str, Any], payload: str, masker: Masker) -> EventText:
     """An event that has been made as a dict. Its payload is a `JsonText`, or there is none."""
     text: JsonText | None = event.pop(payload)
@@ -124,17 +136,23 @@ def _json(value: Any, encoder: Callable[[Any], bytes]) -> bytes:
 
 def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> dict[str, Any]:
     """The event written before anything is done. Its `arguments` are a `JsonText`."""
+    event = _asked(ask, decision, policy, limit, masker)
+    arguments = event.pop("arguments")
+    return {**masker.mask(event), "arguments": arguments}
+
+
+def _asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker) -> dict[str, Any]:
+    """Of which only the arguments are masked yet."""
     arguments, size = masker.payload(_arguments(ask, decision), limit)
     server, tool = _subject(ask, decision)
-    head = masker.mask({
+    return {
         "kind": "asked", "id": ask.id, "at": ask.at,
         "type": _type(ask), "source": ask.source, "surface": ask.surface,
-        "server": server, "tool": tool, "arguments_size": size,
+        "server": server, "tool": tool, "arguments": arguments, "arguments_size": size,
         "session_id": ask.session_id, "request_id": ask.request_id,
         "client": {"name": ask.client.name, "version": ask.client.version}, "principal": ask.principal,
         "metadata": _metadata(ask, decision, policy, masker),
-    })  # fmt: skip
-    return {**head, "arguments": arguments}
+    }  # fmt: skip
 
 
 def finished(

@@ -44,7 +44,13 @@ async def openapi(x: RestRequest) -> Mapping[str, Any]:
 ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *system.ENDPOINTS,
     RestEndpoint(
-        "GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer
+        "GET",
+        "/api/v1/openapi.json",
+        "Gateway",
+        "All this, as OpenAPI 3.1",
+        openapi,
+        responses.OpenApiAnswer,
+        masked=False,
     ),
     *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
@@ -126,7 +132,7 @@ def _client(request: Request) -> ClientInfo:
     found = _PRODUCT.match(claimed if claimed is not None else request.headers.get("user-agent", ""))
     if not found or (claimed is None and found[1] == "cli"):
         return ClientInfo()
-    return ClientInfo(MASKER.mask_text(found[1]), MASKER.mask_text(found[2] or ""))
+    return ClientInfo(found[1], found[2] or "")
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

@@ -174,7 +174,8 @@ class RestEndpoint:
     more: str = ""
     """What the summary has no room for."""
     masked: bool = True
-    """Whether the answer leaves without secrets. What a server answers or lists does not, nor what was asked for."""
+    """Whether secrets are taken out of the answer. Not of what is a server's own, or the secret that was asked for; and
+    from the record they were taken out before it was written."""
 
     @property
     def shown_path(self) -> str:

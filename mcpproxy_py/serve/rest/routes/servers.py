@@ -155,7 +155,7 @@ ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
              responses.LogLines, query=requests.LogTail, refusals=(Code.NOT_FOUND,)),
     RestEndpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
-             query=requests.ToolPage, refusals=(Code.NOT_FOUND,)),
+             query=requests.ToolPage, refusals=(Code.NOT_FOUND,), masked=False),
     RestEndpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool,
-             responses.ToolAnswer, refusals=(Code.NOT_FOUND,)),
+             responses.ToolAnswer, refusals=(Code.NOT_FOUND,), masked=False),
 )  # fmt: skip
