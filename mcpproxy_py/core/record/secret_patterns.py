@@ -329,7 +329,7 @@ RULES: Final = (
           r"[A-Za-z0-9+/]{8,4096}={0,2}(?![\w+/=])", r"\1 ***basic***"),
     _rule("authorization", r"([Aa](?i:uthorization[\"'\\]{0,8}\s{0,4}[:=]\s{0,4}[\"'\\]{0,8}"
           r"(?:(?:bearer|basic|digest|token|negotiate|apikey|ssws)\s{1,4}"
-          r"|[a-z][\w-]{1,30}\s{1,4}(?=[^\s\"']{0,64}\d|[^\s\"']{20})(?=[^\s\"']{8}))?))"
+          r"|[a-z][\w-]{1,30}\s{1,4}(?=[^\s\"']{0,64}\d|[^\s\"']{20}|\*{3})(?=[^\s\"']{8}))?))"
           r"(?!(?i:bearer|basic|digest|token|negotiate)\b)([^\s\"'`\\,;<>]{4,4096})",
           _unless_it_stands_in("authorization")),
     _rule("cookie", r"(?im:^[^\n\r:]{0,40}cookie\s{0,4}:[^\n\r]{1,4096})", _without_values),

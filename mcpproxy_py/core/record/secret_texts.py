@@ -189,11 +189,12 @@ def _without_keys(text: str, lowered: str) -> str:
 def _without_told(text: str, lowered: str) -> str:
     parts: list[str] = []
     done = 0
-    for word in _TELLING.finditer(lowered):
-        if word.end() < done:
+    words = [word.span() for word in _TELLING.finditer(lowered)]
+    for (_, begin), (after, _) in zip(words, [*words[1:], (len(text), 0)], strict=True):
+        if begin < done:
             continue
-        line = text[word.end() : word.end() + _WINDOW].partition("\n")[0]
-        for start, end in _told(text, word.end(), word.end() + len(line)):
+        line = text[begin : min(begin + _WINDOW, after)].partition("\n")[0]
+        for start, end in _told(text, begin, begin + len(line)):
             parts += [text[done:start], _SHOWN]
             done = end
     return "".join([*parts, text[done:]])

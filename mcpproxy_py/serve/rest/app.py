@@ -92,7 +92,6 @@ class _Path:
             return  # nobody is left to answer
         except GatewayError as error:
             allow = {"allow": ", ".join(self._methods)} if error.code is Code.METHOD_NOT_ALLOWED else None
-            error.message = self._parts.masker.mask_text(error.message)
             response = error_answer(error, allow)
         await response(scope, receive, send)
 
