@@ -190,7 +190,7 @@ def _without_told(text: str, lowered: str) -> str:
     parts: list[str] = []
     done = 0
     words = [word.span() for word in _TELLING.finditer(lowered)]
-    for (_, begin), (after, _) in zip(words, [*words[1:], (len(text), 0)], strict=True):
+    for (_, begin), (after, _) in zip(words, [*words[1:], (len(text), 0)], strict=False):
         if begin < done:
             continue
         line = text[begin : min(begin + _WINDOW, after)].partition("\n")[0]
