@@ -13,6 +13,7 @@ import anyio.abc
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
@@ -52,13 +53,15 @@ class Supervisor:
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
+        mask: Callable[[str], str] = mask_text,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
         belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
         a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
-        over HTTP in its headers too."""
+        over HTTP in its headers too. `mask` takes secrets out of what servers write to stderr and of what is said of
+        them."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
@@ -66,6 +69,7 @@ class Supervisor:
         self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
+        self._mask = mask
         self._clock = clock
         self._evict_after = evict_after
         self._on_change = on_change
@@ -149,7 +153,7 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = UpstreamServer(
             spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after,
+            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 

@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.errors import FACTS, Code, GatewayError
-from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
+from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
 
@@ -247,4 +247,4 @@ async def _refuse(request: HttpRequest, error: GatewayError, headers: Iterable[t
     if not request.started:
         request.over = False
         lines = [(name.encode(), value.encode()) for name, value in (*NO_STORE.items(), *headers)]
-        await request.respond(FACTS[error.code].http, json_bytes(error.as_json()), lines)
+        await request.respond(FACTS[error.code].http, json_bytes(error_json(error)), lines)
