@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
@@ -41,6 +43,7 @@ from mcpproxy_py.serve.mcp.request import (
     is_modern,
     peer_by_envelope,
     peer_by_handshake,
+    read_large,
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
@@ -51,6 +54,8 @@ log = logging.getLogger(__name__)
 HELLO_LIMIT: Final = 4096
 HELLO_TIMEOUT: Final = 10.0
 Wish = Mapping[str, Any]
+LINES_A_TURN: Final = 100
+"""Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
 MAX_UNREAD: Final = 4 << 20
@@ -102,9 +107,10 @@ class AttachedClient:
         self._held: set[asyncio.Task[None]] = set()
         """Calls that go on while their client answers a question."""
 
-    def take(self, line: bytes) -> None:
+    async def take(self, line: bytes, max_values: int = MAX_BODY_VALUES) -> None:
         try:
-            message, kind, plain = jsonrpc.decode_request(line)
+            small = len(line) <= SMALL
+            message, kind, plain = jsonrpc.decode_request(line) if small else await read_large(line, max_values)
             if kind == "request":
                 self._request(message, plain)
             elif kind == "notification":
@@ -234,10 +240,12 @@ class LineRequest(McpRequest):
 class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
-    def __init__(self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int) -> None:
+    def __init__(
+        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES
+    ) -> None:
         self._path = path
         self._find = find
-        self._line_limit = line_limit
+        self._line_limit, self._max_values = line_limit, max_values
         self.attached = 0
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -293,7 +301,9 @@ class AttachServer:
             tasks.cancel_scope.cancel()
 
     async def _read(self, lines: BufferedByteReceiveStream, client: AttachedClient, writer: LineWriter) -> None:
-        while True:
+        for number in count(1):
+            if not number % LINES_A_TURN:
+                await asyncio.sleep(0)
             try:
                 line = await lines.receive_until(b"\n", self._line_limit)
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
@@ -304,7 +314,7 @@ class AttachServer:
                 await writer.flush()
                 return
             if not line.isspace() and line:
-                client.take(line)
+                await client.take(line, self._max_values)
 
 
 async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:
