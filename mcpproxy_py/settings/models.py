@@ -129,7 +129,7 @@ class Limits(BaseModel):
 
     max_body_bytes: Count = Field(default=4_194_304, description="Maximum size of a request.")
     max_body_values: Count = Field(
-        default=100_000,
+        default=50_000,
         description="Maximum number of keys and values in a request. Reading them holds up everybody's calls for a "
         "moment, about 0.1 ms per thousand.",
     )
@@ -139,7 +139,7 @@ class Limits(BaseModel):
         "2 ms per MB.",
     )
     max_result_values: Count = Field(
-        default=500_000, description="Maximum number of keys and values in an upstream's answer."
+        default=300_000, description="Maximum number of keys and values in an upstream's answer."
     )
     max_argument_depth: Count = Field(default=64, description="Maximum nesting of arguments.")
     max_sessions: Count = Field(

@@ -7,8 +7,10 @@ is a limit on how much one message may be, and to wait before each piece of work
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 SHORTEST_PAUSE: Final = 0.001
 """What a timer can tell apart; after a shorter piece of work the next one waits for a turn of the loop."""
@@ -56,6 +58,21 @@ class TurnQueue:
                 break
         if self._waiting:
             self._plan(loop)
+
+
+Made = TypeVar("Made")
+
+
+def uncollected(make: Callable[[], Made]) -> Made:
+    """What this makes, without a look for garbage in between: reading JSON makes none, and looking through what is made
+    again and again takes longer than to make it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return make()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 TURNS: Final = TurnQueue()

@@ -9,8 +9,8 @@ a client. For each input it prints
 
     loop    the longest time for which the gateway's event loop was busy with its own work, without a turn for others,
             as a watchdog inside the gateway saw it
-    call    the longest time for which one of the quiet calls was held up, of which no more is counted than the gateway
-            worked in that time: what other processes take on a busy machine is not its doing
+    call    the longest time for which one of the quiet calls was held up. No more is counted than the gateway worked in
+            that time, and nothing for which it waited for a processor: that is the doing of a busy machine
     wall    the longest of these calls by the clock, with whatever the machine did
 
 and at the end the worst. The exit status is 1 where a call or a turn was held up for longer than the limit (50 ms).
@@ -67,13 +67,15 @@ def headers_of(tool: str) -> dict[str, str]:
     return {**ACCEPT, "mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": tool}
 
 
-def worked(pid: int) -> float:
-    """Processor seconds of all threads of a process."""
+def worked(pid: int) -> tuple[float, float]:
+    """Processor seconds of all threads of a process, and for how long its first one and we ourselves had no processor
+    though we wanted one."""
     total = 0
     for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):
             total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
-    return total / 1e9
+    waited = sum(int(Path(f"/proc/{each}/schedstat").read_text().split()[1]) for each in (pid, "self"))
+    return total / 1e9, waited / 1e9
 
 
 def probe(port: int, pid: int) -> None:
@@ -87,9 +89,9 @@ def probe(port: int, pid: int) -> None:
         before, begun = worked(pid), time.perf_counter()
         connection.request("POST", "/mcp", body, headers)
         said = connection.getresponse().read()
-        took, cost = time.perf_counter() - begun, worked(pid) - before
+        took, after = time.perf_counter() - begun, worked(pid)
         assert b'"isError":true' not in said and b'"error"' not in said, said[:500]
-        calls.append((took, cost))
+        calls.append((took, after[0] - before[0], after[1] - before[1]))
         if asked.is_set():
             asked.clear()
             print(json.dumps(calls), flush=True)
@@ -163,12 +165,12 @@ HEAD = b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json
 
 
 def call_of(args: bytes) -> bytes:
-    whole = message("call_tool_read", {"name": "quiet:echo", "args": 0, "intent": {"operation_type": "read"}})
+    whole = message("call_tool_read", {"name": "busy:echo", "args": 0, "intent": {"operation_type": "read"}})
     return whole.replace(b'"args": 0', b'"args": ' + args)
 
 
 def in_text(text: bytes) -> bytes:
-    whole = {"name": "quiet:echo", "args_json": text.decode(), "intent": {"operation_type": "read"}}
+    whole = {"name": "busy:echo", "args_json": text.decode(), "intent": {"operation_type": "read"}}
     return message("call_tool_read", whole)
 
 
@@ -221,9 +223,9 @@ CLIENTS: dict[str, Input] = {
     "args-objects": args(many(b"{}", 4_000_000)),
     "args-strings": args(many(b'""', 4_000_000)),
     "args-numbers": args(many(b"1", 4_000_000)),
-    "args-lists-most": args(many(b"[]", 140_000)),
-    "args-objects-most": args(many(b'{"a":1}', 260_000)),
-    "args-keys-most": args(keys(48_000)),
+    "args-lists-most": args(many(b"[]", 72_000)),
+    "args-objects-most": args(many(b'{"a":1}', 130_000)),
+    "args-keys-most": args(keys(24_000)),
     "args-text-4MB": args(b'"' + b"x" * 4_000_000 + b'"'),
     "args-escapes-4MB": args(b'"' + b"\\n" * 2_000_000 + b'"'),
     "args-not-ascii-4MB": args(b'"' + "漢é".encode() * 800_000 + b'"'),
@@ -233,7 +235,7 @@ CLIENTS: dict[str, Input] = {
     "args-duplicate-keys": args(b"{" + b",".join([b'"a":1'] * 400_000) + b"}"),
     "args-half-surrogates": args(b'"' + b"\\ud800" * 600_000 + b'"'),
     "args-json-lists": lambda scene: consume(scene.send(in_text(b'{"n":' + many(b"[]", 3_900_000) + b"}"))),
-    "args-json-lists-most": lambda scene: consume(scene.send(in_text(b'{"n":' + many(b"[]", 140_000) + b"}"))),
+    "args-json-lists-most": lambda scene: consume(scene.send(in_text(b'{"n":' + many(b"[]", 72_000) + b"}"))),
     "args-json-deep": lambda scene: consume(scene.send(in_text(b"[" * 1_000_000))),
     "args-json-quotes": lambda scene: consume(scene.send(in_text(many(b'""', 1_900_000)))),
     "args-secrets-60KB": args(json.dumps([f"password=hunter{n} token: ghp_{n:036d}" for n in range(1_000)]).encode()),
@@ -257,7 +259,7 @@ CLIENTS: dict[str, Input] = {
         scene.send(message("call_tool_read", QUIET)[:-2] + b',"requestState":"%s"}}' % (b"A" * 3_900_000))
     ),
     "responses": lambda scene: consume(
-        scene.send(message("call_tool_read", QUIET)[:-2] + b',"inputResponses":%s}}' % keys(48_000))
+        scene.send(message("call_tool_read", QUIET)[:-2] + b',"inputResponses":%s}}' % keys(24_000))
     ),
     "headers": lambda scene: scene.raw(HEAD + b"a: b\r\n" * 20_000 + b"\r\n"),
     "headers-endless": lambda scene: scene.raw(HEAD, *[b"a: b\r\n" * 10_000] * 100),
@@ -279,10 +281,10 @@ CLIENTS: dict[str, Input] = {
     "attached-one-line": lambda scene: scene.attached(*[b"x" * 1_000_000] * 10),
     "rest-search": rest("/activity?q=" + "a%25b_" * 150),
     "rest-tools-search": rest("/tools?q=" + "delete%20" * 100),
-    "rest-lists": rest("/call", b'{"variant":"read","name":"quiet:echo","args":{"n":%s}}' % many(b"[]", 3_900_000)),
-    "rest-lists-most": rest("/call", b'{"variant":"read","name":"quiet:echo","args":{"n":%s}}' % many(b"[]", 140_000)),
+    "rest-lists": rest("/call", b'{"variant":"read","name":"busy:echo","args":{"n":%s}}' % many(b"[]", 3_900_000)),
+    "rest-lists-most": rest("/call", b'{"variant":"read","name":"busy:echo","args":{"n":%s}}' % many(b"[]", 72_000)),
     "rest-deep": rest("/call", b"[" * 4_000_000),
-    "rest-query": lambda scene: consume(scene.running.client.get("/api/v1/activity?" + "q=1&" * 20_000)),
+    "rest-query": rest("/activity?" + "q=1&" * 15_000),
 }
 
 
@@ -347,11 +349,10 @@ class Bench:
         self._since()
         time.sleep(1.5)
         calls, _ = self._since()
-        self._usual = statistics.median(took for took, _ in calls)
-        self._usual_cost = statistics.median(cost for _, cost in calls)
-        print(
-            f"a quiet call takes {self._usual * 1e3:.1f} ms, and the gateway works {self._usual_cost * 1e3:.1f} ms for it"
-        )
+        self._usual = statistics.median(took for took, _, _ in calls)
+        self._usual_cost = statistics.median(cost for _, cost, _ in calls)
+        took, cost = self._usual * 1e3, self._usual_cost * 1e3
+        print(f"a quiet call takes {took:.1f} ms, and the gateway works {cost:.1f} ms for it")
 
     def run(self, name: str) -> Row:
         self._since()
@@ -360,10 +361,10 @@ class Bench:
         doing.join(LONGEST)
         time.sleep(0.25)
         calls, loop = self._since()
-        held = max((min(took - self._usual, cost - self._usual_cost) for took, cost in calls), default=0.0)
-        return Row(name, loop, max(held, 0.0), max((took for took, _ in calls), default=0.0), len(calls))
+        held = [min(took - waited - self._usual, cost - self._usual_cost) for took, cost, waited in calls]
+        return Row(name, loop, max(held, default=0.0), max((took for took, _, _ in calls), default=0.0), len(calls))
 
-    def _since(self) -> tuple[list[tuple[float, float]], float]:
+    def _since(self) -> tuple[list[tuple[float, float, float]], float]:
         assert self._prober.stdin and self._prober.stdout
         self._prober.stdin.write("\n")
         self._prober.stdin.flush()
@@ -383,13 +384,17 @@ def scene_of(folder: Path, stack: ExitStack) -> tuple[Scene, Path]:
     where = f"http://127.0.0.1:{process.stdout.readline().split()[1]}"
     servers = {
         "quiet": python_server("plain.py"),
+        "busy": python_server("plain.py"),
         "pipe": python_server("overwhelm.py", timeout=LONGEST),
         "web": {"url": f"{where}/mcp", "timeout": LONGEST},
     }
     config = {"mcpServers": servers, "log": {"level": "error"}}
     running = stack.enter_context(
         gateway(
-            folder / "data", config, program=("-m", "tests.bench.watched_gateway"), env={"WATCHED_FILE": str(watched)}
+            folder / "data",
+            config,
+            program=("-m", "tests.bench.watched_gateway"),
+            env={"WATCHED_FILE": str(watched)},
         )
     )
     return Scene(running, Wire(running.mcp), int(running.url.rpartition(":")[2]), where), watched

@@ -62,9 +62,9 @@ ANSWERS: dict[str, Callable[[], bytes]] = {
     "strings-30MB": lambda: structured(many(b'""', 30 * MB)),
     "numbers-30MB": lambda: structured(many(b"1", 30 * MB)),
     "lists-15MB": lambda: structured(many(b"[]", 15 * MB)),
-    "lists-most": lambda: structured(many(b"[]", 700_000)),
-    "objects-most": lambda: structured(many(b'{"a":1}', 1_200_000)),
-    "keys-most": lambda: structured(keys(240_000)),
+    "lists-most": lambda: structured(many(b"[]", 440_000)),
+    "objects-most": lambda: structured(many(b'{"a":1}', 560_000)),
+    "keys-most": lambda: structured(keys(98_000)),
     "floats-most": lambda: structured(many(b"1.7976931348623157e308", 10 * MB)),
     "texts-most": lambda: structured(many(b'"' + b"x" * 28 + b'"', 14 * MB)),
     "duplicate-keys": lambda: structured(b"{" + b",".join([b'"a":1'] * 240_000) + b"}"),
@@ -156,7 +156,7 @@ LISTS: dict[str, Callable[[int], bytes]] = {
         b'{"tools":[%s],"nextCursor":"%d"}' % (json.dumps({**TOOL, "name": f"p{page}"}).encode(), page)
     ),
     "large-pages": lambda page: b'{"tools":[%s],"nextCursor":"%d"}' % (tools(700, 10_000), page),
-    "many": lambda page: b'{"tools":[%s]}' % tools(40_000),
+    "many": lambda page: b'{"tools":[%s]}' % tools(25_000),
     "large-tools": lambda page: b'{"tools":[%s]}' % tools(5, 2 * MB),
     "large-schemas": lambda page: (
         b'{"tools":[%s]}'

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from mcpproxy_py import jsonrpc
@@ -33,7 +33,7 @@ from mcpproxy_py.serve.mcp import event_streams
 from mcpproxy_py.serve.mcp.event_streams import EventStream
 from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal, head_facts
 from mcpproxy_py.upstream.session.large_messages import measured
-from mcpproxy_py.upstream.turns import TURNS
+from mcpproxy_py.upstream.turns import TURNS, uncollected
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
@@ -264,7 +264,7 @@ async def read_large(text: bytes, max_values: int) -> tuple[dict[str, Any], Kind
     if values > max_values:
         raise BadMessage(INVALID_REQUEST, f"The message holds more than {max_values} keys and values")
     await TURNS.turn(seconds(len(text), values))
-    message = jsonrpc.decode_request(text)
+    message = uncollected(partial(jsonrpc.decode_request, text))
     await TURNS.turn(seconds(len(text), SECOND_LOOKS * values))
     return message
 

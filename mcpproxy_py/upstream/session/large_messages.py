@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.json_size import SMALL, ValueCounter, at_most, pieces, seconds
-from mcpproxy_py.upstream.turns import TURNS
+from mcpproxy_py.upstream.turns import TURNS, uncollected
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class LargeMessages:
             message.refuse(f"it answered with more than {self._max_values} keys and values in one message")
             return
         await TURNS.turn(seconds(len(message.text), values))
-        _guarded(message.read)
+        uncollected(partial(_guarded, message.read))
 
 
 def _guarded(act: Callable[[], None]) -> None:
