@@ -29,9 +29,6 @@ LONGEST: Final = 4096
 MOST: Final = 512
 MOST_UNREAD: Final = 64 * 1024
 """How much of a body may wait for whoever answers, beyond which the client has to."""
-MOST_PIECES: Final = 4096
-LEAST_PIECE: Final = 64
-"""How many pieces a body may come in, and one more for so many bytes of it on top."""
 MOST_DIGITS: Final = 18
 """Of a declared length that are read; more are too long a body all the same."""
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
@@ -151,10 +148,6 @@ class BodyCutShort(Exception):
     """The client left in the middle of it."""
 
 
-class BodyInCrumbs(Exception):
-    """It comes in pieces that are more work than there is in them."""
-
-
 class HttpRequest:
     """What came, who was let in with it, and how to answer: all at once, or as a stream."""
 
@@ -179,8 +172,6 @@ class HttpRequest:
     """Called when the client hangs up before its answer. Must not hold this request beyond its answer."""
     _parts: list[bytes] | None = None
     _read = 0
-    _pieces = 0
-    _taken = 0
     _notifications: asyncio.Event | None = None
     _head = b""
     """Of an answer whose body is still to come, with which it leaves."""
@@ -208,11 +199,6 @@ class HttpRequest:
     # What comes.
 
     def take(self, part: bytes) -> None:
-        """Raises `BodyInCrumbs`, which the parser reports."""
-        self._pieces += 1
-        self._taken += len(part)
-        if self._pieces > MOST_PIECES + self._taken // LEAST_PIECE:
-            raise BodyInCrumbs
         if self.answered:
             return  # nobody will read it
         if self._parts is None:

@@ -25,7 +25,15 @@ MAX_HEAD: Final = 128 * 1024
 MOST_WAITING: Final = 4
 """Requests that a client may send ahead, beyond which it has to wait with more."""
 UNPARSABLE: Final = b"This is no HTTP request."
+TOO_MANY_PIECES: Final = b"The body comes in too many pieces for its length: send larger chunks."
+MOST_PIECES: Final = 4096
+LEAST_PIECE: Final = 64
+"""How many pieces a body may come in, and one more for so many bytes of it on top. Each is work."""
 TOO_LONG: Final = b"The request line and headers are too long: send less."
+
+
+class BodyInPieces(Exception):
+    """From within the parser, which reports it: pieces that are more work than there is in them."""
 
 
 class HttpServerProtocol(asyncio.Protocol):
@@ -143,8 +151,8 @@ class HttpServerProtocol(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._listen_no_more()
-        except httptools.HttpParserError:
-            self._turn_away(400, UNPARSABLE)
+        except httptools.HttpParserError as error:
+            self._turn_away(400, TOO_MANY_PIECES if isinstance(error.__context__, BodyInPieces) else UNPARSABLE)
         else:
             if self._head is not None:
                 self._head += len(data)
@@ -165,7 +173,7 @@ class HttpServerProtocol(asyncio.Protocol):
         if self._request is not None and self._coming is None:
             self._listen_no_more()
             return
-        if self._request is None:
+        if self._request is None or (self._request is self._coming and not self._request.started):
             kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
             self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))
         self.transport.close()
@@ -177,7 +185,7 @@ class HttpServerProtocol(asyncio.Protocol):
         self._url = b""
         self._headers: Headers = []
         self._expects = False
-        self._head = 0
+        self._head = self._pieces = self._taken = 0
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -211,6 +219,10 @@ class HttpServerProtocol(asyncio.Protocol):
             self.hold()
 
     def on_body(self, body: bytes) -> None:
+        self._pieces += 1
+        self._taken += len(body)
+        if self._pieces > MOST_PIECES + self._taken // LEAST_PIECE:
+            raise BodyInPieces
         if self._coming is not None:
             self._coming.take(body)
 

@@ -51,6 +51,8 @@ class LargeMessages:
         self._max_values = max_values
         self._hold = hold
         self._tasks: dict[Stream, asyncio.Task[None]] = {}
+        self._acting = False
+        """Whether what is done just now is what had to wait."""
 
     def put(self, text: bytes, stream: Stream, read: Callable[[], None], refuse: Callable[[str], None]) -> bool:
         """Whether this is read later, in its turn; whoever offers it may read it at once otherwise."""
@@ -61,7 +63,7 @@ class LargeMessages:
 
     def after(self, stream: Stream, act: Callable[[], None]) -> bool:
         """Whether something of this stream is to be read yet, and `act` comes after it."""
-        if stream not in self.waiting:
+        if stream not in self.waiting or self._acting:
             return False
         self.waiting[stream].append(act)
         return True
@@ -87,7 +89,7 @@ class LargeMessages:
                 if isinstance(item, LargeMessage):
                     await self._read(item)
                 else:
-                    _guarded(item)
+                    self._act(item)
                     done += 1
                     if not done % SMALL_AT_ONCE:
                         await asyncio.sleep(0)
@@ -96,22 +98,25 @@ class LargeMessages:
             self._hold(stream, False)
             for item in line:  # where this was cancelled; among it is who is told of the end
                 if not isinstance(item, LargeMessage):
-                    _guarded(item)
+                    self._act(item)
 
     async def _read(self, message: LargeMessage) -> None:
         values = await measured(message.text, self._max_values)
         if values > self._max_values:
-            message.refuse(f"it answered with more than {self._max_values} keys and values in one message")
+            why = f"it answered with more than {self._max_values} keys and values in one message"
+            self._act(partial(message.refuse, why))
             return
         await TURNS.turn(seconds(len(message.text), values))
-        uncollected(partial(_guarded, message.read))
+        uncollected(partial(self._act, message.read))
 
-
-def _guarded(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except Exception:
-        logger.exception("what a server sent could not be read")
+    def _act(self, act: Callable[[], None]) -> None:
+        self._acting = True
+        try:
+            act()
+        except Exception:
+            logger.exception("what a server sent could not be read")
+        finally:
+            self._acting = False
 
 
 async def measured(text: bytes, limit: int) -> int:
