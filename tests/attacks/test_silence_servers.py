@@ -65,6 +65,10 @@ def ask(running: Running, door: str, server: str, mode: str, era: str = MODERN) 
     return Wire(f"{running.mcp}{path}", era).call(name, {"mode": mode})
 
 
+def row_of(running: Running, server: str) -> dict[str, Any]:
+    return next(row for row in running.get("/servers")["servers"] if row["name"] == server)
+
+
 def recorded(running: Running, server: str, mode: str) -> dict[str, Any]:
     rows = running.activities(server=server)
     return next(row for row in rows if row["arguments"] == {"mode": mode})
@@ -112,14 +116,13 @@ def test_a_stream_of_the_older_transport_that_says_nothing_is_no_server(tmp_path
     with overwhelm_over_http("--legacy", kind) as web:
         config = {"mcpServers": {"old": {"url": f"{web}/sse", "type": "sse", "connect_timeout": 2}}}
         with gateway(tmp_path / "data", config, wait=False) as running:
-            until(lambda: running.get("/servers")["servers"][0]["error"], what="the reason")
-            assert running.get("/status")
+            until(lambda: row_of(running, "old")["error"], what="the reason")
+            assert row_of(running, "old")["state"] != "connected"
 
 
 def test_a_batch_of_a_hundred_thousand_is_dropped_whole_and_counted(running: Running) -> None:
     def ignored() -> int:
-        rows = {row["name"]: row for row in running.get("/servers")["servers"]}
-        return rows["pipe"]["ignored"]["garbage"]
+        return row_of(running, "pipe")["ignored"]["garbage"]
 
     before = ignored()
     assert not ask(running, "gate", "pipe", "batch-100000").get("isError")
@@ -184,7 +187,7 @@ def test_a_list_without_end_is_cut_and_the_operator_is_told(tmp_path: Path, mode
 def test_a_tool_of_two_megabytes_is_left_out(tmp_path: Path) -> None:
     config = {"mcpServers": {"guest": python_server("overwhelm.py", "--list", "large-tools")}}
     with gateway(tmp_path / "data", config) as running:
-        row = running.get("/servers")["servers"][0]
+        row = row_of(running, "guest")
         assert set(row["left_out"].values()) == {"its definition is larger than 262144 bytes"}
         assert row["tool_count"] == 0
 
@@ -194,5 +197,5 @@ def test_a_list_with_too_many_values_is_a_server_that_says_why_it_is_not_connect
         "mcpServers": {"guest": python_server("overwhelm.py", "--list", "many")}, "limits": {"max_result_values": 1000},
     }  # fmt: skip
     with gateway(tmp_path / "data", config, wait=False) as running:
-        why = until(lambda: running.get("/servers")["servers"][0]["error"], what="the reason")
+        why = until(lambda: row_of(running, "guest")["error"], what="the reason")
         assert why == "it answered with more than 1000 keys and values in one message"

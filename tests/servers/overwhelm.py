@@ -142,7 +142,7 @@ def flood(mode: str, call: int) -> Iterator[bytes]:
 
 
 def error(text: bytes) -> bytes:
-    return b'{"code":-32000,"message":%s,"data":%s}' % (text, many(b"{}", 100_000))
+    return b'{"code":-32000,"message":%s,"data":%s}' % (text, many(b"{}", 10_000))
 
 
 def tools(number: int, description: int = 10, schema: bytes = b'{"type":"object"}') -> bytes:

@@ -158,7 +158,7 @@ class ToolList:
         usable, left_out = await session.learn(listed.entries)
         self._tell_of(left_out)
         if listed.cut:
-            self.left_out = {**self.left_out, f"everything after the first {len(listed.entries)}": listed.cut}
+            self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
         if await anyio.to_thread.run_sync(eq, usable, self._shelf.listed):
             self._show(None)
