@@ -173,7 +173,7 @@ class HttpServerProtocol(asyncio.Protocol):
         if self._request is not None and self._coming is None:
             self._listen_no_more()
             return
-        if self._request is None or (self._request is self._coming and not self._request.started):
+        if self._request is None or (why is TOO_MANY_PIECES and not self._request.started):
             kind = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close" % len(why)
             self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINES[status], kind, why))
         self.transport.close()
