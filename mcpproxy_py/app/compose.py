@@ -122,6 +122,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             log_dir=data_dir / "logs",
             known=_Listings(store, masker),
             max_result_bytes=settings.limits.max_result_bytes,
+            max_values=settings.limits.max_result_values,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
@@ -183,7 +184,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled)
         list_changes.gate_shows(current.gate_options())
-        attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes, table)
+        limits = settings.limits
+        attachments = AttachServer(
+            listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table
+        )
         rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -268,6 +272,7 @@ def _guard_rules(settings: Settings) -> AccessRules:
         mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
         require_mcp_auth=settings.require_mcp_auth,
         max_body_bytes=settings.limits.max_body_bytes,
+        max_body_values=settings.limits.max_body_values,
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -48,7 +48,7 @@ class Call:
 
     __slots__ = (
         "ask", "closed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result", "rule",
-        "snapshot", "started",
+        "snapshot", "started", "turn",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
@@ -69,6 +69,8 @@ class Call:
         self.rule: str | None = None
         """What turned it down after all, where that was not the decision."""
         self.result: Mapping[str, Any] = NOTHING
+        self.turn: Callable[[], Awaitable[None]] | None = None
+        """To be awaited before something is done with all of its result, where that is large."""
         self.refusal: Refusal | None = None
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.record.masking import mask_text
@@ -39,7 +40,7 @@ from mcpproxy_py.upstream.transports.in_process import InProcessServer
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.transports.http_clients import AuthFor
 
-MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 COALESCE: Final = 0.05
 
@@ -49,7 +50,8 @@ class Supervisor:
 
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
-        max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
+        max_result_bytes: int = MAX_RESULT_BYTES, max_values: int = MAX_VALUES,
+        on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
@@ -65,7 +67,7 @@ class Supervisor:
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
-        self._max_result_bytes = max_result_bytes
+        self._max_result_bytes, self._max_values = max_result_bytes, max_values
         self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
@@ -99,7 +101,9 @@ class Supervisor:
         # Two groups: the reaper goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             reaper = ReaperClient(keeping)
-            self._dialer = Dialer(reaper, self._local, self._max_result_bytes, self._auth_for, self._traced)
+            self._dialer = Dialer(
+                reaper, self._local, self._max_result_bytes, self._auth_for, self._traced, self._max_values
+            )
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)

@@ -63,12 +63,15 @@ def encode(value: Any) -> bytes:
     return compact(value).encode()
 
 
-def json_text(value: Any, encode: Callable[[Any], bytes] = encode) -> bytes | None:
-    """The compact JSON text of a value that is fit as it is; `None` for one that needs `json_safe` first."""
+def json_text(value: Any, encode: Callable[[Any], bytes] = encode, limit: int | None = None) -> bytes | None:
+    """The compact JSON text of a value that is fit as it is; `None` for one that needs `json_safe` first. Whether one
+    beyond the limit is fit, of which only the beginning is wanted, nobody looks."""
     try:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
+    if limit is not None and len(text) > limit:
+        return text
     # Text with few brackets cannot be deep, which spares nearly every value the walk.
     return text if text.count(b"[") + text.count(b"{") <= DEEPEST or _shallow(value, DEEPEST) else None
 
@@ -207,7 +210,7 @@ class Masker:
     def payload_text(self, value: Any, limit: int) -> tuple[bytes, int]:
         """What goes on record of a value, as JSON text, and the size of the whole. Over the limit a preview stands
         in its place, and only the part it can show is masked, so a huge result costs no more than a big one."""
-        text = json_text(value, self.encode)
+        text = json_text(value, self.encode, limit)
         if text is None:
             value = json_safe(value)
             text = encode(value)
