@@ -155,25 +155,29 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes | str) -> Any:
-    """What a server says: strict JSON, without keys of `_meta` that are ours to write. Raises `ValueError`. NaN and
-    Infinity would only break the next reader.
+    """What a server says: strict JSON, without keys of `_meta` that are ours to write. Raises `ValueError`."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    value = parse(raw)
+    if (b"_meta" in raw or b"\\u" in raw) and own_meta.may_hold_own(raw) and own_meta.remove_own(value):
+        tell_of_removal()
+    return value
+
+
+def parse(raw: bytes) -> Any:
+    """Strict JSON. Raises `ValueError`. NaN and Infinity would only break the next reader.
 
     Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
     a lost answer, so the half becomes a question mark.
     """
-    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        value = from_json(raw, allow_inf_nan=False)
+        return from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         if "hex escape" not in str(error):
             raise
-        value = _mended(raw)
-    if (b"_meta" in raw or b"\\u" in raw) and own_meta.may_hold_own(raw) and own_meta.remove_own(value):
-        _tell_of_removal()
-    return value
+        return _mended(raw)
 
 
-def _tell_of_removal() -> None:
+def tell_of_removal() -> None:
     """Powers of two: the first is always told, a flood of them is not."""
     many = next(_removals)
     if many & (many - 1) == 0:

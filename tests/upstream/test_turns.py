@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -158,56 +159,75 @@ async def test_counting_takes_turns_and_ends_with_the_first_that_is_too_many() -
     assert 1000 < await measured(text, 1000) < 100_000
 
 
+LONG = b" " * 2 * SMALL + b"1"
+
+
 # Messages.
 
 
 async def test_nothing_overtakes_a_large_message_on_its_stream_and_other_streams_go_on() -> None:
-    order, holds = list[str](), list[tuple[int | None, bool]]()
+    order, holds = list[Any](), list[tuple[int | None, bool]]()
     large = LargeMessages(10**9, lambda stream, hold: holds.append((stream, hold)))
-    text = b" " * 10 * SMALL
 
-    assert large.put(text, 1, lambda: order.append("large"), lambda why: order.append(why))
-    assert large.put(b"x", 1, lambda: order.append("small"), lambda why: order.append(why))
-    assert not large.put(b"x", 2, lambda: order.append("never"), lambda why: order.append(why))
+    large.put(b" " * 8 * SMALL + LONG, 1, order.append, order.append)
+    assert large.after(1, lambda: order.append("small"))
     assert large.after(1, lambda: order.append("end"))
     assert not large.after(2, lambda: order.append("never"))
     await asyncio.wait_for(large.room(1), WAIT)
-    assert order == ["large", "small", "end"]
+    assert order == [1, "small", "end"]
     assert holds == [(1, True), (1, False)]
     assert not large.waiting
 
 
 async def test_what_had_to_wait_is_not_put_off_by_itself() -> None:
-    large, order = LargeMessages(10**9, lambda stream, hold: None), list[str]()
+    large, order = LargeMessages(10**9, lambda stream, hold: None), list[Any]()
 
     def end() -> None:
         if not large.after(1, end):
             order.append("end")
 
-    large.put(b" " * 2 * SMALL, 1, lambda: order.append("read"), order.append)
+    large.put(LONG, 1, order.append, order.append)
     end()
     await asyncio.wait_for(large.room(1), WAIT)
-    assert order == ["read", "end"]
+    assert order == [1, "end"]
 
 
 async def test_one_that_holds_too_much_is_refused_with_the_limit_and_the_next_is_read() -> None:
-    large, order = LargeMessages(1000, lambda stream, hold: None), list[str]()
-    large.put(b"[" + b",".join([b"1"] * SMALL) + b"]", None, lambda: order.append("read"), order.append)
-    large.put(b" " * 2 * SMALL, None, lambda: order.append("read"), order.append)
+    large, order = LargeMessages(1000, lambda stream, hold: None), list[Any]()
+    large.put(b"[" + b",".join([b"1"] * SMALL) + b"]", None, order.append, order.append)
+    large.put(LONG, None, order.append, order.append)
     await asyncio.wait_for(large.room(None), WAIT)
-    assert order == ["it answered with more than 1000 keys and values in one message", "read"]
+    assert order == ["it answered with more than 1000 keys and values in one message", 1]
+
+
+async def test_one_that_is_no_json_is_refused() -> None:
+    large, order = LargeMessages(10**9, lambda stream, hold: None), list[Any]()
+    large.put(LONG + b"]", None, order.append, order.append)
+    await asyncio.wait_for(large.room(None), WAIT)
+    assert order == ["it answered with invalid JSON"]
+
+
+async def test_keys_of_ours_are_taken_out_of_one_that_consists_of_them_in_turns() -> None:
+    large, order = LargeMessages(10**9, lambda stream, hold: None), list[Any]()
+    text = json.dumps([{"_meta": {"mcpproxy/warning": 1, "kept": [{"_meta": {"MCPproxy/x": 1}}]}}] * 30_000).encode()
+    turns = LoopTurns()
+    async with turns.counted():
+        large.put(text, None, order.append, order.append)
+        await asyncio.wait_for(large.room(None), WAIT)
+    assert order == [[{"_meta": {"kept": [{"_meta": {}}]}}] * 30_000]
+    assert turns.count > len(list(pieces(text)))
 
 
 async def test_a_failure_while_one_is_read_costs_nothing_that_comes_after() -> None:
-    large, order = LargeMessages(10**9, lambda stream, hold: None), list[str]()
+    large, order = LargeMessages(10**9, lambda stream, hold: None), list[Any]()
 
-    def fail() -> None:
+    def fail(said: Any) -> None:
         raise KeyError
 
-    large.put(b" " * 2 * SMALL, None, fail, order.append)
-    large.put(b" " * 2 * SMALL, None, lambda: order.append("read"), order.append)
+    large.put(LONG, None, fail, order.append)
+    large.put(LONG, None, order.append, order.append)
     await asyncio.wait_for(large.room(None), WAIT)
-    assert order == ["read"]
+    assert order == [1]
 
 
 # Streams.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
@@ -17,6 +17,7 @@ PREFIX: Final = "mcpproxy"
 _OWN: Final = re.compile(r"mcpproxy(?:$|[^a-z0-9])")
 LONGEST: Final = 256
 """Characters of a key that are looked at; ours are shorter."""
+KEYS_A_STEP: Final = 100
 
 
 def is_own(key: str) -> bool:
@@ -34,20 +35,26 @@ def may_hold_own(data: bytes) -> bool:
 
 def remove_own(value: Any) -> int:
     """Take them out of every `_meta` in this value, which is the caller's to change. How many there were."""
-    removed, left = 0, [value]
+    return sum(removal(value))
+
+
+def removal(value: Any) -> Iterator[int]:
+    """The same in small steps, each with how many it took out: a large message may consist of nothing else."""
+    left: list[Any] = [value] if isinstance(value, dict | list) else []
     while left:
-        each = left.pop()
-        inner: Iterable[Any] = json_values.as_array(each) or ()
+        each: Any = left.pop()
         if (found := json_values.as_object(each)) is not None:
-            removed += _removed(found.get("_meta"))
-            inner = found.values()
-        left += [one for one in inner if type(one) in (dict, list)]
-    return removed
+            if (meta := json_values.as_object(found.get("_meta"))) is not None:
+                yield from _removal(meta)
+            each = found.values()
+        left += [one for one in each if one and (type(one) is dict or type(one) is list)]
+        yield 0
 
 
-def _removed(meta: object) -> int:
-    found = json_values.as_object(meta) or {}
-    own = [key for key in found if is_own(key)]
-    for key in own:
-        del found[key]
-    return len(own)
+def _removal(meta: dict[str, Any]) -> Iterator[int]:
+    keys = list(meta)
+    for begin in range(0, len(keys), KEYS_A_STEP):
+        own = [key for key in keys[begin : begin + KEYS_A_STEP] if is_own(key)]
+        for key in own:
+            del meta[key]
+        yield len(own)

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from mcpproxy_py.core.json_size import SMALL, ValueCounter, at_most, pieces, seconds
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.json_size import ValueCounter, at_most, pieces, seconds
+from mcpproxy_py.core.protocol import own_meta
 from mcpproxy_py.upstream.turns import TURNS, uncollected
 
 logger = logging.getLogger(__name__)
 
 Stream = int | None
+TURN: Final = 0.005
+"""Seconds of one piece of work where it can be ended anywhere."""
 SMALL_AT_ONCE: Final = 64
 """Small messages that are read in one turn, of those that had to wait."""
 
@@ -37,8 +42,8 @@ class LargeResult(dict[str, Any]):
 
 class LargeMessage(NamedTuple):
     text: bytes
-    read: Callable[[], None]
-    """Parses it, and does what it says."""
+    read: Callable[[Any], None]
+    """Does what the message says."""
     refuse: Callable[[str], None]
     """Told why it is not read."""
 
@@ -54,12 +59,8 @@ class LargeMessages:
         self._acting = False
         """Whether what is done just now is what had to wait."""
 
-    def put(self, text: bytes, stream: Stream, read: Callable[[], None], refuse: Callable[[str], None]) -> bool:
-        """Whether this is read later, in its turn; whoever offers it may read it at once otherwise."""
-        if len(text) <= SMALL:
-            return self.after(stream, read)
+    def put(self, text: bytes, stream: Stream, read: Callable[[Any], None], refuse: Callable[[str], None]) -> None:
         self._line(stream).append(LargeMessage(text, read, refuse))
-        return True
 
     def after(self, stream: Stream, act: Callable[[], None]) -> bool:
         """Whether something of this stream is to be read yet, and `act` comes after it."""
@@ -107,7 +108,14 @@ class LargeMessages:
             self._act(partial(message.refuse, why))
             return
         await TURNS.turn(seconds(len(message.text), values))
-        uncollected(partial(self._act, message.read))
+        try:
+            said = uncollected(partial(jsonrpc.parse, message.text))
+        except ValueError as error:
+            self._act(partial(message.refuse, jsonrpc.complaint(error)))
+            return
+        if own_meta.may_hold_own(message.text):
+            await _remove_own(said)
+        self._act(partial(message.read, said))
 
     def _act(self, act: Callable[[], None]) -> None:
         self._acting = True
@@ -117,6 +125,21 @@ class LargeMessages:
             logger.exception("what a server sent could not be read")
         finally:
             self._acting = False
+
+
+async def _remove_own(said: Any) -> None:
+    """In turns, like everything that is done with all of a large message."""
+    steps, removed, left = own_meta.removal(said), 0, True
+    while left:
+        await TURNS.turn(TURN)
+        end, left = time.perf_counter() + TURN, False
+        for step in steps:
+            removed += step
+            if time.perf_counter() > end:
+                left = True
+                break
+    if removed:
+        jsonrpc.tell_of_removal()
 
 
 async def measured(text: bytes, limit: int) -> int:

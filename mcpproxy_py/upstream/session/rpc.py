@@ -336,11 +336,13 @@ class RpcPeer(RpcConnection):
 
     # What comes in. Nearly all of it is the answer to a request, which takes the short way.
 
-    def receive_text(self, data: bytes, stream: int | None = None, in_turn: bool = False) -> None:
+    def receive_text(self, data: bytes, stream: int | None = None) -> None:
         """One message off the wire; what is no JSON costs at most the call it answers. A large one waits its turn."""
-        if (len(data) > SMALL or self.large.waiting) and not in_turn and self.large.put(
-            data, stream, partial(self.receive_text, data, stream, True), partial(self._unreadable, data)
-        ):  # fmt: skip
+        if len(data) > SMALL:
+            read = partial(self._receive_large, len(data), stream)
+            self.large.put(data, stream, read, partial(self._unreadable, data))
+            return
+        if self.large.waiting and self.large.after(stream, partial(self.receive_text, data, stream)):
             return
         try:
             message = jsonrpc.decode(data)
@@ -350,8 +352,13 @@ class RpcPeer(RpcConnection):
         if type(message) is dict and "method" not in message:
             pending = self._pending.get(request_id) if type(request_id := message.get("id")) is int else None
             if pending is not None and type(result := message.get("result")) is dict and not pending.future.done():
-                pending.succeed(LargeResult(result, len(data)) if in_turn else result)
+                pending.succeed(result)
                 return
+        self.receive(message, stream)
+
+    def _receive_large(self, size: int, stream: int | None, message: Any) -> None:
+        if type(message) is dict and type(result := message.get("result")) is dict:
+            message["result"] = LargeResult(result, size)
         self.receive(message, stream)
 
     def receive(self, message: Any, stream: int | None = None) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import httpx2
@@ -104,7 +103,7 @@ class BodyListener(Protocol):
     @property
     def limit(self) -> int: ...
     def message(self, message: Any, size: int) -> None: ...
-    def large(self, text: bytes, read: Callable[[], None]) -> None: ...
+    def large(self, text: bytes) -> None: ...
     def error(self, message: dict[str, Any]) -> None: ...
     def text(self, data: bytes) -> None: ...
     def oversize(self, head: bytes, tail: bytes) -> None: ...
@@ -131,12 +130,9 @@ class JsonBody:
 
     def end(self) -> None:
         text = bytes(self._data)
-        if len(text) <= SMALL:
-            self._read(text)
-        else:
-            self._ear.large(text, partial(self._read, text))
-
-    def _read(self, text: bytes) -> None:
+        if len(text) > SMALL:
+            self._ear.large(text)
+            return
         try:
             message = decode(text)
         except ValueError as error:
@@ -229,9 +225,7 @@ class ExchangeOwner(Protocol):
     def is_settled(self, request_id: int) -> bool: ...
     def opened(self, exchange: HttpExchange, head: ResponseHead) -> bool: ...
     def message_in(self, exchange: HttpExchange, message: Any, size: int) -> None: ...
-    def large_in(
-        self, exchange: HttpExchange, text: bytes, read: Callable[[], None], refuse: Callable[[str], None]
-    ) -> None: ...
+    def large_in(self, exchange: HttpExchange, text: bytes) -> None: ...
     def text_in(self, exchange: HttpExchange, data: bytes) -> None: ...
     async def room(self, exchange: HttpExchange) -> None: ...
     def failed(self, exchange: HttpExchange, failure: UpstreamFailure) -> None: ...
@@ -307,8 +301,12 @@ class HttpExchange:
     def message(self, message: Any, size: int) -> None:
         self._host.message_in(self, message, size)
 
-    def large(self, text: bytes, read: Callable[[], None]) -> None:
-        self._host.large_in(self, text, partial(self._guarded, read), lambda why: self.fail(bad_answer(why)))
+    def large(self, text: bytes) -> None:
+        self._host.large_in(self, text)
+
+    def unreadable(self, why: str) -> None:
+        self.count("garbage")
+        self.fail(bad_answer(why))
 
     def error(self, message: dict[str, Any]) -> None:
         self.message({**message, "id": self.request_id}, 0)

@@ -7,7 +7,7 @@ flight, and one unanswered notification holds up all that follow. Here each exch
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -161,10 +161,9 @@ class StreamableConnection(RpcPeer):
             message = {**message, "result": LargeResult(result, size)}
         self.receive(message, exchange.request_id)
 
-    def large_in(
-        self, exchange: HttpExchange, text: bytes, read: Callable[[], None], refuse: Callable[[str], None]
-    ) -> None:
-        self.large.put(text, exchange.request_id, read, refuse)
+    def large_in(self, exchange: HttpExchange, text: bytes) -> None:
+        read = partial(self.message_in, exchange, size=len(text))
+        self.large.put(text, exchange.request_id, read, exchange.unreadable)
 
     async def room(self, exchange: HttpExchange) -> None:
         await self.large.room(exchange.request_id)
