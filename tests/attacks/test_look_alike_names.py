@@ -362,6 +362,10 @@ async def test_no_tool_is_called_under_the_direct_name_of_another(target: Target
         assert names.count(altered) == 1
         await ask(peer, {"name": altered, "arguments": {"mark": mark}})
     assert [each["name"] for each in target.log(server).calls(mark)] == ["clean!"]
+    await renamed(target, server, {imitation: "wipe"})
+    async with target.client("direct", server, MODERN) as peer:
+        assert not (await ask(peer, {"name": altered, "arguments": {"mark": mark}})).ok
+    assert len(target.log(server).calls(mark)) == 1
 
 
 @WHICH

@@ -302,7 +302,8 @@ def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
     if values.is_altered(outer):
         tools = (tool for server in snapshot.servers.values() for tool in server.tools.values())
         found = [(tool.server, tool.name) for tool in tools if tool.direct_name == outer]
-        return found[0] if len(found) == 1 else None if found else split
+        return found[0] if len(found) == 1 else None
+    return split
 
 
 def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
