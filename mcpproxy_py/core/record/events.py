@@ -29,6 +29,8 @@ from mcpproxy_py.core.values import (
 from mcpproxy_py.errors import Code
 
 NAME_LIMIT: Final = 512
+MOST_KEPT: Final = 64
+"""Texts of one tool that are kept as they were encoded; a warning may say something else each time."""
 DEEDS: Final[Mapping[str, str]] = {
     "approve_request": "approval",
     "deny_request": "approval",
@@ -102,7 +104,9 @@ def _about_tool(view: ToolView, key: tuple[Any, ...], ask: Ask, route: Route, po
         "tool": route.tool.name,
         "metadata": {"decision": _decision(route, policy, masker), "tool_variant": VARIANT_OF[route.variant]},
     }  # fmt: skip
-    text = view.on_record[key] = _json(masker.mask(about), masker.encode)[1:-2]
+    text = _json(masker.mask(about), masker.encode)[1:-2]
+    if len(view.on_record) < MOST_KEPT:
+        view.on_record[key] = text
     return text
 
 
