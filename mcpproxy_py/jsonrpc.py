@@ -8,18 +8,24 @@ Newline framing that a hostile peer cannot make expensive.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Final, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol import own_meta
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import Code, RpcError, UpstreamFailure, bad_answer
 
+logger = logging.getLogger(__name__)
+
 Kind = Literal["request", "notification", "response"]
 LONGEST_ID: Final = 1024
+_removals: Final = count(1)
 PLAIN_LENGTH: Final = 16_384
 PLAIN_BRACKETS: Final = 64
 """Nothing can be nested deeper than there are brackets."""
@@ -147,16 +153,32 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes | str) -> Any:
-    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader.
+    """What a server says: strict JSON, without keys of `_meta` that are ours to write. Raises `ValueError`. NaN and
+    Infinity would only break the next reader.
 
     Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
     a lost answer, so the half becomes a question mark.
     """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        return from_json(data, allow_inf_nan=False)
+        value = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         if "hex escape" not in str(error):
             raise
+        value = _mended(raw)
+    if (b"_meta" in raw or b"\\u" in raw) and own_meta.may_hold_own(raw) and own_meta.remove_own(value):
+        _tell_of_removal()
+    return value
+
+
+def _tell_of_removal() -> None:
+    """Powers of two: the first is always told, a flood of them is not."""
+    many = next(_removals)
+    if many & (many - 1) == 0:
+        logger.warning("keys of _meta that only mcpproxy writes were removed from %d messages of servers", many)
+
+
+def _mended(data: bytes) -> Any:
     try:
         whole = json.dumps(json.loads(data), ensure_ascii=False)
     except RecursionError:

@@ -49,10 +49,11 @@ from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
 from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner
 from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
+from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -155,7 +156,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             masker=masker,
         )
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
-        links = ResourceLinks()
+        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
         asking = AskRunner(
             gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
@@ -168,7 +169,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 "direct": lambda _: traces.surface(
                     DirectSurface(asking, links, upstreams, lambda: current.gate_options().request_capability_text)
                 ),
-                "passthrough": lambda server: traces.surface(PassthroughSurface(server, asking, upstreams)),
+                "passthrough": lambda server: traces.surface(
+                    PassthroughSurface(server, asking, upstreams, lambda: current.gate_options().private)
+                ),
             },
             traces.edge,
             shares.sessions,

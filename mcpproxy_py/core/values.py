@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
@@ -67,7 +68,7 @@ def split(outer: str) -> tuple[str, str] | None:
 
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
-ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
+ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrusted"]
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
@@ -149,6 +150,8 @@ class Ask(NamedTuple):
     """Whether this is a later round of an ask that is on record already."""
     plain: bool = False
     """Whether `params` were read by a strict JSON parser: no string in them holds half of a surrogate pair."""
+    verdicts: tuple[CheckVerdict, ...] = ()
+    """What was found out about its arguments beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class Override:
     """One entry of an operator's override: `when` is a compiled JSON Schema, `None` matches always."""
 
     tool_class: Operation
-    when: Callable[[Mapping[str, Any]], bool] | None = None
+    when: Callable[[Mapping[str, Any]], bool | PendingCheck] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +186,9 @@ class Tool:
     wire: Mapping[str, Any]
     declared: ToolClass
     trusted: bool = True
-    overrides: tuple[Override, ...] = ()
-    violation: Callable[[Mapping[str, Any]], str | None] | None = None
+    overrides: tuple[tuple[Override, ...], ...] = ()
+    """The entries of each that means it; globs may be several."""
+    violation: Callable[[Mapping[str, Any]], str | PendingCheck | None] | None = None
     unchecked: str | None = None
     refused: str | None = None
     """Why nobody may call it for its name: it looks like another one, or like one that an override names."""
@@ -319,6 +323,8 @@ class Route(NamedTuple):
     confirm: bool = False
     """Whether a person has to say yes first."""
     view: ToolView | None = None
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
     @property
     def full_name(self) -> str:
@@ -373,6 +379,8 @@ class Refusal:
     args: Mapping[str, Any] | None = None
     awaits: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
 
 Decision = Route | Relay | LocalAnswer | Refusal

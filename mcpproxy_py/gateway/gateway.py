@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
@@ -53,21 +53,13 @@ from mcpproxy_py.gateway.refusals import (
     without_yes,
 )
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
-from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
+from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
+from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 16
 """How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
-
-
-class Upstreams(Protocol):
-    """What the gateway needs of the upstream room."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    async def ready(self, server: str) -> None: ...
-    def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
 
 
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
@@ -200,6 +192,8 @@ class Gateway:
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
                 await self._once_connected(call, call.decision.awaits)
+            if getattr(call.decision, "pending", None) is not None:
+                call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
             if isinstance(decision, Refusal):
                 call.refuse(decision)
@@ -230,9 +224,9 @@ class Gateway:
             await self.recorder.acknowledged()
         return call
 
-    def decides(self, ask: Ask) -> Decision:
+    async def decides(self, ask: Ask) -> Decision:
         """What would become of this ask now; nothing is done."""
-        return decide.decide(ask, self.snapshot)
+        return (await decided_with_checks(self.upstreams, ask))[1]
 
     async def turn_down(self, ask: Ask, refusal: Refusal) -> Call:
         """Refuse an ask for a reason outside the decision, on record like any other."""
@@ -255,15 +249,15 @@ class Gateway:
         )  # fmt: skip
         self._turn_down(ask, refusal)
 
-    def explain(self, ask: Ask) -> dict[str, Any]:
-        """The decision run dry: nothing is waited for, sent or recorded."""
-        decision = decide.decide(ask, self.snapshot)
+    async def explain(self, ask: Ask) -> dict[str, Any]:
+        """The decision run dry: nothing is sent or recorded."""
+        ask, decision, snapshot = await decided_with_checks(self.upstreams, ask)
         return {
             "decision": self.recorder.asked(ask, decision)["metadata"],
             "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
             "rungs": [
                 {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
-                for step in decide.explain(ask, self.snapshot)
+                for step in decide.explain(ask, snapshot)
             ],
         }
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet, normal_form
+from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
+from mcpproxy_py.core.policy.tool_names import compared as compared_name
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
 from mcpproxy_py.settings.servers import UpstreamSettings
@@ -217,8 +218,8 @@ def _overridden(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Said
         said = {each: None for before, after in _decided(tool, was, now) for each in _other_entries(before, after)}
         for direction, says in said:
             yield direction, says.format(tool=_escaped(tool))
-        normal = normal_form(tool)
-        if not before_names.names(normal) and before_names.resembled(tool, normal) is not None:
+        name = compared_name(tool)
+        if not before_names.names(name.normal) and before_names.resembled(name) is not None:
             yield "looser", f"{_escaped(tool)} is no longer refused for looking like another name"
 
 

@@ -166,7 +166,8 @@ class ServerSettings(UpstreamSettings):
     sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
         default="auto",
         description="Which calls share a session with the server: all (`shared`), one at a time (`exclusive`), those "
-        "of one client (`per_client`). `auto`: all, until the server sends a request outside a call's own stream.",
+        "of one client (`per_client`). `auto`: all, until the server sends a request outside a call's own stream while "
+        "calls are under way.",
     )
 
     @model_validator(mode="before")

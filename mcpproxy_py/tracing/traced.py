@@ -12,8 +12,9 @@ from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
-from mcpproxy_py.gateway.gateway import Gateway, Upstreams
+from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, class_of, variant_of
+from mcpproxy_py.gateway.upstreams import Upstreams
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.surface import Handler as SurfaceHandler
@@ -122,6 +123,7 @@ class TracedUpstreams:
         self._tracer = tracer
         self._upstreams = upstreams
         self.ready = upstreams.ready
+        self.check = upstreams.check
 
     @property
     def snapshot(self) -> Snapshot:

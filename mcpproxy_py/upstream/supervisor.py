@@ -12,6 +12,7 @@ import anyio
 import anyio.abc
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
@@ -26,6 +27,7 @@ from mcpproxy_py.upstream.lists.notifications import (
 from mcpproxy_py.upstream.lists.tool_list import ListingStore
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
+from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
 from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, UpstreamServer
 from mcpproxy_py.upstream.session.session import Negotiated
 from mcpproxy_py.upstream.snapshot import SnapshotPublisher
@@ -71,6 +73,7 @@ class Supervisor:
         self.snapshot = self._publisher.snapshot
         """What is published now. An attribute, because every call reads it."""
         self._workers: dict[str, UpstreamServer] = {}
+        self._checks = CheckWorkers()
         self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -103,6 +106,7 @@ class Supervisor:
                 self._workers.clear()
                 keeping.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
+                    await self._checks.aclose()
                     await reaper.aclose()
 
     def tighten(self, specs: Mapping[str, UpstreamSpec], policy: Policy) -> None:
@@ -163,6 +167,10 @@ class Supervisor:
         that moment. Raises `UpstreamFailure`, also before it is awaited, and `NotPermitted`."""
         worker = self._workers.get(server) or self._worker(server)
         return worker.request(permit) if permit.method in BESIDE else worker.calls.request(permit)
+
+    async def check(self, server: str, pending: PendingCheck) -> CheckVerdict:
+        """What cannot be found out on the event loop: whether arguments for this server fit a schema."""
+        return await self._checks.check(server, pending)
 
     async def unwatch(self, server: str, uri: str) -> None:
         """A client that watched this resource is gone. The server is told when the last one has left. Raises
@@ -243,7 +251,7 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "error": worker.error,
         "tool_count": len(worker.tool_list.tools),
         "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
-        "unmatched": list(names.unmatched),
+        "unmatched_entries": list(names.unmatched),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

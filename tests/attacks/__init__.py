@@ -15,7 +15,11 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_choke_point_meta         what may travel beside the arguments, and nothing else
     test_choke_point_extensions   a server hears only of extensions that the surface can serve to the end
     test_choke_point_departures   a client that goes, at every step of a call
+    test_fuzz_finds               what fuzzing broke (`tests/fuzz`), at a running gateway
     test_held_*                   what held before anything was mended, and has to go on holding (README.md)
+    test_late_questions           what a cancelled call still asks is put to nobody, and its session is not used again
+    test_resource_owners          the first server that names a resource keeps it, and none is crowded out
+    test_forged_own_keys          what only the gateway says comes from nobody else
 
 None of them sleeps. That something never reaches a server is shown by something that does, later and the same way: a
 read on the same connection, or the end of the call itself.

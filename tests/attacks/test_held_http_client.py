@@ -132,6 +132,7 @@ HARMLESS: dict[str, Say] = {
     "cookie": fine_with("set-cookie: stolen=1; Domain=127.0.0.1; Path=/", "set-cookie: wide=1; Domain=.1"),
     "content-location": fine_with("content-location: {victim}/taken"),
     "a-batch": lambda heard, victim: [response(b"[" + result_of(heard) + b"]")],
+    "far-too-much": lambda heard, victim: [response(result_of(heard)) + response(b"{}") * 400],
     "too-much": lambda heard, victim: [response(result_of(heard)) + response(result_of(heard).replace(b"fine",
     b"evil"))],
 }  # fmt: skip

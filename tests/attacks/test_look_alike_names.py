@@ -338,6 +338,17 @@ async def test_a_method_that_nobody_knows_does_not_carry_a_denied_name(
     assert [each["method"] for each in target.log(server).messages() if mark in json.dumps(each)] == ["x/free"]
 
 
+@ERAS
+@WHICH
+async def test_a_method_has_a_name_of_bounded_length(target: Target, kind: str, era: str) -> None:
+    server, mark = f"free-{kind}", fresh()
+    async with target.client("passthrough", server, era) as peer:
+        assert (await ask(peer, {"mark": mark}, "x/" + "a" * 254)).ok
+        refused = await ask(peer, {"mark": mark}, "x/" + "a" * 255)
+    assert not refused.ok and "There is no method" in refused.words and len(refused.words) < 300
+    assert [len(each["method"]) for each in target.log(server).messages() if mark in json.dumps(each)] == [256]
+
+
 @WHICH
 async def test_no_tool_is_called_under_the_direct_name_of_another(target: Target, kind: str) -> None:
     """A name that does not fit is altered, and another tool could be called just like what comes of it."""
@@ -357,12 +368,12 @@ async def test_no_tool_is_called_under_the_direct_name_of_another(target: Target
 async def test_what_matches_nothing_is_told(target: Target, kind: str) -> None:
     server = f"denying-{kind}"
     await renamed(target, server, {"PURGE": "look"})
-    assert row_of(target, server)["unmatched"] == ["deny_tools: delete_*", "deny_tools: roll_back"]
+    assert row_of(target, server)["unmatched_entries"] == ["deny_tools: delete_*", "deny_tools: roll_back"]
     assert "deny_tools: roll_back" in target.running.stderr()
     assert f"{server}: none of its tools is meant by deny_tools: delete_*" in command(target, "upstream", "list")
     assert "deny_tools: delete_*, deny_tools: roll_back" in command(target, "doctor")
     await renamed(target, server, {"PURGE": "look", "roll_back": "look", "Delete_": "look"})
-    assert row_of(target, server)["unmatched"] == []
+    assert row_of(target, server)["unmatched_entries"] == []
 
 
 @WHICH

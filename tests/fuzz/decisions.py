@@ -22,8 +22,9 @@ from mcpproxy_py.core.values import (
     Snapshot,
 )
 from mcpproxy_py.errors import Code
-from mcpproxy_py.upstream.lists.build_tools import BadSchema, compile_match, compile_violation
-from tests.core.example_snapshot import snapshot, tool
+from mcpproxy_py.upstream.lists.build_tools import build_tools
+from mcpproxy_py.upstream.spec import UpstreamSpec
+from tests.core.example_snapshot import read, snapshot, tool
 from tests.core.matrix import VERDICTS
 
 DENIED: Final = "hidden"
@@ -156,28 +157,40 @@ MARK: Final = "zq7-SECRET-zq7"
 
 
 def read_schema(data: bytes) -> Hashable:
-    """A schema is compiled or refused; a check says yes, or one short sentence that shows no value; nothing is raised
-    and nothing is fetched."""
+    """A server's schema is compiled or its tool goes unchecked; arguments go, or get one short sentence that shows no
+    value of theirs; and an operator's `when` that nobody can tell never lowers what is counted. Nothing is fetched."""
     value = _decoded(data)
-    if not isinstance(value, dict) or "schema" not in value:
+    if (
+        not isinstance(value, dict)
+        or not isinstance(value.get("schema"), dict)
+        or not isinstance(value.get("args"), dict)
+    ):
         return "none"
-    schema, args = value["schema"], value.get("args")
-    if not isinstance(args, dict) or not isinstance(schema, dict):
+    schema, args = value["schema"], value["args"]
+    if json_values.flaw(args) is not None or json_values.flaw(schema, 1000) is not None:
         return "none"
-    try:
-        violation = compile_violation(schema)
-        matches, matches_not = compile_match(schema, otherwise=True), compile_match(schema, otherwise=False)
-    except BadSchema as reason:
-        assert len(str(reason)) <= 400
-        return "refused", str(reason)[:20]
-    said = violation(args)
-    assert said is None or (isinstance(said, str) and 0 < len(said) <= 700 and "\n" not in said), said
-    certain = matches(args) == matches_not(args)
-    if certain:
-        assert matches(args) == (said is None), "the two checks differ"
-    else:
-        assert said is not None, "what cannot be checked counts as right"
-    marked = {**args, "marked": MARK}
-    told = violation(marked)
-    assert told is None or MARK not in told or MARK in json.dumps(schema), "a value is shown"
-    return "right" if said is None else said.rpartition(": ")[2][:12]
+    lowers, raises = (("read", schema), ("destructive", None)), (("destructive", schema), ("read", None))
+    spec = UpstreamSpec("s", "stdio", overrides={"lowers": lowers, "raises": raises})
+    wires = [
+        {"name": name, "inputSchema": schema if name == "t" else {}, "annotations": {"readOnlyHint": True}}
+        for name in ("t", "lowers", "raises")
+    ]  # fmt: skip
+    tools = build_tools(spec, wires)
+    here = snapshot(*tools.values())
+    goes, wrong = _asked(here, "t", args)
+    lowered, raised = _asked(here, "lowers", args)[0], not _asked(here, "raises", args)[0]
+    assert raised or not lowered, "what nobody can tell, or what is no match, counts as a read both times"
+    told = _asked(here, "t", {**args, "marked": MARK})[1]
+    assert MARK not in told or MARK in json.dumps(schema), "a value is shown"
+    return goes, lowered, raised, wrong.rpartition(" ")[2][:12]
+
+
+def _asked(here: Snapshot, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
+    """Whether a read of it may go, and what is said about its arguments."""
+    decision = decide(read(f"s:{name}", args=dict(args)), here)
+    if isinstance(decision, Route):
+        return True, ""
+    assert isinstance(decision, Refusal)
+    assert (decision.rule, decision.code) in (("schema", Code.INVALID_ARGUMENTS), ("class", Code.SERVER_MISMATCH))
+    assert 0 < len(decision.message) < 1000 and "\n" not in decision.message, decision.message
+    return False, decision.message if decision.rule == "schema" else ""

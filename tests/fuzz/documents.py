@@ -28,4 +28,4 @@ def read_config(data: bytes) -> Hashable:
     told = validate_text(text, origin="config")
     assert all(isinstance(each, str) and each.startswith("config") for each in told), told
     assert not problems or told, "something is wrong, and nobody says so"
-    return len(problems), tuple(sorted({each.rpartition(": ")[2][:14] for each in told})[:2])
+    return min(len(problems), 2), min(len(told), 3)

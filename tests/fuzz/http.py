@@ -333,7 +333,7 @@ class Owner:
         self.free_connections += 1
 
 
-def _answered(parts: Iterable[bytes]) -> tuple[tuple[Any, ...], bool]:
+async def _answered(parts: Iterable[bytes]) -> tuple[tuple[Any, ...], bool]:
     owner, wire, answer = Owner(), ServerWire(), Answer()
     connection = HttpConnection(owner)
     connection.connection_made(wire)  # type: ignore[arg-type]
@@ -342,10 +342,18 @@ def _answered(parts: Iterable[bytes]) -> tuple[tuple[Any, ...], bool]:
         if wire.closing:
             break
         connection.data_received(part)
+        await _turns(len(part))
     kept = bool(owner.free_connections) and not wire.closing
     assert owner.free_connections <= 1, "a connection is free twice"
     connection.connection_lost(None)
+    await _turns(1)
     return answer.told(), kept
+
+
+async def _turns(size: int) -> None:
+    """Of the loop, for what is not read at once."""
+    for _ in range(size // 4096):
+        await asyncio.sleep(0)
 
 
 def read_answer(data: bytes) -> Hashable:
@@ -354,7 +362,7 @@ def read_answer(data: bytes) -> Hashable:
     first: tuple[Any, ...] | None = None
     kept = False
     for parts in splits(data):
-        told, free = _answered(parts)
+        told, free = _loop.run_until_complete(_answered(parts))
         if first is None:
             first, kept = told, free
         elif first[3] == "broken" == told[3]:

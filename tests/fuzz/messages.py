@@ -172,7 +172,7 @@ def read_cursor(data: bytes) -> Hashable:
     kinds: tuple[tuple[Any, Any], ...] = ((PageCursor.read, str), (place_of, cursor_of))
     for read, write in kinds:
         try:
-            place = read(text)
+            place: Any = read(text)
         except ValueError:
             found.append(None)
             continue

@@ -1,6 +1,7 @@
 """A server that writes down everything it hears, in the order in which it comes, before it does anything with it.
 
     python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N] [--listing FILE]
+                    [--schemas FILE]
 
 `--log` gets one synced JSON line for each message, so that a test can say what a server was sent and what never was.
 `--modern`: the revision of 2026-07-28 only; without it, the handshake era only. `--http`: streamable HTTP at /mcp, the
@@ -9,6 +10,8 @@ first line on stdout is `PORT <n>`, and it ends with its stdin; a client that ha
 call's own. `--hello`: it answers the first question of a connection only when this file is there. `--tools`: that many
 more destructive tools, `wipe_<n>`. `--listing`: more tools, from a JSON object of their names and which of `look`,
 `put` and `wipe` each says that it is. It is read at each listing; the tool `renew` (read) says that the list changed.
+`--schemas`: a JSON object of names and input schemas, read at each listing: reading tools with these, which answer at
+once.
 
 Every tool takes `mark`, which says whose call it is, and `until`: it is answered only when this file is there.
     look, put, wipe              read, write and destructive; they answer at once
@@ -80,6 +83,11 @@ def listed(file: str | None) -> list[dict[str, Any]]:
     return [{"name": name, "inputSchema": schema, "annotations": HINTS[kind]} for name, kind in names.items()]
 
 
+def with_schemas(file: str | None) -> list[dict[str, Any]]:
+    said = json.loads(Path(file).read_text()) if file else {}
+    return [{"name": name, "inputSchema": each, "annotations": HINTS["look"]} for name, each in said.items()]
+
+
 class Heard:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -109,7 +117,11 @@ class Heard:
         if method in ("initialize", "server/discover"):
             self.greet(request_id, method, params, send)
         elif method == "tools/list":
-            send(self.done(request_id, {"tools": [*self.tools, *listed(self.args.listing)]}))
+            send(
+                self.done(
+                    request_id, {"tools": [*self.tools, *listed(self.args.listing), *with_schemas(self.args.schemas)]}
+                )
+            )
         elif method == "tools/call":
             self.call(request_id, params, send)
         elif method in NAMED and str(params.get(NAMED[method])).endswith("ask") and self.args.modern:
@@ -331,6 +343,7 @@ def main() -> None:
     parser.add_argument("--hello")
     parser.add_argument("--tools", type=int, default=0)
     parser.add_argument("--listing")
+    parser.add_argument("--schemas")
     args = parser.parse_args()
     heard = Heard(args)
     if args.http is None:

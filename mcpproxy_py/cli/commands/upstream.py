@@ -251,5 +251,5 @@ def _print_servers(answer: Mapping[str, Any]) -> None:
     for server in answer.get("servers", []):
         for tool, why in server.get("left_out", {}).items():
             note(f"{cell(server.get('name'))}: the tool {cell(tool)} is left out: {cell(why)}")
-        for entry in server.get("unmatched", []):
+        for entry in server.get("unmatched_entries", []):
             note(f"{cell(server.get('name'))}: none of its tools is meant by {cell(entry)}")

@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.confusables import is_invisible
-from mcpproxy_py.core.policy.rungs import BY
+from mcpproxy_py.core.policy.tool_class import BY
+from mcpproxy_py.core.policy.tool_results import CONFIRM_KEY
 from mcpproxy_py.core.values import Relay, Route
 
 METHOD: Final = "elicitation/create"
@@ -64,7 +65,8 @@ def question(to: Route | Relay, mask: Mask = lambda value: value) -> dict[str, A
     """`to` is what was decided, and so exactly what will be sent; `mask` takes the secrets out of what is shown."""
     field = {"type": "boolean", "title": "Allow it", "default": False}
     schema = {"type": "object", "properties": {YES: field}, "required": [YES]}
-    return {"message": "\n".join(_lines(to, mask)), "requestedSchema": schema}
+    mark = {CONFIRM_KEY: {"tool": to.full_name, "class": to.risk}}
+    return {"message": "\n".join(_lines(to, mask)), "requestedSchema": schema, "_meta": mark}
 
 
 def objection(said: Mapping[str, Any]) -> str | None:

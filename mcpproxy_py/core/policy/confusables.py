@@ -42,18 +42,20 @@ _BESIDE_LATIN: Final = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPO
 """Scripts that are written together with Latin letters, and look like none of them."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def is_invisible(char: str) -> bool:
     return ord(char) in _INVISIBLE or unicodedata.category(char) in _NO_TEXT
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def ascii_look(char: str) -> str:
     """The ASCII character that can hardly be told from this one; itself where there is none."""
     if char.isascii():
         return char
     if (found := _LOOKS.get(char)) is not None:
         return found
+    if unicodedata.east_asian_width(char) == "W":
+        return char  # ideographs and syllables, which are many and look like nothing in ASCII
     for other in (char.upper(), char.lower()):
         if (found := _LOOKS.get(other)) is not None:
             return found.lower() if char.islower() else found
@@ -65,11 +67,14 @@ def ascii_look(char: str) -> str:
     return char if letter is None else letter[2] if letter[1] == "CAPITAL" else letter[2].lower()
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _roughly(char: str) -> str:
     """The same, a stroke or a tail not counting."""
-    looks, name = ascii_look(char), unicodedata.name(char, "")
-    if looks.isascii() or " WITH " not in name:
+    looks = ascii_look(char)
+    if looks.isascii() or unicodedata.east_asian_width(char) == "W":
+        return looks
+    name = unicodedata.name(char, "")
+    if " WITH " not in name:
         return looks
     try:
         return ascii_look(unicodedata.lookup(name.partition(" WITH ")[0]))
@@ -108,7 +113,7 @@ def mixes_scripts(name: str) -> bool:
     return False
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def _script(char: str) -> str:
     """The first word of a letter's name says it."""
     return "LATIN" if char.isascii() else unicodedata.name(char, "?").partition(" ")[0]

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.confusables import identical, is_invisible, mixes_scripts, similar
@@ -58,43 +58,57 @@ def _by_digits(text: str) -> str:
     return similar(_shown(text)).translate(_DIGITS).casefold()
 
 
-def _by_shape(text: str) -> str:
-    """For whole names: here `rn` may be an `m`, and an `i` what was meant by `I`."""
-    return _trimmed(_by_digits(text).replace("i", "l").replace("rn", "m").replace("vv", "w"))
-
-
 def _shown(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(char for char in unicodedata.normalize("NFKC", text) if not is_invisible(char) or char.isspace())
 
 
+class ComparedName(NamedTuple):
+    """A name with all by which it is compared."""
+
+    name: str
+    normal: str
+    by_letters: str
+    by_digits: str
+    by_shape: str
+    """For whole names: here `rn` may be an `m`, and an `i` what was meant by `I`."""
+
+
+@lru_cache(maxsize=4096)
+def compared(name: str) -> ComparedName:
+    """Of a name that is not too long; each is asked about by every list."""
+    digits = _trimmed(_by_digits(name))
+    shape = digits.replace("i", "l").replace("rn", "m").replace("vv", "w")
+    return ComparedName(name, normal_form(name), _trimmed(_by_letters(name)), digits, shape)
+
+
 class NamePattern:
     """One entry: a name, or a glob. Raises `ValueError` for a glob that cannot be meant."""
 
-    __slots__ = ("_looks", "_matches", "is_glob", "normal", "text")
+    __slots__ = ("_by_digits", "_by_letters", "_matches", "_shape", "is_glob", "normal", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.normal = normal_form(text)
+        self.normal, self._shape = compared(text).normal, compared(text).by_shape
         parts = _parts(text.strip())
         self.is_glob = any(kind for kind, _ in parts)
         self._matches = _compiled(parts, _plain) if self.is_glob else None
-        self._looks: tuple[tuple[Callable[[str], str], re.Pattern[str]], ...] = ()
-        if self.is_glob:
-            enough = sum(char.isalpha() for kind, chars in parts if not kind for char in chars) >= FEWEST_LETTERS
-            ways = (_by_letters, _by_digits) if enough else (_by_letters,)
-            self._looks = tuple((way, _compiled(parts, way)) for way in ways)
+        self._by_letters = _compiled(parts, _by_letters) if self.is_glob else None
+        enough = sum(char.isalpha() for kind, chars in parts if not kind for char in chars) >= FEWEST_LETTERS
+        self._by_digits = _compiled(parts, _by_digits) if self.is_glob and enough else None
 
     def matches(self, normal: str) -> bool:
         """Whether it means a name with this normal form. A tool may also be called like a glob."""
         return normal == self.normal or (self._matches is not None and self._matches.match(normal) is not None)
 
-    def resembles(self, name: str) -> bool:
+    def resembles(self, name: ComparedName) -> bool:
         """Whether this name looks like one that it means."""
-        if not self.is_glob:
-            return _by_shape(name) == _by_shape(self.text)
-        return any(pattern.match(_trimmed(way(name))) for way, pattern in self._looks)
+        if self._by_letters is None:
+            return name.by_shape == self._shape
+        if self._by_letters.match(name.by_letters):
+            return True
+        return self._by_digits is not None and self._by_digits.match(name.by_digits) is not None
 
     def covers(self, other: NamePattern) -> bool:
         """Whether it surely means every name that the other means."""
@@ -191,7 +205,7 @@ class NameSet:
         for entry in self.entries:
             self._named.setdefault(entry.normal, []).append(entry)
             if not entry.is_glob:
-                self._shapes.setdefault(_by_shape(entry.text), entry)
+                self._shapes.setdefault(compared(entry.text).by_shape, entry)
 
     def names(self, normal: str) -> bool:
         """Whether an entry is this name itself."""
@@ -200,7 +214,7 @@ class NameSet:
     def closest(self, name: str) -> list[str]:
         """The entries that decide about this name: the one that is spelled so, or else those that are this name in
         another spelling, or else all globs that match it."""
-        normal = normal_form(name)
+        normal = compared(name).normal
         named = self._named.get(normal, ())
         spelled = [entry.text for entry in named if entry.text == name]
         found = spelled or [entry.text for entry in named]
@@ -209,10 +223,10 @@ class NameSet:
     def matches(self, normal: str) -> bool:
         return normal in self._named or any(entry.matches(normal) for entry in self._globs)
 
-    def resembled(self, name: str, normal: str) -> NamePattern | None:
+    def resembled(self, name: ComparedName) -> NamePattern | None:
         """The entry that this name looks like, and does not match. Asked of names that are none of the entries."""
-        return self._shapes.get(_by_shape(name)) or next(
-            (each for each in self._globs if each.resembles(name) and not each.matches(normal)), None
+        return self._shapes.get(name.by_shape) or next(
+            (each for each in self._globs if each.resembles(name) and not each.matches(name.normal)), None
         )
 
     def unmatched(self, normals: Sequence[str]) -> Iterator[str]:
@@ -251,16 +265,16 @@ class ToolLists:
             return None
         if len(name) > MAX_NAME:
             return TOO_LONG
-        normal, allow, deny = normal_form(name), self.allow, self.deny
-        if deny.matches(normal):
+        each, allow, deny = compared(name), self.allow, self.deny
+        if deny.matches(each.normal):
             return EXCLUDED
-        if allow is not None and allow.names(normal):
+        if allow is not None and allow.names(each.normal):
             return None
-        if like := deny.resembled(name, normal):
+        if like := deny.resembled(each):
             return looks_like(like, "deny_tools")
-        if allow is not None and (like := allow.resembled(name, normal)):
+        if allow is not None and (like := allow.resembled(each)):
             return looks_like(like, "allow_tools")
-        if allow is not None and not allow.matches(normal):
+        if allow is not None and not allow.matches(each.normal):
             return EXCLUDED
         return mixed("deny_tools") if deny.entries and mixes_scripts(name) else None
 
@@ -300,7 +314,7 @@ def ambiguous(names: Iterable[str], written: Iterable[str]) -> Mapping[str, str]
     by_normal: dict[str, list[str]] = {}
     for name in names:
         by_look.setdefault(identical(_trimmed(_shown(name))), []).append(name)
-        by_normal.setdefault(normal_form(name), []).append(name)
+        by_normal.setdefault(compared(name).normal, []).append(name)
     spelled = set(written)
     refused = {
         name: "another tool has the same name in another spelling, and the operator's configuration names one of them"

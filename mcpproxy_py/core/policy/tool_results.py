@@ -11,15 +11,24 @@ from mcpproxy_py.core.values import VARIANT_OF, Refusal
 
 WARNING_KEY: Final = "mcpproxy/warning"
 REFUSAL_KEY: Final = "mcpproxy/refusal"
+CONFIRM_KEY: Final = "mcpproxy/confirm"
+"""Keys that only we write: `own_meta` takes them out of whatever comes from outside."""
 
 
 def refused(refusal: Refusal) -> dict[str, Any]:
-    """A refusal the model can mend: the message to read, and the same in parts for a program (GATE-5)."""
+    """A refusal the model can mend: the message to read, and the same in parts for a program (GATE-5). A server may
+    give a result that looks like it, but for our mark."""
     return {
         "content": [{"type": "text", "text": _text(refusal)}],
         "structuredContent": refusal_json(refusal),
         "isError": True,
+        "_meta": {REFUSAL_KEY: {"code": refusal.code.value, "rule": refusal.rule}},
     }
+
+
+def mark(refusal: Refusal) -> dict[str, Any]:
+    """The same mark for an error's data."""
+    return {REFUSAL_KEY: {"code": refusal.code.value, "rule": refusal.rule}}
 
 
 def refusal_json(refusal: Refusal) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
     if ask.request_id is not None:
         own["request_id"] = ask.request_id
     intent = decision.intent
-    key = (ask.source, decision.variant, decision.tool_class, policy.strict)
+    key = (ask.source, decision.variant, decision.tool_class, policy.strict, decision.warning)
     try:
         head = b'%b,%b,%b,"intent":%b}}' % (
             masker.encode(own)[:-1],

@@ -143,6 +143,7 @@ def _while_left(items: Any, left: list[int]) -> Iterator[Any]:
 
 
 _CARD: Final = "***card***"
+_MASKED: Final = re.compile(r"\*\*\*[\w-]+\*\*\*")
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
 _NAMING: Final = ("name", "key", "header")
 """Under these stands the name of what `value` beside them holds: variables, headers, settings."""
@@ -302,7 +303,7 @@ def _kind_of_value(items: Mapping[Any, Any]) -> str | None:
 
 
 def _kind_under(name: str, value: Any) -> str | None:
-    kind = kind_of(name)
+    kind = kind_of(_MASKED.sub("", name))  # what stands in place of a secret names none
     return None if kind is not None and name.lower() in PATHS and str(value).startswith("/") else kind
 
 

@@ -63,7 +63,7 @@ SIGNS: Final = "(?i)" + "|".join((
     rf"pass(?:word|wd|phrase|code):?{_SPACE}",
     rf"curl{_SPACE}|wget{_SPACE}|--user[ =]|sshpass{_SPACE}|{_SPACE}-p{_SPACE}",
     # Addresses.
-    rf"://[^\s/?#\"]+@|[?&#](?:sig|code|[{_W}-]*signature)=",
+    rf"://[^\s/?#\"]+@|[?&#](?:sig|key|code|[{_W}-]*signature)=",
     SHAPES,
     # Card numbers, and numbers so long that not every reader takes them.
     rf"{_SIGN_EDGE}[2-6][0-9]{{3}}[ -]?[0-9]{{4,6}}[ -]?[0-9]{{4}}|[0-9]{{1200}}",

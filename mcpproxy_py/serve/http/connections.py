@@ -7,7 +7,6 @@ says nothing locks nobody out. One whose request is being answered keeps its pla
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
@@ -18,6 +17,8 @@ PRIVATE: Final = "unix"
 RESERVED_FILES: Final = 256
 """Open files that are not for clients: the record, the servers, the libraries."""
 LEAST: Final = 16
+LOOKED_AT: Final = 64
+"""Silent connections, to find the one that was so longest."""
 MAX_UNREAD: Final = 256 << 20
 """Bytes of answers that all clients together may leave unread; beyond that the one that has not read longest goes."""
 
@@ -64,43 +65,52 @@ class ConnectionTable:
         """`on_refused(address)` is told of each connection that found no place."""
         self.limits = limits
         self._on_refused = on_refused
-        self._open: dict[Connection, None] = {}
-        self._of: Counter[str] = Counter()
+        self._open = 0
+        self._of: dict[str, dict[Connection, None]] = {}
+        """By address; nearly in the order in which they came."""
         self._unread: set[Connection] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return self._open
 
     def add(self, connection: Connection) -> bool:
         """False where there is no place."""
-        address = connection.address
-        if self._of[address] >= self.limits.of_an_address:
+        address, placed = connection.address, True
+        if len(self._of.get(address, ())) >= self.limits.of_an_address:
             placed = self._make_room(address)
-        elif len(self._open) >= self.limits.all:
-            placed = self._make_room(max(self._of, key=self._of.__getitem__))
-        else:
-            placed = True
+        elif self._open >= self.limits.all:
+            placed = self._make_room(max(self._of, key=lambda each: len(self._of[each])))
         if not placed:
             self._on_refused(address)
             return False
-        self._open[connection] = None
-        self._of[address] += 1
+        self._of.setdefault(address, {})[connection] = None
+        self._open += 1
         return True
 
     def discard(self, connection: Connection) -> None:
         self._unread.discard(connection)
-        if connection in self._open:
-            del self._open[connection]
-            self._of[connection.address] -= 1
-            if not self._of[connection.address]:
+        there = self._of.get(connection.address, {})
+        if connection in there:
+            del there[connection]
+            self._open -= 1
+            if not there:
                 del self._of[connection.address]
 
     def _make_room(self, address: str) -> bool:
-        silent = [
-            (since, number, one)
-            for number, one in enumerate(self._open)
-            if one.address == address and (since := one.silent_since) is not None
-        ]
+        """Those that came first are looked at, and not all of them: whoever comes again and again costs us that. Busy
+        ones that were in the way are looked at last from then on."""
+        there = self._of[address]
+        silent: list[tuple[float, int, Connection]] = []
+        busy: list[Connection] = []
+        for number, one in enumerate(there):
+            if (since := one.silent_since) is None:
+                busy.append(one)
+            else:
+                silent.append((since, number, one))
+            if len(silent) >= LOOKED_AT or number >= 4 * LOOKED_AT:
+                break
+        for one in busy:
+            there[one] = there.pop(one)
         if not silent:
             return False
         longest = min(silent)[2]

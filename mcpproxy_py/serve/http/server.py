@@ -159,15 +159,10 @@ class HttpServerProtocol(asyncio.Protocol):
     def _look_at_the_clock(self) -> None:
         """One timer for the life of the connection, instead of one for each thing that a client does."""
         now, tick = self._loop.time(), self._tick
-        if self.transport.is_closing():  # and the client does not take the rest
-            tick = self._limits.read
-            if self._closing:
-                self.transport.abort()
-                return
-            self._closing = True
-        elif self.full is not None:
-            if self._was_unread - self.unread >= LEAST_READ:
-                self.unread_since, self._was_unread = now, self.unread
+        closing = self.transport.is_closing()
+        if self.full is not None or closing:  # the client does not keep up with what was written
+            if self._was_unread - self.unread >= LEAST_READ or closing is not self._closing:
+                self.unread_since, self._was_unread, self._closing = now, self.unread, closing
             tick = min(tick, self._left_of(self._limits.read, self.unread_since, now, self.transport.abort))
         elif self.silent_since is not None:
             tick = min(tick, self._left_of(self._patience, self._since, now, self._lose_patience))

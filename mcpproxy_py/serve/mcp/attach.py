@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, En
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated
+from mcpproxy_py.serve.mcp.lines import LineReader, LineWriter, watch
 from mcpproxy_py.serve.mcp.request import (
     ClientPeer,
     McpRequest,
@@ -48,60 +49,8 @@ HELLO_TIMEOUT: Final = 10.0
 Wish = Mapping[str, Any]
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-MAX_UNREAD: Final = 4 << 20
-"""Bytes that wait for a client that does not read, beyond which what is no answer is dropped."""
-MAX_OWED: Final = 256 << 20
-"""Bytes of answers, beyond which it is taken to read no more."""
-CHUNK: Final = 65_536
 PRINCIPAL: Final = "local"
 """Whoever may open the socket is the user whose gateway it is."""
-
-
-class LineWriter:
-    """What goes to the client, in order. Never blocks who writes: a client that does not read loses its progress
-    bar, not its answers; but when too many of these wait, or for too long, it loses its connection."""
-
-    def __init__(self, send: Callable[[bytes], Awaitable[None]], patience: float = 60.0) -> None:
-        """`patience`: seconds in which the client has to take the next `CHUNK` bytes."""
-        self._send = send
-        self._patience = patience
-        self._taken = asyncio.Event()
-        self._waiting: list[bytes] = []
-        self._size = 0
-        self._notifications = asyncio.Event()
-
-    def note(self, message: bytes) -> None:
-        if self._size < MAX_UNREAD:
-            self.put(message)
-
-    def put(self, message: bytes) -> None:
-        self._waiting.append(message)
-        self._size += len(message)
-        self._notifications.set()
-
-    async def room(self) -> None:
-        """Until the client has taken enough for more."""
-        while self._size >= MAX_UNREAD:
-            self._taken.clear()
-            await self._taken.wait()
-
-    async def run(self) -> None:
-        """Raises `TimeoutError` for a client that does not read."""
-        while True:
-            await self._notifications.wait()
-            await self.flush()
-
-    async def flush(self) -> None:
-        self._notifications.clear()
-        if self._size > MAX_OWED:
-            raise TimeoutError
-        batch, self._waiting, self._size = self._waiting, [], 0
-        self._taken.set()
-        if batch:
-            data = b"\n".join([*batch, b""])
-            for begin in range(0, len(data), CHUNK):
-                with anyio.fail_after(self._patience):
-                    await self._send(data[begin : begin + CHUNK] if len(data) > CHUNK else data)
 
 
 class AttachedClient:
@@ -323,13 +272,16 @@ class AttachServer:
             await self._converse(lines, stream, endpoint)
 
     async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint) -> None:
-        writer = LineWriter(stream.send, self._table.limits.read)
-        client = AttachedClient(endpoint, writer, secrets.token_hex(16))
+        limits = self._table.limits
         reader = LineReader(lines, self._line_limit)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_write, writer, tasks.cancel_scope)
+            end = tasks.cancel_scope.cancel
+            writer = LineWriter(stream.send, end)
+            client = AttachedClient(endpoint, writer, secrets.token_hex(16))
+            tasks.start_soon(writer.run)
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
-            tasks.start_soon(reader.watch, self._table.limits.body, tasks.cancel_scope)
+            tasks.start_soon(watch, limits.body, lambda: reader.stuck_at, end, "does not end its line")
+            tasks.start_soon(watch, limits.read, lambda: writer.stuck_at, end, "does not read its answers")
             try:
                 await self._read(reader, client, writer)
             finally:
@@ -353,40 +305,10 @@ class AttachServer:
             await writer.room()
 
 
-class LineReader:
-    """The client's lines. One that is begun has to end in time, which is looked at now and then and not with each."""
-
-    def __init__(self, lines: BufferedByteReceiveStream, limit: int) -> None:
-        self._lines = lines
-        self._limit = limit
-        self._read = 0
-
-    async def next(self) -> bytes:
-        self._read += 1
-        return await self._lines.receive_until(b"\n", self._limit)
-
-    async def watch(self, patience: float, scope: anyio.CancelScope) -> None:
-        seen: int | None = None
-        while True:
-            await anyio.sleep(patience)
-            if seen == self._read and self._lines.buffer:
-                log.warning("an attached client did not end a line within %g seconds: it is let go", patience)
-                scope.cancel()
-            seen = self._read if self._lines.buffer else None
-
-
 async def _answer(stream: SocketStream, said: Mapping[str, Any]) -> None:
     """To who has just come; one that does not even read that is not waited for."""
     with anyio.fail_after(HELLO_TIMEOUT):
         await stream.send(to_json(said) + b"\n")
-
-
-async def _write(writer: LineWriter, scope: anyio.CancelScope) -> None:
-    try:
-        await writer.run()
-    except TimeoutError:
-        log.warning("an attached client does not read its answers: it is let go")
-        scope.cancel()
 
 
 async def _cancel_when(closed: asyncio.Event, scope: anyio.CancelScope) -> None:

@@ -13,6 +13,7 @@ from mcpproxy_py.core.policy.tool_names import (
     TOO_LONG,
     NameSet,
     ambiguous,
+    compared,
     looks_like,
     mixed,
     normal_form,
@@ -47,14 +48,14 @@ class NameRules:
         """Why nobody may call what has this name. What the lists say of it is asked of the lists."""
         if found := self._ambiguous.get(name):
             return found
-        overrides, normal = self._overrides, normal_form(name)
-        if not overrides.entries or overrides.names(normal):
+        overrides, each = self._overrides, compared(name)
+        if not overrides.entries or overrides.names(each.normal):
             return None
-        if self._allowed is not None and self._allowed.names(normal):
+        if self._allowed is not None and self._allowed.names(each.normal):
             return None
-        if like := overrides.resembled(name, normal):
+        if like := overrides.resembled(each):
             return looks_like(like, KEY)
-        return mixed(KEY) if mixes_scripts(name) and not overrides.matches(normal) else None
+        return mixed(KEY) if mixes_scripts(name) and not overrides.matches(each.normal) else None
 
 
 class NameReport(NamedTuple):
@@ -69,7 +70,7 @@ class NameReport(NamedTuple):
 def report_of(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]) -> NameReport:
     lists = tool_lists(spec.allow_tools, spec.deny_tools)
     left_out = list(_left_out(listed, tools, lists.forbids))  # of all of them, because what is said of each is kept
-    unmatched = tuple(_unmatched(spec, [normal_form(name) for name in tools]))
+    unmatched = tuple(_unmatched(spec, [compared(name).normal for name in tools]))
     return NameReport(dict(left_out[:MAX_TOLD]), unmatched)
 
 

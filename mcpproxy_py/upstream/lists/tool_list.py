@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 import anyio
 import anyio.to_thread
 
+from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import UpstreamFailure
@@ -73,6 +74,7 @@ class ToolCache:
             logger.warning("%s: its cached tool list could not be read: %s", server, error)
             return None
         self._saved = [tool for tool in loaded if isinstance(tool, dict)] if isinstance(loaded, list) else None
+        remove_own(self._saved)
         return self._saved
 
     async def remember(self, server: str) -> None:

@@ -27,7 +27,7 @@ from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, ParamHeader, declar
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
-from mcpproxy_py.upstream.session.rpc import Headers, Hear, RpcConnection
+from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection
 
 Era = Literal["handshake", "modern"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
-from mcpproxy_py.upstream.session.rpc import RpcConnection
+from mcpproxy_py.upstream.session.connection import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.in_process import InProcessServer, open_local
 from mcpproxy_py.upstream.transports.stdio import open_stdio

@@ -93,6 +93,10 @@ class StreamableConnection(RpcPeer):
         if cancellable and pending.sent and names.METHOD not in headers and not self.closed.is_set():
             self._post_aside(cancellation(pending.id, reason, lambda message, channel: (message.params, headers)))
 
+    def _goes_on(self, pending: PendingRequest) -> bool:
+        """Not in the modern era, in which a server says everything on the stream that was closed."""
+        return names.METHOD not in pending.headers
+
     async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
         notice = Notice(permit, stamp)

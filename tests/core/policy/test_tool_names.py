@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.policy.confusables import ALIKE, ascii_look, mixes_scripts, similar
-from mcpproxy_py.core.policy.tool_class import class_of, highest_of
+from mcpproxy_py.core.policy.tool_class import class_of
 from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet, ToolLists, ambiguous, in_both, normal_form
 from mcpproxy_py.core.values import RANK, Override, Server, Tool
 
@@ -64,9 +64,9 @@ def test_no_name_makes_a_glob_try_every_way(glob: str) -> None:
     """By backtracking these would take longer than the universe has been there. Nothing but its end stops such a
     search, so it is made in a process of its own."""
     search = (
-        "import sys; from mcpproxy_py.core.policy.tool_names import NamePattern\n"
+        "import sys; from mcpproxy_py.core.policy.tool_names import NamePattern, compared\n"
         "pattern = NamePattern(sys.argv[1])\n"
-        "for name in ('a' * 256, 'ab' * 128, 'b' * 256): pattern.matches(name), pattern.resembles(name)"
+        "for name in ('a' * 256, 'ab' * 128, 'b' * 256): pattern.matches(name), pattern.resembles(compared(name))"
     )
     assert subprocess.run([sys.executable, "-c", search, glob], timeout=60).returncode == 0
 
@@ -157,12 +157,11 @@ ENTRIES = st.lists(st.tuples(CLASSES, KEYS), max_size=3).flatmap(
 
 @given(st.lists(ENTRIES, min_size=1, max_size=4), st.dictionaries(KEYS, st.none()))
 def test_of_several_overrides_the_highest_class_wins_for_every_call(several: list[list[Override]], args: dict) -> None:
-    def tool(entries: object) -> Tool:
-        return Tool("s", "t", {"name": "t"}, "read", overrides=tuple(entries))  # type: ignore[arg-type]
+    def tool(*overrides: list[Override]) -> Tool:
+        return Tool("s", "t", {"name": "t"}, "read", overrides=tuple(map(tuple, overrides)))
 
-    joined = tool(highest_of(several))
+    joined = tool(*several)
     each = [class_of(tool(entries), args)[0] for entries in several]
     assert class_of(joined, args) == (max(each, key=RANK.__getitem__), "override")
     most = [class_of(tool(entries), None)[0] for entries in several]
     assert class_of(joined, None)[0] == max(most, key=RANK.__getitem__)
-    assert joined.overrides[-1].when is None

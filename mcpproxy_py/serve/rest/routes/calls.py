@@ -55,7 +55,7 @@ async def explain(x: RestRequest) -> Mapping[str, Any]:
     variant = VARIANT_OF[operation] if operation else _advised(x.parts.gateway.snapshot, params.get("name"))
     if not any(key.startswith("intent") for key in params):
         params["intent"] = {"operation_type": variant.removeprefix("call_tool_")}
-    return {"variant": variant, **x.parts.gateway.explain(x.ask(variant, params))}
+    return {"variant": variant, **await x.parts.gateway.explain(x.ask(variant, params))}
 
 
 def _advised(snapshot: Snapshot, name: object) -> str:
