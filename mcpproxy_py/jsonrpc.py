@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 Kind = Literal["request", "notification", "response"]
 LONGEST_ID: Final = 1024
 _removals: Final = count(1)
+LONGEST_ERROR: Final = 8_192
+"""Characters that are kept of what a server says in an error."""
 PLAIN_LENGTH: Final = 16_384
 PLAIN_BRACKETS: Final = 64
 """Nothing can be nested deeper than there are brackets."""
@@ -220,6 +222,16 @@ def error(code: int, message: str, data: Any = None) -> dict[str, Any]:
     return {"error": said}
 
 
+def object_in(message: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """What stands there, where it is an object; else an empty one."""
+    found = message.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def without(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != key}
+
+
 def own_id(value: Any) -> int:
     """An id of ours as a peer may echo it (some send it back as a string); 0 is never used."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -234,6 +246,8 @@ def failure_of(error: Any) -> UpstreamFailure:
         return bad_answer("it answered with neither a result nor an error")
     message = error.get("message")
     shown = message if isinstance(message, str) and message else "it answered with an error"
+    if len(shown) > LONGEST_ERROR:
+        shown = f"{shown[:LONGEST_ERROR]}… (cut, of {len(shown)} characters)"
     return bad_answer(shown, {key: error[key] for key in ("code", "data") if key in error})
 
 

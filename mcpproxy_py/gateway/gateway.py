@@ -1,8 +1,7 @@
 """One call through the gateway: decide, confirm, write ahead, forward, record; and the one choke point (GATE-14).
 
-Every way in makes an `Ask` and comes through `Gateway.call`; there is no second path. A decision is a value, and this
-is the one place that acts on it. What leaves for a server leaves by `CallPermit`, at the moment in which it is sent.
-What comes of a call is closed by the `Recorder` on every path: done, refused, failed, cancelled, timed out.
+Every way in makes an `Ask` and comes through `Gateway.call`, which alone acts on decisions, which are values. What
+comes of a call is closed by the `Recorder` on every path.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]
 
 
 class CallPermit:
-    """Leave to send what was decided for one call, in one of its rounds. The upstream room calls it when all that has
-    to be waited for is there: a place, a session, a connection, the disk, a person."""
+    """Leave to send what was decided for one call, in one of its rounds, when nothing has to be waited for any more."""
 
     __slots__ = ("_call", "_gateway", "_message", "_to", "channel", "method")
 
@@ -135,7 +133,7 @@ class CallPermit:
 
 
 class Gateway:
-    """The one path from an ask to its reply. Its only state of its own is what is in flight."""
+    """The one path from an ask to its reply."""
 
     def __init__(
         self, upstreams: Upstreams, journal: EventLog, limits: CallLimits, new_id: Callable[[float], str],
@@ -165,7 +163,7 @@ class Gateway:
         return self._draining
 
     async def drain(self) -> None:
-        """Take no new calls from now on, and return when the last one in flight has its answer."""
+        """Take no new calls any more, and return when the last one in flight has its answer."""
         self._draining = True
         self.shares.close()
         while self.in_flight:
@@ -185,8 +183,7 @@ class Gateway:
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
-        """Answer an ask. Without `channel` its caller cannot be asked, and hears nothing but the reply. Raises nothing
-        but cancellation: every failure is a reply, and on record."""
+        """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot
         call = Call(ask, decide.decide(ask, snapshot), snapshot)
         try:
@@ -222,6 +219,8 @@ class Gateway:
             self.recorder.finish(call)
         if self._acknowledges:
             await self.recorder.acknowledged()
+        if call.turn is not None:
+            await call.turn()
         return call
 
     async def decides(self, ask: Ask) -> Decision:
@@ -289,6 +288,7 @@ class Gateway:
         except UpstreamFailure as failure:
             call.refuse(*failed(to, failure))
         else:
+            call.turn = getattr(result, "turn", None)  # of a `LargeResult`
             self._close(call, to, channel, result)
 
     async def _converse(self, call: Call, to: Route | Relay, channel: ClientChannel) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ from mcpproxy_py.core.values import (
     Status,
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
+from mcpproxy_py.gateway.masker import MASKER, without_secrets
 from mcpproxy_py.gateway.shares import RULE, RecordShare
 
 EXPIRED: Final = "its question was not answered in time"
@@ -47,7 +48,7 @@ class Call:
 
     __slots__ = (
         "ask", "closed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result", "rule",
-        "snapshot", "started",
+        "snapshot", "started", "turn",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
@@ -68,6 +69,8 @@ class Call:
         self.rule: str | None = None
         """What turned it down after all, where that was not the decision."""
         self.result: Mapping[str, Any] = NOTHING
+        self.turn: Callable[[], Awaitable[None]] | None = None
+        """To be awaited before something is done with all of its result, where that is large."""
         self.refusal: Refusal | None = None
 
     @property
@@ -87,6 +90,10 @@ class Call:
         return self
 
     def refuse(self, refusal: Refusal, status: Status = "blocked") -> Call:
+        """What a refusal says of arguments, names and servers is our own text, and leaves masked."""
+        said = f"{refusal.message} {refusal.name}"
+        if not said.isascii() or MASKER.named(said) or MASKER.shaped(said):
+            refusal = without_secrets(refusal)
         self.refusal, self.rule, self.result = refusal, refusal.rule, tool_results.refused(refusal)
         self.outcome = events.refused(refusal, self.result, status)
         return self
@@ -258,7 +265,7 @@ class Recorder:
     def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
         """The server asked back, or was answered: on record between the ask and its end."""
         self._catch_up()
-        self._append(ask_id, [record_events.round_trip(ask_id, time.time(), kind, methods)])
+        self._append(ask_id, [record_events.round_trip(ask_id, time.time(), kind, methods, masker=self._masker)])
 
     def give_up(self, ask_id: str) -> None:
         """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
@@ -303,7 +310,7 @@ class Recorder:
         `StoreUnavailable`, which is counted then; without, it is owed where it cannot be written."""
         self._catch_up()
         kept = self._masker.redacted(said, min(self._payload_bytes, MOST_OF_ANSWERS))
-        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, kept)
+        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, kept, self._masker)
         if not ahead:
             self._append(call.ask.id, [event])
             return

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 SUCCESS: Final = "Success"
-MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 
 
 class ToolError(Exception):

@@ -321,6 +321,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "activity.max_journal_mb": sized("looser"),
     "limits.max_body_bytes": sized("looser"),
     "limits.max_result_bytes": sized("looser"),
+    "limits.max_body_values": sized("looser"),
+    "limits.max_result_values": sized("looser"),
     "limits.max_argument_depth": sized("looser"),
     "limits.max_sessions": sized("looser"),
     "limits.max_in_flight": sized("looser"),

@@ -44,6 +44,7 @@ class UpstreamServer:
     def __init__(
         self, spec: UpstreamSpec, *, publisher: SnapshotPublisher, dialer: Dialer, log_path: Path,
         known: ListingStore | None, clock: Callable[[], float], callbacks: UpstreamCallbacks, evict_after: float,
+        mask: Callable[[str], str],
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec
@@ -67,7 +68,8 @@ class UpstreamServer:
         self._legacy_opener = SessionOpener(
             self.notifications.receive, self.legacy_sessions.asked_outside, self.notifications.unattributed
         )
-        self._log = ServerLog(log_path)
+        self._log = ServerLog(log_path, mask=mask)
+        self._mask = mask
         self._clock = clock
         self.tool_list = ToolList(
             lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part)
@@ -301,7 +303,7 @@ class UpstreamServer:
         """The one place that changes the state, and tells everybody."""
         if state != self.state:
             self.since = self._clock()
-        self.state, self.error = state, error
+        self.state, self.error = state, error and self._mask(error)
         if state in ("connecting", "sleeping"):
             self._settled.clear()
         else:

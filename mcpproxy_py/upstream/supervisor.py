@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
@@ -38,7 +40,7 @@ from mcpproxy_py.upstream.transports.in_process import InProcessServer
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.transports.http_clients import AuthFor
 
-MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 COALESCE: Final = 0.05
 
@@ -48,24 +50,28 @@ class Supervisor:
 
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
-        max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
+        max_result_bytes: int = MAX_RESULT_BYTES, max_values: int = MAX_VALUES,
+        on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
+        mask: Callable[[str], str] = mask_text,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
         belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
         a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
-        over HTTP in its headers too."""
+        over HTTP in its headers too. `mask` takes secrets out of what servers write to stderr and of what is said of
+        them."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
-        self._max_result_bytes = max_result_bytes
+        self._max_result_bytes, self._max_values = max_result_bytes, max_values
         self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
+        self._mask = mask
         self._clock = clock
         self._evict_after = evict_after
         self._on_change = on_change
@@ -95,7 +101,9 @@ class Supervisor:
         # Two groups: the reaper goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             reaper = ReaperClient(keeping)
-            self._dialer = Dialer(reaper, self._local, self._max_result_bytes, self._auth_for, self._traced)
+            self._dialer = Dialer(
+                reaper, self._local, self._max_result_bytes, self._auth_for, self._traced, self._max_values
+            )
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)
@@ -149,7 +157,7 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = UpstreamServer(
             spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after,
+            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 

@@ -159,6 +159,8 @@ class HttpRequest:
     """Who was let in; nobody yet."""
     limit = sys.maxsize
     """How long its body may be."""
+    max_values = sys.maxsize
+    """How many keys and values of JSON may be in it."""
     over = False
     """Whether it is longer. Then whoever answers is not heard, but for the guard."""
     unread = 0

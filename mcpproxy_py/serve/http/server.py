@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from mcpproxy_py.errors import Code, error_json
 from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, address_of
-from mcpproxy_py.serve.http.parser import UNPARSABLE, RequestParser, Wrong
+from mcpproxy_py.serve.http.parser import TOO_MANY_PIECES, UNPARSABLE, RequestParser, Wrong
 from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest
 
 MAX_DRAINED: Final = 16 << 20
@@ -210,7 +210,7 @@ class HttpServerProtocol(asyncio.Protocol):
         except HttpParserUpgrade:
             self._listen_no_more()
         except HttpParserError:
-            self._turn_away(parser.wrong)
+            (self._cut_off if parser.wrong is TOO_MANY_PIECES else self._turn_away)(parser.wrong)
         else:
             if parser.wrong is not UNPARSABLE:
                 self._cut_off(parser.wrong)

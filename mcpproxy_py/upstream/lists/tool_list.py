@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
+from operator import eq
 from typing import Any, Final, Protocol
 
 import anyio
@@ -79,7 +80,7 @@ class ToolCache:
 
     async def remember(self, server: str) -> None:
         listed = self.listed
-        if self._known is None or self._saved == listed:
+        if self._known is None or await anyio.to_thread.run_sync(eq, self._saved, listed):
             return
         try:
             with anyio.fail_after(KNOWN_TIMEOUT):
@@ -166,10 +167,12 @@ class ToolList:
 
     async def _adopt(self, session: UpstreamSession, listed: ListPages) -> bool:
         """Whether the list is another one than before."""
-        usable, left_out = session.learn(listed.entries)
+        usable, left_out = await session.learn(listed.entries)
         self._tell_of(left_out)
+        if listed.cut:
+            self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
-        if usable == self._shelf.listed:
+        if await anyio.to_thread.run_sync(eq, usable, self._shelf.listed):
             self._show(None)
             return False
         await self.derive(usable)
@@ -178,9 +181,9 @@ class ToolList:
     def _tell_of(self, left_out: Mapping[str, str]) -> None:
         """In one line, and once: a server must not be able to fill the log with its list."""
         told = dict(islice(left_out.items(), MAX_TOLD))
-        if told and told != self.left_out:
+        if told and not told.items() <= self.left_out.items():
             named = "; ".join(f"{name[:80]!r}: {why}" for name, why in told.items())
-            logger.warning("%s: %d tools are left out, as the protocol requires: %s", self._name, len(left_out), named)
+            logger.warning("%s: %d tools are left out: %s", self._name, len(left_out), named)
         self.left_out = told
 
     async def derive(self, listed: Listing | None = None) -> None:

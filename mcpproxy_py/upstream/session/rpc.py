@@ -1,8 +1,7 @@
 """One JSON-RPC connection with a server: requests sent, waited for and given up, and what comes in, sorted.
 
-Nothing is written here but what a permit gave at that moment (`send_now`). Coming in, a peer may answer twice, late,
-with an id nobody used or with junk; none of that may cost anything but the one call it belongs to. Results stay the raw
-objects the peer sent (UP-6, UP-10).
+Nothing is written here but what a permit gave (`send_now`). Coming in, a peer may answer twice, late, with an id nobody
+used or with junk; none of that may cost anything but the one call it belongs to. Results stay raw (UP-6, UP-10).
 """
 
 from __future__ import annotations
@@ -11,15 +10,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
+from mcpproxy_py.core.json_size import MAX_VALUES, SMALL
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
-from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges
+from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit
 from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.session.large_messages import LargeMessages, LargeResult
 from mcpproxy_py.upstream.session.server_requests import (
     ABANDONED,
     OUTSIDE,
@@ -42,6 +44,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 UNATTRIBUTED_TOLD: Final = 100
 """Per connection; a server that goes on like that is counted, but must not fill the record."""
+LONGEST_BATCH: Final = 1_000
 UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
 """The protocol forbids cancelling these."""
 
@@ -226,9 +229,10 @@ class RpcPeer(RpcConnection):
     """A connection over a real wire; its kinds say how bytes leave (`_send`) and how a request is given up. `stream` is
     the request on whose own stream a message came; None where there are no such streams."""
 
-    def __init__(self, max_result_bytes: int) -> None:
+    def __init__(self, max_result_bytes: int, max_values: int = MAX_VALUES) -> None:
         super().__init__()
         self._limit = max_result_bytes
+        self.large = LargeMessages(max_values, self._hold)
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, PendingRequest] = {}
         self._deadlines = Deadlines(self._loop.time, self._loop.call_at)
@@ -238,6 +242,8 @@ class RpcPeer(RpcConnection):
         self._told = 0
         self._last_id = 0
         self._guest = 0
+
+    def _hold(self, stream: int | None, hold: bool) -> None: ...
 
     # Requests of ours.
 
@@ -259,7 +265,7 @@ class RpcPeer(RpcConnection):
         self._pending[request_id] = pending
         try:
             self._send(pending)
-            return await pending.future
+            result = await pending.future
         except asyncio.CancelledError:
             self._leave(pending, pending.sent)
             self._retract(pending, "the caller cancelled", pending.method not in UNCANCELLABLE)
@@ -278,6 +284,9 @@ class RpcPeer(RpcConnection):
             pending.end()
             if pending.questions:
                 self._questions.end(pending)
+        if type(result) is LargeResult:
+            await result.turn()  # for its record
+        return result
 
     def _leave(self, pending: PendingRequest, sent: bool) -> None:
         """It has ended here. Where the server was sent it and has not answered, it has not ended there."""
@@ -327,23 +336,28 @@ class RpcPeer(RpcConnection):
 
     # What comes in. Nearly all of it is the answer to a request, which takes the short way.
 
-    def receive_text(self, data: bytes | str, stream: int | None = None) -> None:
-        """One message as it came off the wire; what is no JSON costs at most the call it answers."""
+    def receive_text(self, data: bytes, stream: int | None = None, in_turn: bool = False) -> None:
+        """One message off the wire; what is no JSON costs at most the call it answers. A large one waits its turn."""
+        if (len(data) > SMALL or self.large.waiting) and not in_turn and self.large.put(
+            data, stream, partial(self.receive_text, data, stream, True), partial(self._unreadable, data)
+        ):  # fmt: skip
+            return
         try:
             message = jsonrpc.decode(data)
         except ValueError as error:
-            raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-            self._unreadable(raw[:KEPT], raw[-KEPT:], jsonrpc.complaint(error))
+            self._unreadable(data, jsonrpc.complaint(error))
             return
         if type(message) is dict and "method" not in message:
             pending = self._pending.get(request_id) if type(request_id := message.get("id")) is int else None
             if pending is not None and type(result := message.get("result")) is dict and not pending.future.done():
-                pending.succeed(result)
+                pending.succeed(LargeResult(result, len(data)) if in_turn else result)
                 return
         self.receive(message, stream)
 
     def receive(self, message: Any, stream: int | None = None) -> None:
         several = message if isinstance(message, list) else [message]  # revision 2025-03-26 allowed batches
+        if len(several) > LONGEST_BATCH:
+            several = [None]  # counted as garbage
         for each in several:
             try:
                 self._receive_one(each, stream)
@@ -356,9 +370,9 @@ class RpcPeer(RpcConnection):
         elif not isinstance(method := message.get("method"), str):
             self._settle(message)
         elif "id" in message:
-            self._receive_request(message["id"], method, _params(message), stream)
+            self._receive_request(message["id"], method, object_in(message, "params"), stream)
         else:
-            self._receive_notification(method, _params(message), stream)
+            self._receive_notification(method, object_in(message, "params"), stream)
 
     def _settle(self, message: dict[str, Any]) -> None:
         request_id = jsonrpc.own_id(message.get("id"))
@@ -436,19 +450,19 @@ class RpcPeer(RpcConnection):
         elif method == "notifications/cancelled":
             self._cancelled(params.get("requestId"))
         elif method == ACKNOWLEDGED:
-            self._note(stream or jsonrpc.own_id(_meta(params).get(SUBSCRIPTION_ID)), method, params)
+            self._note(stream or jsonrpc.own_id(object_in(params, "_meta").get(SUBSCRIPTION_ID)), method, params)
         elif method in CHANGES:
             self._changed(method, params)
         else:
             self._tell(method, params, stream)
 
     def _changed(self, method: str, params: dict[str, Any]) -> None:
-        meta = _meta(params)
+        meta = object_in(params, "_meta")
         if SUBSCRIPTION_ID not in meta:
             self.on_notification(method, params)
         elif not self._is_settled(jsonrpc.own_id(meta[SUBSCRIPTION_ID])):  # else it is late
-            kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID}
-            self.on_notification(method, {**params, "_meta": kept} if kept else _without_meta(params))
+            kept = without(meta, SUBSCRIPTION_ID)
+            self.on_notification(method, {**params, "_meta": kept} if kept else without(params, "_meta"))
 
     def _note(self, request_id: int, method: str, params: dict[str, Any]) -> None:
         """To the request it belongs to; what comes late for it is dropped."""
@@ -475,15 +489,15 @@ class RpcPeer(RpcConnection):
             if pending is not None and pending.method == "subscriptions/listen":
                 pending.fail(lost("the server ended the subscription", sent=True))
 
-    def _unreadable(self, head: bytes, tail: bytes, complaint: str) -> None:
+    def _unreadable(self, data: bytes, complaint: str) -> None:
         """Fail the call this was the answer to, where that can be told; count it otherwise."""
-        request_id = id_at_the_edges(head, tail)
+        request_id = id_at_the_edges(data[:KEPT], data[-KEPT:])
         if (
             request_id is None
             or self._answered(request_id) is None
             or not self._fail(request_id, bad_answer(complaint))
         ):
-            self._count_garbage(repr(head[:80]))
+            self._count_garbage(repr(data[:80]))
 
     def _oversize(self, head: bytes, tail: bytes) -> None:
         request_id = id_at_the_edges(head, tail)
@@ -522,20 +536,6 @@ class RpcPeer(RpcConnection):
 def _leaves(pending: PendingRequest) -> bool:
     """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
     return bool(pending.method) and pending.channel is not None and not pending.channel.live
-
-
-def _params(message: Mapping[str, Any]) -> dict[str, Any]:
-    params = message.get("params")
-    return params if isinstance(params, dict) else {}
-
-
-def _meta(params: Mapping[str, Any]) -> dict[str, Any]:
-    meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
-
-
-def _without_meta(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 _PONG: Final = OwnPermit("ping").answer({"result": {}})
