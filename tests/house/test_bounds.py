@@ -8,7 +8,7 @@ import pytest
 
 from mcpproxy_py.core.json_size import LONG_NUMBER, MAX_BODY_VALUES
 from mcpproxy_py.jsonrpc import LONGEST_ERROR
-from mcpproxy_py.serve.http.server import LEAST_PIECE, MOST_PIECES
+from mcpproxy_py.serve.http.parser import LEAST_PIECE, MOST_PIECES
 from mcpproxy_py.serve.mcp.attach import LINES_A_TURN as LINES_OF_CLIENTS
 from mcpproxy_py.settings.models import Limits
 from mcpproxy_py.upstream.session.rpc import LONGEST_BATCH
