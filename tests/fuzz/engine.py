@@ -300,7 +300,7 @@ class TooSlow(AssertionError):
 
 @contextmanager
 def bounded(seconds: float = HANGS) -> Iterator[None]:
-    """Raises `TooSlow` after so much time of the processor, since the machine may be busy; from the main thread only."""
+    """Raises `TooSlow` after so much of the processor's time, as the machine may be busy. From the main thread only."""
 
     def ring(number: int, frame: object) -> None:
         raise TooSlow(f"it did not end within {seconds} seconds")
