@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 PACKAGE: Final = str(Path(__file__).parents[2] / "mcpproxy_py") + "/"
 CORPUS: Final = Path(__file__).parent / "corpus"
 HANGS: Final = 10.0
-"""Seconds after which an input counts as one that never ends."""
+"""Seconds of the processor's time after which an input counts as one that never ends."""
 LONGEST_KEPT: Final = 4096
 LONGEST: Final = 64 * 1024
 MOST_KEPT: Final = 120
@@ -300,18 +300,18 @@ class TooSlow(AssertionError):
 
 @contextmanager
 def bounded(seconds: float = HANGS) -> Iterator[None]:
-    """Raises `TooSlow` after so long; from the main thread only."""
+    """Raises `TooSlow` after so much of the processor's time, as the machine may be busy. From the main thread only."""
 
     def ring(number: int, frame: object) -> None:
         raise TooSlow(f"it did not end within {seconds} seconds")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @dataclass
