@@ -416,7 +416,7 @@ ADMINS: list[dict[str, str]] = [{"x-api-key": KEY}, {"authorization": f"Bearer {
 
 def asked(running: Running, method: str, path: str, headers: dict[str, str]) -> int:
     filled = path.replace("{", "").replace("}", "")
-    body = {"content": b"not json"} if method in ("POST", "PUT", "PATCH") else {}
+    body: dict[str, Any] = {"content": b"not json"} if method in ("POST", "PUT", "PATCH") else {}
     with (
         httpx.Client(base_url=running.url, trust_env=False, timeout=60, verify=False) as client,
         client.stream(method, filled, headers=headers, **body) as answer,
