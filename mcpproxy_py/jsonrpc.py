@@ -8,18 +8,26 @@ Newline framing that a hostile peer cannot make expensive.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any, Final, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol import own_meta
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from mcpproxy_py.errors import Code, RpcError, UpstreamFailure, bad_answer
 
+logger = logging.getLogger(__name__)
+
 Kind = Literal["request", "notification", "response"]
 LONGEST_ID: Final = 1024
+_removals: Final = count(1)
+LONGEST_ERROR: Final = 8_192
+"""Characters that are kept of what a server says in an error."""
 PLAIN_LENGTH: Final = 16_384
 PLAIN_BRACKETS: Final = 64
 """Nothing can be nested deeper than there are brackets."""
@@ -147,16 +155,32 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes | str) -> Any:
-    """Strict JSON; raises `ValueError`. NaN and Infinity would only break the next reader.
+    """What a server says: strict JSON, without keys of `_meta` that are ours to write. Raises `ValueError`. NaN and
+    Infinity would only break the next reader.
 
     Servers in JavaScript cut texts in the middle of an emoji and send the half of it, escaped. That is not worth
     a lost answer, so the half becomes a question mark.
     """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
-        return from_json(data, allow_inf_nan=False)
+        value = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         if "hex escape" not in str(error):
             raise
+        value = _mended(raw)
+    if (b"_meta" in raw or b"\\u" in raw) and own_meta.may_hold_own(raw) and own_meta.remove_own(value):
+        _tell_of_removal()
+    return value
+
+
+def _tell_of_removal() -> None:
+    """Powers of two: the first is always told, a flood of them is not."""
+    many = next(_removals)
+    if many & (many - 1) == 0:
+        logger.warning("keys of _meta that only mcpproxy writes were removed from %d messages of servers", many)
+
+
+def _mended(data: bytes) -> Any:
     try:
         whole = json.dumps(json.loads(data), ensure_ascii=False)
     except RecursionError:
@@ -198,6 +222,16 @@ def error(code: int, message: str, data: Any = None) -> dict[str, Any]:
     return {"error": said}
 
 
+def object_in(message: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """What stands there, where it is an object; else an empty one."""
+    found = message.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def without(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != key}
+
+
 def own_id(value: Any) -> int:
     """An id of ours as a peer may echo it (some send it back as a string); 0 is never used."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -212,6 +246,8 @@ def failure_of(error: Any) -> UpstreamFailure:
         return bad_answer("it answered with neither a result nor an error")
     message = error.get("message")
     shown = message if isinstance(message, str) and message else "it answered with an error"
+    if len(shown) > LONGEST_ERROR:
+        shown = f"{shown[:LONGEST_ERROR]}… (cut, of {len(shown)} characters)"
     return bad_answer(shown, {key: error[key] for key in ("code", "data") if key in error})
 
 

@@ -49,10 +49,11 @@ from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
 from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner
 from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
+from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -104,6 +105,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     ensure_data_dir(data_dir)
     check_doors(settings)
     load_or_create_key(data_dir)
+    masker = _masker(settings)
+    logs.mask_with(masker)
     new_id = IdMaker(random.randbytes)
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
@@ -117,8 +120,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=_Listings(store),
+            known=_Listings(store, masker),
             max_result_bytes=settings.limits.max_result_bytes,
+            max_values=settings.limits.max_result_values,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
@@ -127,6 +131,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_list_changed=neighbours.tell_list_changed,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
+            mask=masker.mask_text,
         )
         catalog = ServedCatalog(
             lambda: CatalogProvider(
@@ -139,7 +144,6 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
-        masker = _masker(settings)
         gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker, shares)
         admin = Admin(
             upstreams,
@@ -155,7 +159,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             masker=masker,
         )
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
-        links = ResourceLinks()
+        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
         asking = AskRunner(
             gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
@@ -168,7 +172,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 "direct": lambda _: traces.surface(
                     DirectSurface(asking, links, upstreams, lambda: current.gate_options().request_capability_text)
                 ),
-                "passthrough": lambda server: traces.surface(PassthroughSurface(server, asking, upstreams)),
+                "passthrough": lambda server: traces.surface(
+                    PassthroughSurface(server, asking, upstreams, lambda: current.gate_options().private)
+                ),
             },
             traces.edge,
             shares.sessions,
@@ -178,8 +184,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled)
         list_changes.gate_shows(current.gate_options())
-        attachments = AttachServer(listen.socket_path(data_dir), endpoints.find, settings.limits.max_body_bytes, table)
-        rest = answered_by(rest_app(gateway, store, admin, approvals))
+        limits = settings.limits
+        attachments = AttachServer(
+            listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table
+        )
+        rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
@@ -202,11 +211,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
 
 class _Listings:
-    """The store's memory of tool lists, as the upstream room asks for it."""
+    """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
+    a secret is not kept."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, masker: Masker) -> None:
         self.load = store.listing
-        self.save = store.save_listing
+        self._save = store.save_listing
+        self._masker = masker
+
+    async def save(self, server: str, tools: list[dict[str, Any]]) -> None:
+        if await anyio.to_thread.run_sync(self._masker.mask, tools) == tools:
+            await self._save(server, tools)
 
 
 def _limits(settings: Settings) -> CallLimits:
@@ -257,6 +272,7 @@ def _guard_rules(settings: Settings) -> AccessRules:
         mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
         require_mcp_auth=settings.require_mcp_auth,
         max_body_bytes=settings.limits.max_body_bytes,
+        max_body_values=settings.limits.max_body_values,
     )
 
 
@@ -363,6 +379,6 @@ def _say(problems: BaseExceptionGroup[Any]) -> int:
         if isinstance(problem, BaseExceptionGroup):
             status = max(status, _say(problem))
         else:
-            print(f"mcpproxy: {problem}", file=sys.stderr)
+            print(f"mcpproxy: {MASKER.mask_text(str(problem))}", file=sys.stderr)
             status = EXIT_USAGE if getattr(problem, "code", None) is Code.CONFIG_INVALID else status
     return status

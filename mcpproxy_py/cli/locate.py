@@ -124,16 +124,16 @@ def _announcement(data_dir: Path) -> dict[str, Any] | None:
 
 
 def _is_private(path: Path, data_dir: Path) -> bool:
-    """A socket of the data directory's owner, where nobody else could have put it."""
+    """A socket of ours in a data directory of ours, where nobody else could have put it."""
     try:
         found, above, home = path.lstat(), path.parent.lstat(), data_dir.stat()
-    except OSError:
+    except (OSError, ValueError):
         return False
     theirs = stat.S_IWGRP | stat.S_IWOTH
     return (
         stat.S_ISSOCK(found.st_mode)
         and stat.S_ISDIR(above.st_mode)
-        and found.st_uid == above.st_uid == home.st_uid
+        and found.st_uid == above.st_uid == home.st_uid == os.geteuid()
         and not (above.st_mode | home.st_mode) & theirs
     )
 

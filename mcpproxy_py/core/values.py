@@ -6,8 +6,8 @@ Time-ordered ids: UUID version 7, monotonic within one maker.
 The names that upstream tools and prompts have on the direct surface: `server__tool` (SURF-2).
 
 A name is made from its own parts alone, so it stays the same whatever else comes and goes. Where the plain
-spelling does not fit the protocol, is too long for hosts, or could be read in two ways, it is altered and
-carries a digest of the true name.
+spelling does not fit the protocol, is too long for hosts, could be read in two ways, or looks altered itself, it is
+altered and carries a digest of the true name.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
 
@@ -47,7 +49,7 @@ _ALTERED: Final = re.compile(rf"_[0-9a-f]{{{DIGEST}}}$")
 
 def direct_name(server: str, name: str) -> str:
     plain = f"{server}{SEPARATOR}{name}"
-    if _FIT.fullmatch(plain) and not server.endswith("_") and not name.startswith("_"):
+    if _FIT.fullmatch(plain) and not server.endswith("_") and not name.startswith("_") and not is_altered(plain):
         return plain
     digest = sha256(f"{server}:{name}".encode("utf-8", "replace")).hexdigest()[:DIGEST]
     return f"{_UNFIT.sub('_', plain)[: LONGEST - DIGEST - 1]}_{digest}"
@@ -66,7 +68,7 @@ def split(outer: str) -> tuple[str, str] | None:
 
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
-ClassOrigin = Literal["server", "override", "unannotated", "untrusted"]
+ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrusted"]
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
@@ -148,6 +150,8 @@ class Ask(NamedTuple):
     """Whether this is a later round of an ask that is on record already."""
     plain: bool = False
     """Whether `params` were read by a strict JSON parser: no string in them holds half of a surrogate pair."""
+    verdicts: tuple[CheckVerdict, ...] = ()
+    """What was found out about its arguments beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,7 @@ class Override:
     """One entry of an operator's override: `when` is a compiled JSON Schema, `None` matches always."""
 
     tool_class: Operation
-    when: Callable[[Mapping[str, Any]], bool] | None = None
+    when: Callable[[Mapping[str, Any]], bool | PendingCheck] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +186,12 @@ class Tool:
     wire: Mapping[str, Any]
     declared: ToolClass
     trusted: bool = True
-    overrides: tuple[Override, ...] = ()
-    violation: Callable[[Mapping[str, Any]], str | None] | None = None
+    overrides: tuple[tuple[Override, ...], ...] = ()
+    """The entries of each that means it; globs may be several."""
+    violation: Callable[[Mapping[str, Any]], str | PendingCheck | None] | None = None
     unchecked: str | None = None
+    refused: str | None = None
+    """Why nobody may call it for its name: it looks like another one, or like one that an override names."""
     full_name: str = field(init=False)
     direct_name: str = field(init=False)
     annotations: Mapping[str, Any] = field(init=False)
@@ -214,10 +221,21 @@ class Server:
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the server said in its list beside the tools."""
+    lists: ToolLists = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lists", tool_lists(self.allow_tools, self.deny_tools))
 
     def offers(self, tool: str) -> bool:
-        """Whether the operator's allow and deny lists let this tool be called at all."""
-        return tool not in self.deny_tools and (self.allow_tools is None or tool in self.allow_tools)
+        """Whether the operator's allow and deny lists let this tool be called at all, and its name does."""
+        return self.forbids(tool) is None
+
+    def forbids(self, tool: str) -> str | None:
+        """Why they do not."""
+        found = self.tools.get(tool)
+        if found is None:
+            return self.lists.judged(tool)
+        return found.refused or self.lists.forbids(tool)
 
 
 _FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
@@ -305,6 +323,8 @@ class Route(NamedTuple):
     confirm: bool = False
     """Whether a person has to say yes first."""
     view: ToolView | None = None
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
     @property
     def full_name(self) -> str:
@@ -359,6 +379,8 @@ class Refusal:
     args: Mapping[str, Any] | None = None
     awaits: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    pending: PendingCheck | None = None
+    """What was decided without, as if nobody could tell."""
 
 
 Decision = Route | Relay | LocalAnswer | Refusal

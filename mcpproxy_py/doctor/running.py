@@ -85,5 +85,8 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
         if row.get("left_out"):
             told = ", ".join(f"{tool} ({why})" for tool, why in row["left_out"].items())
             yield CheckResult(subject, "warning", f"some of its tools cannot be used: {told}")
+        if row.get("unmatched_entries"):
+            says = f"its configuration names tools that it does not have: {', '.join(row['unmatched_entries'])}"
+            yield CheckResult(subject, "warning", f"{says}; see `mcpproxy tools list --server {name}`")
         if (row.get("ignored") or {}).get("garbage"):
             yield CheckResult(subject, "warning", f"writes output that is no message where only messages belong{logs}")

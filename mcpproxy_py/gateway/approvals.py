@@ -115,9 +115,9 @@ class ApprovalService:
         await self._found(request_id)
 
         async def act() -> ApprovalRequest:
-            review = ApprovalDecision(
-                _reviewer(by, verdict), _source(by), verdict.terminal, _millis(self._now()), verdict.notes
-            )
+            notes = verdict.notes and self._masker.mask_text(verdict.notes)
+            reviewer = self._masker.mask_text(_reviewer(by, verdict))
+            review = ApprovalDecision(reviewer, _source(by), verdict.terminal, _millis(self._now()), notes)
             after = await self._book.decide(request_id, verdict.step, review)
             if isinstance(after, NotAccepted):
                 raise GatewayError(Code.CONFLICT, after.message, details={"remedy": FINAL})
@@ -128,9 +128,10 @@ class ApprovalService:
         return self._shown(await self._on_record(f"{verdict.step}_request", None, by, details, act))
 
     def _masked(self, wish: CapabilityWish) -> CapabilityWish:
-        """Kept like a record: an agent may put a secret into its reasons."""
-        context = self._masker.mask(dict(wish.context))
-        return replace(wish, rationale=self._masker.mask_text(wish.rationale), context=context)
+        """Kept like a record: an agent may put a secret into its reasons, and into any other field."""
+        kept = {key: value for key, value in asdict(wish).items() if key != "expires_at_ms"}
+        masked = {key: self._masker.mask(value) for key, value in kept.items()}
+        return replace(wish, **{**masked, "requested_tools": tuple(masked["requested_tools"])})
 
     async def _found(self, request_id: str) -> ApprovalRequest:
         found = await self._book.get(request_id)

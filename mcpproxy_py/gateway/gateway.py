@@ -1,8 +1,7 @@
 """One call through the gateway: decide, confirm, write ahead, forward, record; and the one choke point (GATE-14).
 
-Every way in makes an `Ask` and comes through `Gateway.call`; there is no second path. A decision is a value, and this
-is the one place that acts on it. What leaves for a server leaves by `CallPermit`, at the moment in which it is sent.
-What comes of a call is closed by the `Recorder` on every path: done, refused, failed, cancelled, timed out.
+Every way in makes an `Ask` and comes through `Gateway.call`, which alone acts on decisions, which are values. What
+comes of a call is closed by the `Recorder` on every path.
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from mcpproxy_py.core.policy import decide, tool_results
+from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
@@ -53,21 +52,13 @@ from mcpproxy_py.gateway.refusals import (
     without_yes,
 )
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
-from mcpproxy_py.upstream.permit import NotPermitted, Permit, Permitted, PermittedAnswer
+from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
+from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
 
 MAX_ROUNDS: Final = 16
 """How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
-
-
-class Upstreams(Protocol):
-    """What the gateway needs of the upstream room."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    async def ready(self, server: str) -> None: ...
-    def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
 
 
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
@@ -77,8 +68,7 @@ LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]
 
 
 class CallPermit:
-    """Leave to send what was decided for one call, in one of its rounds. The upstream room calls it when all that has
-    to be waited for is there: a place, a session, a connection, the disk, a person."""
+    """Leave to send what was decided for one call, in one of its rounds, when nothing has to be waited for any more."""
 
     __slots__ = ("_call", "_gateway", "_message", "_to", "channel", "method")
 
@@ -143,7 +133,7 @@ class CallPermit:
 
 
 class Gateway:
-    """The one path from an ask to its reply. Its only state of its own is what is in flight."""
+    """The one path from an ask to its reply."""
 
     def __init__(
         self, upstreams: Upstreams, journal: EventLog, limits: CallLimits, new_id: Callable[[float], str],
@@ -173,7 +163,7 @@ class Gateway:
         return self._draining
 
     async def drain(self) -> None:
-        """Take no new calls from now on, and return when the last one in flight has its answer."""
+        """Take no new calls any more, and return when the last one in flight has its answer."""
         self._draining = True
         self.shares.close()
         while self.in_flight:
@@ -193,13 +183,14 @@ class Gateway:
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
-        """Answer an ask. Without `channel` its caller cannot be asked, and hears nothing but the reply. Raises nothing
-        but cancellation: every failure is a reply, and on record."""
+        """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot
         call = Call(ask, decide.decide(ask, snapshot), snapshot)
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
                 await self._once_connected(call, call.decision.awaits)
+            if getattr(call.decision, "pending", None) is not None:
+                call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
             if isinstance(decision, Refusal):
                 call.refuse(decision)
@@ -228,11 +219,13 @@ class Gateway:
             self.recorder.finish(call)
         if self._acknowledges:
             await self.recorder.acknowledged()
+        if call.turn is not None:
+            await call.turn()
         return call
 
-    def decides(self, ask: Ask) -> Decision:
+    async def decides(self, ask: Ask) -> Decision:
         """What would become of this ask now; nothing is done."""
-        return decide.decide(ask, self.snapshot)
+        return (await decided_with_checks(self.upstreams, ask))[1]
 
     async def turn_down(self, ask: Ask, refusal: Refusal) -> Call:
         """Refuse an ask for a reason outside the decision, on record like any other."""
@@ -255,15 +248,15 @@ class Gateway:
         )  # fmt: skip
         self._turn_down(ask, refusal)
 
-    def explain(self, ask: Ask) -> dict[str, Any]:
-        """The decision run dry: nothing is waited for, sent or recorded."""
-        decision = decide.decide(ask, self.snapshot)
+    async def explain(self, ask: Ask) -> dict[str, Any]:
+        """The decision run dry: nothing is sent or recorded."""
+        ask, decision, snapshot = await decided_with_checks(self.upstreams, ask)
         return {
             "decision": self.recorder.asked(ask, decision)["metadata"],
             "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
             "rungs": [
                 {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
-                for step in decide.explain(ask, self.snapshot)
+                for step in decide.explain(ask, snapshot)
             ],
         }
 
@@ -295,6 +288,7 @@ class Gateway:
         except UpstreamFailure as failure:
             call.refuse(*failed(to, failure))
         else:
+            call.turn = getattr(result, "turn", None)  # of a `LargeResult`
             self._close(call, to, channel, result)
 
     async def _converse(self, call: Call, to: Route | Relay, channel: ClientChannel) -> dict[str, Any]:
@@ -388,17 +382,17 @@ class Gateway:
             raise NotPermitted(unrecordable(to)) from None
 
     async def _objection(self, call: Call, to: Route | Relay, channel: ClientChannel) -> str | None:
-        """Why there is no yes to this call; `None` where there is one. It is for these arguments and this once: the
-        call waits here for it, and a later one asks again."""
+        """Why there is no yes to this call; `None` where there is one, which is for these arguments and this once."""
         patience = self._limits.patience
-        if not tool_results.takes_forms(channel.capabilities):
+        if not confirmation.takes_forms(channel.capabilities):
             return "nobody can be asked by this client, which takes no forms (elicitation)"
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(patience if channel.live else None):
-                said = await channel.request(tool_results.METHOD, tool_results.question(to))
-            self.recorder.answered(call, [tool_results.METHOD], said, ahead=True)
-            return tool_results.objection(said)
+                asked = await asyncio.to_thread(confirmation.question, to, self.recorder.mask)
+                said = await channel.request(confirmation.METHOD, asked)
+            self.recorder.answered(call, [confirmation.METHOD], said, ahead=True)
+            return confirmation.objection(said)
         except RpcError as error:
             return f"asking failed: {error.message}"
         except TimeoutError:

@@ -7,13 +7,15 @@ brings: it takes time in proportion to the text, whatever the text is, about 2 m
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from pydantic_core import SchemaValidator, core_schema, to_json
 
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.record.secret_patterns import SHAPES, SIGNS
+from mcpproxy_py.core.record.secret_signs import SHAPES, SIGNS
+from mcpproxy_py.core.values import Refusal
 
 
 def _finder(pattern: str) -> Callable[[str | bytes], bool]:
@@ -21,5 +23,15 @@ def _finder(pattern: str) -> Callable[[str | bytes], bool]:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex")).isinstance_python
 
 
-suspicious: Final = _finder(SIGNS)
-MASKER: Final = Masker(suspicious, _finder(f"(?i){SHAPES}"), partial(to_json, inf_nan_mode="strings"))
+MASKER: Final = Masker(_finder(SIGNS), _finder(SHAPES), partial(to_json, inf_nan_mode="strings"))
+
+
+def without_secrets(refusal: Refusal) -> Refusal:
+    """In its details stands what a server answered, which is passed on as it is, and what a tool listed."""
+    name = refusal.name and MASKER.mask_text(refusal.name)
+    return replace(refusal, message=MASKER.mask_text(refusal.message), name=name)
+
+
+def suspicious(text: str | bytes) -> bool:
+    """Whether there is anything in a text to look at closely."""
+    return MASKER.named(text) or MASKER.shaped(text)

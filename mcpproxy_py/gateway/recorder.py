@@ -12,11 +12,11 @@ import json
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py.core.policy import tool_results
+from mcpproxy_py.core.policy import confirmation, tool_results
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record import events as record_events
 from mcpproxy_py.core.record.events import Event, Outcome
@@ -34,6 +34,7 @@ from mcpproxy_py.core.values import (
     Status,
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
+from mcpproxy_py.gateway.masker import MASKER, without_secrets
 from mcpproxy_py.gateway.shares import NOT_KEPT, RULE, RecordShare
 
 EXPIRED: Final = "its question was not answered in time"
@@ -48,7 +49,7 @@ class Call:
 
     __slots__ = (
         "ask", "closed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result", "rule",
-        "snapshot", "started",
+        "snapshot", "started", "turn",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
@@ -69,6 +70,8 @@ class Call:
         self.rule: str | None = None
         """What turned it down after all, where that was not the decision."""
         self.result: Mapping[str, Any] = NOTHING
+        self.turn: Callable[[], Awaitable[None]] | None = None
+        """To be awaited before something is done with all of its result, where that is large."""
         self.refusal: Refusal | None = None
 
     @property
@@ -88,6 +91,10 @@ class Call:
         return self
 
     def refuse(self, refusal: Refusal, status: Status = "blocked") -> Call:
+        """What a refusal says of arguments, names and servers is our own text, and leaves masked."""
+        said = f"{refusal.message} {refusal.name}"
+        if not said.isascii() or MASKER.named(said) or MASKER.shaped(said):
+            refusal = without_secrets(refusal)
         self.refusal, self.rule, self.result = refusal, refusal.rule, tool_results.refused(refusal)
         self.outcome = events.refused(refusal, self.result, status)
         return self
@@ -165,6 +172,7 @@ class Recorder:
     ) -> None:  # fmt: skip
         self._journal = journal
         self._masker = masker
+        self.mask = masker.mask
         self._payload_bytes = payload_bytes
         self._policy = policy
         self.tally = tally
@@ -221,7 +229,7 @@ class Recorder:
 
     def confirmed(self, ask_id: str) -> None:
         """A person's yes, used up by being written. Raises `StoreUnavailable`."""
-        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [tool_results.METHOD]))
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirmation.METHOD]))
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open. Of a call that was refused
@@ -260,7 +268,7 @@ class Recorder:
     def note_round(self, ask_id: str, kind: str, methods: Sequence[str]) -> None:
         """The server asked back, or was answered: on record between the ask and its end."""
         self._catch_up()
-        self._append(ask_id, [record_events.round_trip(ask_id, time.time(), kind, methods)])
+        self._append(ask_id, [record_events.round_trip(ask_id, time.time(), kind, methods, masker=self._masker)])
 
     def give_up(self, ask_id: str) -> None:
         """End an ask whose next round never came here. It may have gone to another gateway, which then knows better."""
@@ -309,7 +317,7 @@ class Recorder:
         text = self._masker.payload(said, min(self._payload_bytes, MOST_OF_ANSWERS))[0]
         kept = text if share.taken.get(who, 0) < share.whole else NOT_KEPT
         share.taken[who] = share.taken.get(who, 0) + len(kept) + ROUND
-        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, json.loads(kept))
+        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, json.loads(kept), self._masker)
         if not ahead:
             self._append(call.ask.id, [event])
             return

@@ -20,10 +20,11 @@ from mcpproxy_py.upstream.permit import NotPermitted
 
 
 def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
-    """Whether what was decided again is what was recorded, shown and confirmed."""
+    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not."""
     if isinstance(to, Route):
         return (
             isinstance(again, Route)
+            and again.pending is None
             and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
             and again.args == to.args
             and (to.confirm or not again.confirm)
@@ -84,5 +85,5 @@ def no_longer_allowed(why: asyncio.CancelledError) -> Refusal | None:
 def unattributed(server: str, method: str) -> Refusal:
     """A server asked something that belongs to no one call. It was refused."""
     message = f"Server '{server}' asked {method[:80]}, and it does not say for which call"
-    hint = "Set `sessions: exclusive` for this server, so that its requests belong to one call."
+    hint = "With `sessions: exclusive` its requests belong to one call, unless that call was cancelled."
     return Refusal(Code.UPSTREAM_ERROR, message, "unattributed", hint, f"{server}:{method[:80]}")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
 SUCCESS: Final = "Success"
-MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 
 
 class ToolError(Exception):
@@ -113,14 +113,16 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def check_size(result: Mapping[str, Any], most: int) -> None:
-    """Raises `Unsendable` for a result that is larger than an upstream's may be, or holds text that is none."""
+def check_size(result: Mapping[str, Any], most: int) -> bytes:
+    """The result as it is written. Raises `Unsendable` for one that is larger than an upstream's may be, or holds text
+    that is none."""
     try:
-        size = len(to_json(result))
+        written = to_json(result)
     except Exception as error:
         raise Unsendable(f"the result cannot be written as JSON: {error}") from None
-    if size > most:
-        raise Unsendable(f"the result has {size} bytes, and {most} are allowed")
+    if len(written) > most:
+        raise Unsendable(f"the result has {len(written)} bytes, and {most} are allowed")
+    return written
 
 
 def _is_items(values: Sequence[Any]) -> bool:

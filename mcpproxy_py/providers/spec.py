@@ -75,14 +75,24 @@ def compiled(schema: Mapping[str, Any]) -> Check:
     """Raises `ProviderError` for a schema that does not compile. References to other places are not fetched."""
     try:
         # Values are masked, because arguments and answers may be secrets and the sentence may be logged.
-        validator = jsonschema_rs.validator_for(dict(schema), retriever=_refuse, mask="the value")
+        validator = jsonschema_rs.validator_for(
+            dict(schema), retriever=_refuse, mask="the value", pattern_options=_FEW_TRIES
+        )
     except Exception as error:
         raise ProviderError(f"a JSON Schema that does not compile ({_short(error)})") from None
 
     def check(value: Any) -> str | None:
-        return next((_sentence(error) for error in validator.iter_errors(value)), None)
+        try:
+            validator.validate(value)  # up to the first error: whoever sends a million wrong items waits for no more
+        except jsonschema_rs.ValidationError as error:
+            return _sentence(error)
+        return None
 
     return check
+
+
+_FEW_TRIES: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)
+"""The schemas are the operator's, but what is held against them on the event loop is not."""
 
 
 def check_question(schema: Mapping[str, Any]) -> None:

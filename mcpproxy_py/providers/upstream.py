@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from mcpproxy_py.core.protocol.own_meta import may_hold_own, remove_own
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers import results
@@ -101,7 +102,9 @@ class ProviderUpstream:
             answer = self._answer(tool, dict(arguments), ctx)
             result = await (_one_round(answer, rounds) if rounds else answer)
             if not isinstance(result, InputRequired):
-                results.check_size(result, self._most)
+                written = results.check_size(result, self._most)
+                if may_hold_own(written):
+                    remove_own(result)
             return result
         except ToolError as error:
             return results.failed(str(error))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
+from mcpproxy_py.core.policy.tool_names import compared as compared_name
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
 from mcpproxy_py.settings.servers import UpstreamSettings
@@ -184,10 +186,26 @@ def _masked(was: Sequence[Any], now: Sequence[Any]) -> Iterable[Said]:
 
 
 def _allowed(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[Said]:
-    if was is not None and (now is None or set(now) - set(was)):
+    if was is not None and (now is None or any(_beyond(now, was))):
         yield "looser", "more tools are allowed"
-    if now is not None and (was is None or set(was) - set(now)):
+    if now is not None and (was is None or any(_beyond(was, now))):
         yield "tighter", "fewer tools are allowed"
+
+
+def _denied(was: Sequence[str], now: Sequence[str]) -> Iterable[Said]:
+    for each in _beyond(now, was):
+        yield "tighter", f"{_escaped(each)} is denied"
+    for each in _beyond(was, now):
+        yield "looser", f"{_escaped(each)} is no longer denied"
+
+
+def _beyond(names: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+    """Entries that may mean a tool which none of the others means. Two globs together may cover what neither covers
+    alone; that is not seen."""
+    patterns = [NamePattern(each) for each in others]
+    for each in names:
+        if each not in others and not any(pattern.covers(NamePattern(each)) for pattern in patterns):
+            yield each
 
 
 Entries = Sequence[tuple[str, Any]]
@@ -195,11 +213,30 @@ Entries = Sequence[tuple[str, Any]]
 
 
 def _overridden(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Said]:
+    before_names = NameSet(was)
     for tool in sorted({*was, *now}):
-        before, after = _entries(was.get(tool)), _entries(now.get(tool))
-        if before != after:
-            for direction, says in _other_entries(before, after):
-                yield direction, says.format(tool=_escaped(tool))
+        said = {each: None for before, after in _decided(tool, was, now) for each in _other_entries(before, after)}
+        for direction, says in said:
+            yield direction, says.format(tool=_escaped(tool))
+        name = compared_name(tool)
+        if not before_names.names(name.normal) and before_names.resembled(name) is not None:
+            yield "looser", f"{_escaped(tool)} is no longer refused for looking like another name"
+
+
+def _decided(tool: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[Entries | None, ...]]:
+    """What may decide about the tools of this name or glob before and after: where there is no such entry, the globs
+    that cover it. Of several the highest class wins, so each is compared."""
+    befores, afters = ([tool] if tool in each else _covering(tool, each) for each in (was, now))
+    for before in befores or [""]:
+        for after in afters or [""]:
+            pair = _entries(was.get(before)), _entries(now.get(after))
+            if pair[0] != pair[1]:
+                yield pair
+
+
+def _covering(tool: str, overrides: Mapping[str, Any]) -> list[str]:
+    wanted = NamePattern(tool)
+    return [key for key in overrides if NamePattern(key).covers(wanted)]
 
 
 def _entries(override: Any) -> Entries | None:
@@ -284,6 +321,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "activity.max_journal_mb": sized("looser"),
     "limits.max_body_bytes": sized("looser"),
     "limits.max_result_bytes": sized("looser"),
+    "limits.max_body_values": sized("looser"),
+    "limits.max_result_values": sized("looser"),
     "limits.max_argument_depth": sized("looser"),
     "limits.max_sessions": sized("looser"),
     "limits.max_in_flight": sized("looser"),
@@ -310,7 +349,7 @@ OF_ANY: Final[Mapping[str, Rule]] = {
     "trust_annotations": strict_when(False, "its annotations are trusted now", "its annotations only raise a class"),
     "tools": _overridden,
     "allow_tools": _allowed,
-    "deny_tools": listed("tighter", "{each} is denied", "{each} is no longer denied"),
+    "deny_tools": _denied,
     "confirm": ranked("none", "destructive", "write"),
 }
 OF_A_SERVER: Final[Mapping[str, Rule]] = {

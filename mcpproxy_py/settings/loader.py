@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,8 @@ from mcpproxy_py.settings.secret_references import filled_in, resolver, stood_in
 
 CONFIG_NAME: Final = "mcp_config.json"
 DEFAULT_DATA_DIR: Final = "~/.mcpproxy"
+EVERYBODY: Final = "everybody"
+MAX_LINKS: Final = 40
 
 Document = dict[str, Any]
 Fingerprint = tuple[int, int, int]
@@ -175,20 +178,55 @@ def _read(path: Path, demanded: bool) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _who_can_write(path: Path, found: os.stat_result) -> tuple[str, ...]:
-    """Whoever can write this file can have a command started as us. Every user of the machine must not; a group may be
-    that of one person alone, as many systems have it."""
+    """Whoever can write this file can have a command started as us, and so can whoever can put another in its place. A
+    group may be that of one person alone, as many systems have it; any other is as bad as everybody."""
     if os.name != "posix":
         return ()
-    above = path.resolve().parent.stat().st_mode
-    if found.st_mode & stat.S_IWOTH:
-        raise GatewayError(Code.CONFIG_INVALID, f"everybody can write {path}, so it is not read; {_mend(path)}")
-    if above & stat.S_IWOTH and not above & stat.S_ISVTX:
-        folder = path.resolve().parent
-        message = f"everybody can put another file in the place of {path}, so it is not read; {_mend(folder)}"
-        raise GatewayError(Code.CONFIG_INVALID, message)
+    if writers := _others_who_can_write(found):
+        raise GatewayError(Code.CONFIG_INVALID, f"{writers} can write {path}, so it is not read; {_mend(path)}")
+    for folder, holds_it in _folders(path):
+        above = folder.stat()
+        writers = "" if above.st_mode & stat.S_ISVTX else _others_who_can_write(above)
+        if writers and (holds_it or writers == EVERYBODY) and not os.statvfs(folder).f_flag & os.ST_RDONLY:
+            message = f"{writers} can put another file in the place of {path}, so it is not read; {_mend(folder)}"
+            raise GatewayError(Code.CONFIG_INVALID, message)
     if found.st_mode & stat.S_IWGRP:
         return (f"others of its group can write {path}; unless you are alone in it, {_mend(path)}",)
     return ()
+
+
+def _folders(path: Path) -> Iterator[tuple[Path, bool]]:
+    """Where the file is, where each link to it is, and all above these; and whether it holds one of them."""
+    for _ in range(MAX_LINKS):
+        for way in (path, path.resolve()):
+            yield from ((folder, folder == way.parent) for folder in way.parents)
+        if not path.is_symlink():
+            return
+        path = path.parent / path.readlink()
+
+
+def _others_who_can_write(found: os.stat_result) -> str:
+    if found.st_mode & stat.S_IWOTH:
+        return EVERYBODY
+    if found.st_mode & stat.S_IWGRP and not _is_of_its_owner_alone(found):
+        return "others of its group"
+    return ""
+
+
+def _is_of_its_owner_alone(found: os.stat_result) -> bool:
+    """Whether the group is the one that a system makes for each user, by its name; in a container neither may have one.
+    Root's adds nobody either."""
+    import grp
+    import pwd
+
+    owner = group = None
+    with suppress(KeyError):
+        owner = pwd.getpwuid(found.st_uid).pw_name
+    with suppress(KeyError):
+        group = grp.getgrgid(found.st_gid)
+    if group is None:
+        return found.st_gid == found.st_uid
+    return set(group.gr_mem) <= {owner, "root"} and (group.gr_name == owner or found.st_gid == 0)
 
 
 def _mend(path: Path) -> str:

@@ -153,7 +153,19 @@ class Limits(BaseModel):
     model_config = FROZEN
 
     max_body_bytes: Count = Field(default=4_194_304, description="Maximum size of a request.")
-    max_result_bytes: Count = Field(default=33_554_432, description="Maximum size of an upstream's answer.")
+    max_body_values: Count = Field(
+        default=50_000,
+        description="Maximum number of keys and values in a request. Reading them holds up everybody's calls for a "
+        "moment, about 0.1 ms per thousand.",
+    )
+    max_result_bytes: Count = Field(
+        default=16_777_216,
+        description="Maximum size of an upstream's answer. Reading one holds up everybody's calls for a moment, about "
+        "2 ms per MB.",
+    )
+    max_result_values: Count = Field(
+        default=300_000, description="Maximum number of keys and values in an upstream's answer."
+    )
     max_argument_depth: Count = Field(default=64, description="Maximum nesting of arguments.")
     max_sessions: Count = Field(
         default=10_000, description="Client sessions at once; also the most streams that may listen for changes."

@@ -36,9 +36,9 @@ _INTRO: Final = f"""\
 # Configuration
 
 One JSON file: `{CONFIG_NAME}` in the data directory (`{DEFAULT_DATA_DIR}`), or the one that `--config` or
-`MCPPROXY_CONFIG` names. A file that every user of the machine can write, or replace, is not read: it names
-commands that are started as you. None of it is required. In order of increasing precedence: defaults, the file,
-variables of the environment, flags. An empty variable counts as not set.
+`MCPPROXY_CONFIG` names. A file that others can write, or put another in the place of (by its directory, one above,
+or a link), is not read: it names commands that are started as you. None of it is required. In order of increasing
+precedence: defaults, the file, variables of the environment, flags. An empty variable counts as not set.
 
 Keys that start with `//` are comments, in any object and as many as you like; `$schema` is accepted.
 An unknown key or an invalid value stops the start with a message that says where it is, what was expected and
@@ -67,6 +67,12 @@ with an entry point in the group `mcpproxy.providers` is served without being co
 that. [Your own provider](../tutorial/your-own-provider.md) builds one.
 """
 _OVERRIDES: Final = """
+Names of tools, under `tools`, `allow_tools` and `deny_tools`, are compared in one normal form: without regard to case,
+to invisible characters, to spaces around them and to Unicode's compatibility forms (NFKC). They may be globs: `*` any
+text, `?` one character, `[a-z]` one of these, `[!a-z]` one of the others. An entry that means no tool of the server is
+told in the log and by `mcpproxy upstream list` and `mcpproxy doctor`.
+[How names are compared](../howto/class-overrides.md#how-names-are-compared) has the rest.
+
 An override sets the class of a tool, whatever its server says: `"tools": {"delete_repo": "destructive"}`. It may
 depend on the arguments; the first entry that fits decides:
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern
 from mcpproxy_py.core.values import Operation
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -88,6 +89,16 @@ ToolOverride = Annotated[
 ]
 
 
+def _tool_name(value: str) -> str:
+    if len(value) > MAX_NAME:
+        raise ValueError(f"the name of a tool, or a glob, of at most {MAX_NAME} characters")
+    NamePattern(value)
+    return value
+
+
+ToolName = Annotated[Text, AfterValidator(_tool_name)]
+
+
 def _as_transport(value: Any) -> Any:
     return TRANSPORT_SPELLINGS.get(value, value) if isinstance(value, str) else value
 
@@ -101,15 +112,16 @@ class UpstreamSettings(BaseModel):
     timeout: Seconds = Field(default=60.0, description="Seconds a call may take.")
     max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
     trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
-    tools: dict[Text, ToolOverride] = Field(
+    tools: dict[ToolName, ToolOverride] = Field(
         default={},
-        description="Overrides: tool name to a class, or to a list of `{when, class}` whose last has no `when`.",
+        description="Overrides: name or glob of a tool to a class, or to a list of `{when, class}` whose last has no "
+        "`when`.",
     )
-    allow_tools: tuple[Text, ...] | None = Field(
-        default=None, description="If given, only these tools can be called: the safe list."
+    allow_tools: tuple[ToolName, ...] | None = Field(
+        default=None, description="If given, only these tools can be called: the safe list. Names or globs."
     )
-    deny_tools: tuple[Text, ...] = Field(
-        default=(), description="These tools cannot be called; compared by exact name."
+    deny_tools: tuple[ToolName, ...] = Field(
+        default=(), description="These tools cannot be called, nor those whose names look like them. Names or globs."
     )
     confirm: Literal["none", "write", "destructive"] = Field(
         default="none", description="Before calls of this risk and above a person is asked."
@@ -154,7 +166,8 @@ class ServerSettings(UpstreamSettings):
     sessions: Literal["auto", "shared", "exclusive", "per_client"] = Field(
         default="auto",
         description="Which calls share a session with the server: all (`shared`), one at a time (`exclusive`), those "
-        "of one client (`per_client`). `auto`: all, until the server sends a request outside a call's own stream.",
+        "of one client (`per_client`). `auto`: all, until the server sends a request outside a call's own stream while "
+        "calls are under way.",
     )
 
     @model_validator(mode="before")

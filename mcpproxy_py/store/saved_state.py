@@ -42,7 +42,7 @@ class SavedState:
     def save_listing(self, server: str, tools: list[dict[str, Any]]) -> None:
         """Not synced: a listing that is lost is asked for again."""
         with self._explained(), self._database.writing() as connection:
-            _put(connection, listings, listings.c.server, server, {"tools": encode(tools).decode(), "at": _now()})
+            _put(connection, listings, listings.c.server, server, {"tools": _encoded(tools), "at": _now()})
 
     def switch(self, name: str) -> Any:
         """`None` for one that was never set.
@@ -149,6 +149,11 @@ def _value(row: Any) -> Any:
 
 def _now() -> int:
     return round(time.time() * 1e6)
+
+
+def _encoded(tools: list[dict[str, Any]]) -> str:
+    """One by one: an encoder does not let go of the interpreter before it is through."""
+    return f"[{','.join(encode(tool).decode() for tool in tools)}]"
 
 
 def _put(connection: Connection, table: Table, key: Column[Any], wanted: str, values: dict[str, Any]) -> None:

@@ -30,12 +30,12 @@ from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.migrate import revision
 from mcpproxy_py.store.database.tables import HEAD, checkpoints, events, gateways
 from mcpproxy_py.store.journal import segment_files
-from mcpproxy_py.store.journal.chain import START, ChainHead
+from mcpproxy_py.store.journal.chain import START, ChainHead, digest
 from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of, last_head, read
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import read_place
-from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck
+from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck, misfits
 from mcpproxy_py.store.seals import Seals, SwitchMemory
 
 MOST_FINDINGS: Final = 100
@@ -107,6 +107,10 @@ def verify(database: Database, known: TrustedState) -> Report:
     report = Report()
     who = known.who
     with database.reading() as connection:
+        for place in misfits(connection):
+            report.found("changed", f"{place} holds a value of another type than is ever written there")
+        if report.wrong:
+            return report
         there = connection.execute(select(gateways).order_by(gateways.c.number)).all()
         rows = RowCheck(connection, report.found)
         seals = known.seals or Seals([who.key])
@@ -202,6 +206,8 @@ class _Chain:
             if entry is None:
                 self._found("damaged", end.seq + 1, "a line of its journal that waits for the database is damaged")
             elif entry.seq > end.seq:
+                if entry.payload and digest(entry.payload) != entry.event.get("payload"):
+                    self._found("changed", entry.seq, f"the payload of event {entry.seq} is not what was written")
                 end = self._check_event(entry, entry, end)
                 state.check([entry])
                 if end.seq in wanted:

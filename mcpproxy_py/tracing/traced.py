@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from opentelemetry import context as contexts
@@ -12,8 +12,10 @@ from opentelemetry.trace import Link, SpanKind, Tracer, get_current_span
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Snapshot, Status
-from mcpproxy_py.gateway.gateway import Gateway, Upstreams
+from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, class_of, variant_of
+from mcpproxy_py.gateway.upstreams import Upstreams
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.surface import Handler as SurfaceHandler
@@ -25,6 +27,10 @@ FAILED: Final = frozenset({"error", "timeout"})
 """A refusal is no failure of the gateway's; it did its work."""
 TRANSPORTS: Final = {"stdio": "pipe", "http": "tcp", "sse": "tcp"}
 _HEADERS: Final = {key.encode(): key for key in TRACE_CONTEXT}
+
+
+masked: Final = lru_cache(1024)(MASKER.mask_text)
+"""Names are a server's own words."""
 
 
 class Traced:
@@ -112,9 +118,11 @@ class TracedTally(CallCounters):
 def _about(ask: Ask, decision: Decision) -> dict[str, str]:
     about = {"mcpproxy.variant": variant_of(ask), "mcpproxy.class": class_of(decision)}
     if isinstance(decision, Route | Relay):
-        about |= {"mcpproxy.risk": decision.risk, "mcpproxy.server": decision.server}
+        about |= {"mcpproxy.risk": decision.risk, "mcpproxy.server": masked(decision.server)}
     tool = decision.tool if isinstance(decision, Route | Refusal) else None
-    return about if tool is None else {**about, "mcpproxy.server": tool.server, "gen_ai.tool.name": tool.name}
+    if tool is None:
+        return about
+    return {**about, "mcpproxy.server": masked(tool.server), "gen_ai.tool.name": masked(tool.name)}
 
 
 class TracedUpstreams:
@@ -122,6 +130,7 @@ class TracedUpstreams:
         self._tracer = tracer
         self._upstreams = upstreams
         self.ready = upstreams.ready
+        self.check = upstreams.check
 
     @property
     def snapshot(self) -> Snapshot:
@@ -137,14 +146,15 @@ class TracedUpstreams:
 
     def _described(self, server: str, permit: Permit) -> tuple[str, dict[str, str]]:
         name, there, tool = method_name(permit.method), self.snapshot.servers.get(server), permit.tool
-        about = {METHOD: name, "mcpproxy.server": server}
+        about = {METHOD: name, "mcpproxy.server": masked(server)}
         if there is not None and there.transport in TRANSPORTS:
             about["network.transport"] = TRANSPORTS[there.transport]
         if there is not None and there.protocol_version is not None:
             about["mcp.protocol.version"] = there.protocol_version
         if there is None or tool is None or tool not in there.tools:
             return name, about
-        return f"{name} {tool}", {**about, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+        shown = masked(tool)
+        return f"{name} {shown}", {**about, "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": shown}
 
 
 class TracedRecord:

@@ -15,8 +15,8 @@ import anyio
 from mcpproxy_py.core.values import ServerState
 from mcpproxy_py.errors import FORGOTTEN, UpstreamFailure
 from mcpproxy_py.upstream.processes.command import ServerLog
+from mcpproxy_py.upstream.session.connection import RpcConnection
 from mcpproxy_py.upstream.session.negotiate import SessionOpener, attempt
-from mcpproxy_py.upstream.session.rpc import RpcConnection
 from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.reconnect import ReconnectLoop
 from mcpproxy_py.upstream.session.negotiate import SessionOpener, attempt, set_level
+from mcpproxy_py.upstream.session.server_requests import UNANSWERED_FOR
 from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -42,6 +44,7 @@ class UpstreamServer:
     def __init__(
         self, spec: UpstreamSpec, *, publisher: SnapshotPublisher, dialer: Dialer, log_path: Path,
         known: ListingStore | None, clock: Callable[[], float], callbacks: UpstreamCallbacks, evict_after: float,
+        mask: Callable[[str], str],
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec
@@ -65,7 +68,8 @@ class UpstreamServer:
         self._legacy_opener = SessionOpener(
             self.notifications.receive, self.legacy_sessions.asked_outside, self.notifications.unattributed
         )
-        self._log = ServerLog(log_path)
+        self._log = ServerLog(log_path, mask=mask)
+        self._mask = mask
         self._clock = clock
         self.tool_list = ToolList(
             lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part)
@@ -115,6 +119,7 @@ class UpstreamServer:
         """Take on a new configuration; the connection is kept where it is the same one."""
         keeps, self.spec = self.spec.same_connection(spec), spec
         self.calls.configure(spec)
+        self._share()
         if not spec.lazy:
             self._wake.set()
         await self.tool_list.derive()
@@ -231,9 +236,15 @@ class UpstreamServer:
     def enter(self, session: UpstreamSession) -> None:
         session.connection.on_closed = partial(self._lost, session)
         self.session = session
+        self._share()
         self.show("connected")
         if session.closed.is_set():
             self._lost(session)
+
+    def _share(self) -> None:
+        """No other session takes the place of one that is always shared."""
+        if self.session is not None:
+            self.session.connection.unanswered_for = UNANSWERED_FOR if self.calls.sessions == "shared" else inf
 
     def _lost(self, session: UpstreamSession) -> None:
         """Told at once: what is left of a dead server can take seconds to end, and it is no server meanwhile."""
@@ -279,6 +290,7 @@ class UpstreamServer:
         spec, log = self.spec, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
+            connection.unanswered_for = UNANSWERED_FOR if for_it_alone else inf
             channel = permit.channel if permit is not None else None
             if permit is not None and channel is not None:
                 connection.bind_client(permit)
@@ -291,7 +303,7 @@ class UpstreamServer:
         """The one place that changes the state, and tells everybody."""
         if state != self.state:
             self.since = self._clock()
-        self.state, self.error = state, error
+        self.state, self.error = state, error and self._mask(error)
         if state in ("connecting", "sleeping"):
             self._settled.clear()
         else:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from mcpproxy_py.core.policy.tool_names import in_both
 from mcpproxy_py.core.values import Operation
 
 Transport = Literal["stdio", "http", "sse", "local"]
@@ -49,8 +50,7 @@ class UpstreamSpec:
         """This with what the other forbids as well: its lists, and when a person is asked."""
         allowed = self.allow_tools
         if other.allow_tools is not None:
-            wanted = other.allow_tools
-            allowed = wanted if allowed is None else tuple(tool for tool in allowed if tool in wanted)
+            allowed = other.allow_tools if allowed is None else in_both(allowed, other.allow_tools)
         return replace(
             self,
             allow_tools=allowed,

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.json_size import MAX_VALUES
+from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
@@ -25,6 +29,7 @@ from mcpproxy_py.upstream.lists.notifications import (
 from mcpproxy_py.upstream.lists.tool_list import ListingStore
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
+from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
 from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, UpstreamServer
 from mcpproxy_py.upstream.session.session import Negotiated
 from mcpproxy_py.upstream.snapshot import SnapshotPublisher
@@ -35,7 +40,7 @@ from mcpproxy_py.upstream.transports.in_process import InProcessServer
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.transports.http_clients import AuthFor
 
-MAX_RESULT_BYTES: Final = 32 * 1024 * 1024
+MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 COALESCE: Final = 0.05
 
@@ -45,24 +50,28 @@ class Supervisor:
 
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
-        max_result_bytes: int = MAX_RESULT_BYTES, on_change: Callable[[], None] | None = None,
+        max_result_bytes: int = MAX_RESULT_BYTES, max_values: int = MAX_VALUES,
+        on_change: Callable[[], None] | None = None,
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
+        mask: Callable[[str], str] = mask_text,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
         belongs to no one call and was refused, `on_list_changed(server, method)` when a server says that one of its
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
         a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
-        over HTTP in its headers too."""
+        over HTTP in its headers too. `mask` takes secrets out of what servers write to stderr and of what is said of
+        them."""
         self._log_dir = log_dir
         self._local = dict(local or {})
         self._known = known
-        self._max_result_bytes = max_result_bytes
+        self._max_result_bytes, self._max_values = max_result_bytes, max_values
         self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
         self._traced = traced
+        self._mask = mask
         self._clock = clock
         self._evict_after = evict_after
         self._on_change = on_change
@@ -70,6 +79,7 @@ class Supervisor:
         self.snapshot = self._publisher.snapshot
         """What is published now. An attribute, because every call reads it."""
         self._workers: dict[str, UpstreamServer] = {}
+        self._checks = CheckWorkers()
         self._moved: set[str] = set()
         self._applying = anyio.Lock()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -91,7 +101,9 @@ class Supervisor:
         # Two groups: the reaper goes last, and what would replace it must not outlive it.
         async with anyio.create_task_group() as keeping:
             reaper = ReaperClient(keeping)
-            self._dialer = Dialer(reaper, self._local, self._max_result_bytes, self._auth_for, self._traced)
+            self._dialer = Dialer(
+                reaper, self._local, self._max_result_bytes, self._auth_for, self._traced, self._max_values
+            )
             try:
                 async with anyio.create_task_group() as self._tasks:
                     await self.apply(specs)
@@ -102,6 +114,7 @@ class Supervisor:
                 self._workers.clear()
                 keeping.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
+                    await self._checks.aclose()
                     await reaper.aclose()
 
     def tighten(self, specs: Mapping[str, UpstreamSpec], policy: Policy) -> None:
@@ -144,7 +157,7 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = UpstreamServer(
             spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after,
+            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 
@@ -162,6 +175,10 @@ class Supervisor:
         that moment. Raises `UpstreamFailure`, also before it is awaited, and `NotPermitted`."""
         worker = self._workers.get(server) or self._worker(server)
         return worker.request(permit) if permit.method in BESIDE else worker.calls.request(permit)
+
+    async def check(self, server: str, pending: PendingCheck) -> CheckVerdict:
+        """What cannot be found out on the event loop: whether arguments for this server fit a schema."""
+        return await self._checks.check(server, pending)
 
     async def unwatch(self, server: str, uri: str) -> None:
         """A client that watched this resource is gone. The server is told when the last one has left. Raises
@@ -232,7 +249,7 @@ class Supervisor:
 
 
 def _described(worker: UpstreamServer) -> dict[str, Any]:
-    spec, session = worker.spec, worker.session
+    spec, session, names = worker.spec, worker.session, worker.tool_list.names
     return {
         "name": spec.name,
         "transport": spec.transport,
@@ -241,7 +258,8 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "lazy": spec.lazy,
         "error": worker.error,
         "tool_count": len(worker.tool_list.tools),
-        "left_out": dict(worker.tool_list.left_out),
+        "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
+        "unmatched_entries": list(names.unmatched),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

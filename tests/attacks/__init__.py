@@ -1,4 +1,4 @@
-"""Attacks on a running gateway: what has to hold at its choke point (SPEC GATE-14, GATE-15, SURF-10).
+"""Attacks on a running gateway; first of all on its choke point (SPEC GATE-14, GATE-15, SURF-10).
 
 Nothing leaves for a server unless, in the same turn of the event loop, it was decided on the current snapshot and its
 ask was accepted by the record; and what leaves is exactly what was decided, recorded and shown. A decision cannot prove
@@ -18,6 +18,11 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_http_edges               what a request is, whose page it comes from, who may read what; the private socket
     test_slow_clients             deadlines, and places for connections
     test_shares                   what one principal may have for itself, and what is left for the others
+    test_fuzz_finds               what fuzzing broke (`tests/fuzz`), at a running gateway
+    test_held_*                   what held before anything was mended, and has to go on holding (README.md)
+    test_late_questions           what a cancelled call still asks is put to nobody, and its session is not used again
+    test_resource_owners          the first server that names a resource keeps it, and none is crowded out
+    test_forged_own_keys          what only the gateway says comes from nobody else
 
 None of them sleeps. That something never reaches a server is shown by something that does, later and the same way: a
 read on the same connection, or the end of the call itself.

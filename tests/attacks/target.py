@@ -296,6 +296,10 @@ class Later:
         self._outcome = await ask(peer, asked, method)
         self._done.set()
 
+    @property
+    def over(self) -> bool:
+        return self._done.is_set()
+
     async def outcome(self) -> Outcome:
         with anyio.fail_after(WAIT):
             await self._done.wait()

@@ -11,7 +11,10 @@ from mcpproxy_py.core.values import Ask, Policy, Server, Snapshot, Tool
 
 
 def tool(name: str, hints: Mapping[str, Any] | None = None, *, server: str = "s", **more: Any) -> Tool:
+    """`overrides` are the entries of one."""
     trusted = more.pop("trusted", True)
+    if entries := more.pop("overrides", ()):
+        more["overrides"] = (tuple(entries),)
     wire: dict[str, Any] = {"name": name, "inputSchema": {"type": "object"}, **more.pop("wire", {})}
     if hints is not None:
         wire["annotations"] = dict(hints)

@@ -90,7 +90,8 @@ _REFUSAL: Final = """
 ## A refusal
 
 A tool result, so that the model can correct its call. Only an unknown tool name in `tools/call`, one that is none of
-the above, is a protocol error.
+the above, is a protocol error. `_meta["mcpproxy/refusal"]` is on every refusal of the gateway and on nothing that a
+server sends: keys of that kind are removed from what servers send. A result without it was not refused by the gateway.
 """
 _CODES: Final = """
 ## Codes
@@ -191,7 +192,7 @@ def _examples() -> Iterator[tuple[Tool, str, Mapping[str, Any]]]:
     yield read, "read", {"intent": {"operation_type": "write"}}
     yield delete, "read", {"intent": {"operation_type": "read"}}
     yield write, "read", {"intent": {"operation_type": "read"}}
-    yield _tool_of("read", overrides=(Override("destructive"),)), "write", {"intent": {"operation_type": "write"}}
+    yield _tool_of("read", overrides=((Override("destructive"),),)), "write", {"intent": {"operation_type": "write"}}
     yield read, "read", {"intent": {"operation_type": "read", "data_sensitivity": "x"}}
     yield read, "read", {"intent": {"operation_type": "read", "reason": "x" * 1001}}
     yield read, "read", {"name": "no_colon", "intent": {"operation_type": "read"}}

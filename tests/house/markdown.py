@@ -108,6 +108,7 @@ PAGES: Final = [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
+        ROOT / "SECURITY.md",
         *sorted(ROOT.glob("docs/**/*.md")),
     ]
 ]

@@ -303,3 +303,17 @@ MODULE = re.compile(r"(?<![\w./-])(?:[a-z_]+/)+[a-z_0-9]+\.py\b")
 def test_a_module_that_a_page_names_is_there(page: Path) -> None:
     named = set(MODULE.findall(page.read_text(encoding="utf-8")))
     assert not {name for name in named if not (ROOT / name).exists() and not (ROOT / "mcpproxy_py" / name).exists()}
+
+
+def test_a_class_that_the_design_names_is_there() -> None:
+    defined = {
+        name
+        for path in (ROOT / "mcpproxy_py").rglob("*.py")
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    named = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", page("docs/explanation/design.md").text)) - NOT_OURS
+    assert len(named) > 15 and not named - defined
+
+
+NOT_OURS = {"ClientSession", "OpenMetrics"}
+"""Of the SDK, and words of the field."""

@@ -1,13 +1,17 @@
 """A server that writes down everything it hears, in the order in which it comes, before it does anything with it.
 
-    python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N]
+    python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N] [--listing FILE]
+                    [--schemas FILE]
 
 `--log` gets one synced JSON line for each message, so that a test can say what a server was sent and what never was.
 `--modern`: the revision of 2026-07-28 only; without it, the handshake era only. `--http`: streamable HTTP at /mcp, the
 first line on stdout is `PORT <n>`, and it ends with its stdin; a client that hangs up on a request is written down as
 `{"hung up": <id>}`. `--outside`: over HTTP in the handshake era, it asks over the stream of the GET instead of the
 call's own. `--hello`: it answers the first question of a connection only when this file is there. `--tools`: that many
-more destructive tools, `wipe_<n>`.
+more destructive tools, `wipe_<n>`. `--listing`: more tools, from a JSON object of their names and which of `look`,
+`put` and `wipe` each says that it is. It is read at each listing; the tool `renew` (read) says that the list changed.
+`--schemas`: a JSON object of names and input schemas, read at each listing: reading tools with these, which answer at
+once.
 
 Every tool takes `mark`, which says whose call it is, and `until`: it is answered only when this file is there.
     look, put, wipe              read, write and destructive; they answer at once
@@ -71,10 +75,24 @@ def tools(more: int) -> list[dict[str, Any]]:
     return [{"name": name, "inputSchema": schema, "annotations": hints} for name, hints in names.items()]
 
 
+def listed(file: str | None) -> list[dict[str, Any]]:
+    if file is None:
+        return []
+    names = {"renew": "look", **json.loads(Path(file).read_text())}
+    schema = {"type": "object", "properties": PROPERTIES}
+    return [{"name": name, "inputSchema": schema, "annotations": HINTS[kind]} for name, kind in names.items()]
+
+
+def with_schemas(file: str | None) -> list[dict[str, Any]]:
+    said = json.loads(Path(file).read_text()) if file else {}
+    return [{"name": name, "inputSchema": each, "annotations": HINTS["look"]} for name, each in said.items()]
+
+
 class Heard:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.tools = tools(args.tools)
+        self.listeners: list[tuple[Any, Send]] = []
         self.lock = threading.Lock()
         self.open: dict[Any, queue.Queue[dict[str, Any]]] = {}
         self.questions = itertools.count(1)
@@ -99,7 +117,11 @@ class Heard:
         if method in ("initialize", "server/discover"):
             self.greet(request_id, method, params, send)
         elif method == "tools/list":
-            send(self.done(request_id, {"tools": self.tools}))
+            send(
+                self.done(
+                    request_id, {"tools": [*self.tools, *listed(self.args.listing), *with_schemas(self.args.schemas)]}
+                )
+            )
         elif method == "tools/call":
             self.call(request_id, params, send)
         elif method in NAMED and str(params.get(NAMED[method])).endswith("ask") and self.args.modern:
@@ -112,6 +134,7 @@ class Heard:
             tag = {"io.modelcontextprotocol/subscriptionId": request_id}
             acknowledged = {"notifications": params.get("notifications") or {}, "_meta": tag}
             send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": acknowledged})
+            self.listeners.append((request_id, send))
         else:  # whatever it is, it is done: a test has to see that it never came
             send(self.done(request_id, LISTS.get(method, {})))
 
@@ -134,7 +157,10 @@ class Heard:
     def call(self, request_id: Any, params: dict[str, Any], send: Send) -> None:
         name, args = params.get("name", ""), params.get("arguments") or {}
         done = self.done(request_id, text(json.dumps({"did": name, "mark": args.get("mark")})))
-        if name == "deafen":
+        if name == "renew":
+            self.renew(send)
+            send(done)
+        elif name == "deafen":
             self.deaf_until = args["until"]
             send(done)
         elif name == "begin":
@@ -154,6 +180,13 @@ class Heard:
             background(lambda: self.ask(args, done, send))
         else:
             self.once_there(args.get("until"), lambda: send(done))
+
+    def renew(self, send: Send) -> None:
+        said = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}
+        if not self.args.modern:
+            send(said)
+        for request_id, listener in self.listeners:
+            listener({**said, "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": request_id}}})
 
     def next_round(self, request_id: Any, params: dict[str, Any], args: dict[str, Any]) -> dict[str, Any] | None:
         """The next question, with how many were asked as state; None when that is enough. It believes whatever it is
@@ -309,6 +342,8 @@ def main() -> None:
     parser.add_argument("--outside", action="store_true")
     parser.add_argument("--hello")
     parser.add_argument("--tools", type=int, default=0)
+    parser.add_argument("--listing")
+    parser.add_argument("--schemas")
     args = parser.parse_args()
     heard = Heard(args)
     if args.http is None:

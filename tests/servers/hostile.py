@@ -31,7 +31,7 @@ def write(line: str) -> None:
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
     if MODE == "many":
-        return {"tools": HONEST + [{"name": f"t{n}", "inputSchema": SCHEMA} for n in range(50_000)]}
+        return {"tools": HONEST + [{"name": f"t{n}", "inputSchema": SCHEMA} for n in range(25_000)]}
     if MODE == "endless":
         number = next(LISTED)
         more = [{"name": f"t{number}", "inputSchema": SCHEMA}]

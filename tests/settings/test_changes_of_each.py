@@ -8,8 +8,8 @@ import pytest
 
 from mcpproxy_py.settings.changes import OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
 from mcpproxy_py.settings.environment import known_keys, written_name
-from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import ProviderSettings, ServerSettings, UpstreamSettings
+from mcpproxy_py.settings.models import MaskPattern, Settings
+from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, UpstreamSettings
 
 pytestmark = pytest.mark.proves("UP-8")
 
@@ -62,7 +62,9 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "activity.max_size_mb": (2, 1, L, T),
     "activity.max_journal_mb": (1, 2, L, T),
     "limits.max_body_bytes": (1, 2, L, T),
+    "limits.max_body_values": (1, 2, L, T),
     "limits.max_result_bytes": (1, 2, L, T),
+    "limits.max_result_values": (1, 2, L, T),
     "limits.max_argument_depth": (1, 2, L, T),
     "limits.max_sessions": (1, 2, L, T),
     "limits.max_in_flight": (1, 2, L, T),
@@ -115,6 +117,11 @@ def test_every_key_has_a_rule_and_no_rule_is_of_no_key() -> None:
     assert OF_ANY.keys() == every[UpstreamSettings]
     assert OF_ANY.keys() | OF_A_SERVER.keys() == every[ServerSettings]
     assert OF_ANY.keys() | OF_A_PROVIDER.keys() == every[ProviderSettings]
+
+
+def test_what_is_compared_inside_a_list_has_no_part_that_no_rule_looks_at() -> None:
+    assert {written_name(*each) for each in OverrideEntry.model_fields.items()} == {"when", "class"}
+    assert {written_name(*each) for each in MaskPattern.model_fields.items()} == {"name", "pattern"}
 
 
 def test_every_rule_is_tried_here() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import subprocess
 import sys
@@ -48,6 +49,47 @@ def test_so_is_one_in_a_directory_where_everybody_can_replace_it_and_one_behind_
     path.chmod(0o602)
     with pytest.raises(GatewayError, match="everybody can write"):
         load(config=link, environ={})
+
+
+def test_so_is_one_whose_link_everybody_can_replace_or_whose_directory_is_in_such_a_one(tmp_path: Path) -> None:
+    inner = tmp_path / "open" / "inner"
+    inner.mkdir(parents=True)
+    path, link, second = written(tmp_path / "c.json", 0o600), inner.parent / "link.json", tmp_path / "second.json"
+    link.symlink_to(path)
+    second.symlink_to(link)
+    inside = written(inner / "c.json", 0o600)
+    inner.parent.chmod(0o777)
+    for asked in (link, second, inside):
+        with pytest.raises(GatewayError) as caught:
+            load(config=asked, environ={})
+        assert caught.value.message.endswith(f"close it with `chmod go-w {inner.parent}`")
+    inner.parent.chmod(0o755)
+    assert all(load(config=asked, environ={}).exists for asked in (link, second, inside))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file to another group")
+def test_so_is_one_that_a_group_of_several_can_write_or_replace(tmp_path: Path) -> None:
+    several = next(group.gr_gid for group in grp.getgrall() if group.gr_gid != 0)
+    path = written(tmp_path / "c.json", 0o660)
+    os.chown(path, 0, several)
+    with pytest.raises(GatewayError, match=r"others of its group can write .* close it with `chmod go-w"):
+        load(config=path, environ={})
+    path.chmod(0o640)
+    assert load(config=path, environ={}).warnings == ()
+    tmp_path.chmod(0o770)
+    os.chown(tmp_path, 0, several)
+    with pytest.raises(GatewayError, match="others of its group can put another file in the place of"):
+        load(config=path, environ={})
+    tmp_path.chmod(0o750)
+    # A user that is none of this machine's, as in a container, with a group of the same number.
+    for number, is_read in ((4_242_424, True), (4_242_425, False)):
+        path.chmod(0o660)
+        os.chown(path, 4_242_424, number)
+        if is_read:
+            assert "chmod go-w" in load(config=path, environ={}).warnings[0]
+        else:
+            with pytest.raises(GatewayError, match="others of its group"):
+                load(config=path, environ={})
 
 
 def test_a_group_is_warned_about(tmp_path: Path) -> None:

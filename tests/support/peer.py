@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
+from mcpproxy_py.core.protocol.headers import encode_header_value
 from tests.support.wire import HANDSHAKE, MODERN, NAMED, RpcError
 
 Message = dict[str, Any]
@@ -213,7 +214,7 @@ class Peer:
             return {} if method == "initialize" else {"mcp-protocol-version": self.era}
         name = (message.get("params") or {}).get(NAMED.get(method, ""))
         routing = {"mcp-method": method} if method else {}
-        return {"mcp-protocol-version": MODERN, **routing, **({"mcp-name": name} if name else {})}
+        return {"mcp-protocol-version": MODERN, **routing, **({"mcp-name": encode_header_value(name)} if name else {})}
 
 
 @asynccontextmanager

@@ -243,7 +243,7 @@ async def test_a_change_of_policy_takes_effect_without_a_new_connection(tmp_path
         await supervisor.apply({"s": changed})
         server = supervisor.snapshot.servers["s"]
         assert (server.state, server.confirm, server.offers("echo")) == ("connected", "write", False)
-        assert [entry.tool_class for entry in server.tools["hint_n_n"].overrides] == ["read"]
+        assert [entry.tool_class for (entry,) in server.tools["hint_n_n"].overrides] == ["read"]
         assert server.tools["hint_t_n"].declared == "unknown"
         assert text_of(await supervisor.call_tool("s", "write_note", {})) == "{}"
     assert len(numbers(pids)) == 1
@@ -361,7 +361,7 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
             "name": "s", "transport": "stdio", "state": "connected", "enabled": True, "lazy": False, "error": None,
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0,
-            "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {},
+            "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},
         }  # fmt: skip
         handshake = supervisor.handshake("s")

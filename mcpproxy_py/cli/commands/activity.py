@@ -151,11 +151,11 @@ def anchor(session: CommandContext) -> None:
 def _print_verdict(answer: Mapping[str, Any]) -> None:
     for chain in answer.get("chains", []):
         said = f"{chain.get('events')} events, at {chain.get('head')}" if chain.get("checked") else chain.get("reason")
-        say(f"chain {chain.get('name')}: {said}")
+        say(f"chain {cell(chain.get('name'))}: {cell(said)}")
     for finding in answer.get("findings", []):
-        say(f"{finding.get('kind')}: {finding.get('message')}")
+        say(f"{cell(finding.get('kind'))}: {cell(finding.get('message'))}")
     for message in answer.get("unverified", []):
-        say(f"not checked: {message}")
+        say(f"not checked: {cell(message)}")
     found = RESULTS[_result(answer)][1].format(wrong=answer.get("wrong"))
     say(f"{answer.get('events')} events and {answer.get('rows')} records: {found}")
 

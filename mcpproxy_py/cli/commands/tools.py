@@ -14,7 +14,7 @@ import typer
 
 from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.common import CommandContext, command, group, json_text
-from mcpproxy_py.cli.output import first_line, note, pairs, pretty, say, table, waiting
+from mcpproxy_py.cli.output import cell, first_line, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
 
 call_app = group("Call a tool through the intent gate.")
@@ -238,4 +238,4 @@ def _print_rungs(answer: Mapping[str, Any]) -> None:
     refusal = answer.get("refusal") or {}
     say(f"{door} would be refused: {refusal.get('code')}.")
     if refusal.get("remedy"):
-        say(f"  {refusal['remedy']}")
+        say(f"  {cell(refusal['remedy'])}")

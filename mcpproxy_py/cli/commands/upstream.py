@@ -16,7 +16,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext, command, group, json_object, key_values
 from mcpproxy_py.cli.locate import NoGatewayError
-from mcpproxy_py.cli.output import Format, clean, note, say, table
+from mcpproxy_py.cli.output import Format, cell, clean, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 
 MASK: Final = "***"
@@ -250,4 +250,6 @@ def _print_servers(answer: Mapping[str, Any]) -> None:
     table(("name", "state", "transport", "tools", "error"), rows, empty="No upstreams.")
     for server in answer.get("servers", []):
         for tool, why in server.get("left_out", {}).items():
-            note(f"{server.get('name')}: the tool {tool} is left out: {why}")
+            note(f"{cell(server.get('name'))}: the tool {cell(tool)} is left out: {cell(why)}")
+        for entry in server.get("unmatched_entries", []):
+            note(f"{cell(server.get('name'))}: none of its tools is meant by {cell(entry)}")

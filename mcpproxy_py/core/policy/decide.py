@@ -10,7 +10,7 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
  6. `server`     the server exists and is enabled
  7. `connected`  its connection is up
  8. `tool`       the server has the tool
- 9. `offered`    the operator's allow and deny lists let it be called
+ 9. `offered`    the operator's allow and deny lists let it be called, and its name looks like no other
 10. `class`      the variant covers what the tool does (phase two; permissive mode warns instead)
 11. `freeze`     nothing above read runs while frozen
 12. `confirm`    whether a person has to say yes first; refuses nothing itself
@@ -93,7 +93,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     return Route(  # by position: names cost as much as a rung
         draft.server.name, draft.tool, draft.args, draft.variant, draft.intent, draft.tool_class or "unknown",
         draft.risk, "class_relaxed" if draft.relaxed else "allowed", draft.origin, draft.warning,
-        draft.confirm, draft.view,
+        draft.confirm, draft.view, draft.pending,
     )  # fmt: skip
 
 
@@ -136,9 +136,9 @@ def explain(ask: Ask, snapshot: Snapshot) -> list[RungResult]:
 
 def _note(rule: str, draft: DecisionDraft) -> str:
     """What is worth saying of a rung that let the call pass."""
-    if rule == "class":
-        return draft.warning or ""
-    return "a person is asked first" if rule == "confirm" and draft.confirm else ""
+    confirm = "a person is asked first" if draft.confirm else None
+    notes = {"class": draft.warning, "implied": draft.undecided, "confirm": confirm, "schema": draft.unchecked}
+    return notes.get(rule) or ""
 
 
 def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapping[str, Any] | None = None) -> Refusal:
@@ -185,4 +185,5 @@ def _refusal(rule: str, no: RungRefusal, draft: DecisionDraft, **other: Any) -> 
         code=no.code, message=no.message, rule=rule, remedy=no.remedy or FACTS[no.code].hint, name=draft.name,
         variant=known["variant"], intent=known.get("intent"), claimed=draft.claimed, tool=known.get("tool"),
         tool_class=draft.tool_class, args=known.get("args"), awaits=no.awaits, details=no.details, origin=draft.origin,
+        pending=draft.pending,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL, holds_more
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Intent
 from mcpproxy_py.errors import Code
@@ -177,6 +178,8 @@ def _from_either(params: Mapping[str, Any]) -> Mapping[str, Any]:
 def _decoded(text: object) -> Any:
     if not isinstance(text, str):
         raise ValueError(f"args_json must be a string of JSON, not {json_values.kind(text)}")
+    if len(text) > SMALL and holds_more(text.encode("utf-8", "replace"), MAX_BODY_VALUES):
+        raise ValueError(f"args_json holds more than {MAX_BODY_VALUES} keys and values")
     try:
         return json_values.decode(text)
     except ValueError as error:

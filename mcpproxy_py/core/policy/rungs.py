@@ -6,14 +6,15 @@ which ladder, in which order.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values, values
-from mcpproxy_py.core.policy import declaration
-from mcpproxy_py.core.policy.tool_class import call_with, class_of, effective
+from mcpproxy_py.core.pending_checks import PendingCheck
+from mcpproxy_py.core.policy import argument_checks, declaration
+from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -36,14 +37,6 @@ from mcpproxy_py.core.values import (
     risk,
 )
 from mcpproxy_py.errors import Code
-
-BY: Final[Mapping[ClassOrigin, str]] = {
-    "server": "by server",
-    "override": "by the operator's override",
-    "unannotated": "by the rule for unannotated tools",
-    "untrusted": "by the rule for unannotated tools",
-}
-MARK: Final[Mapping[ToolClass, str]] = {"destructive": "destructive", "write": "not read-only", "read": "read-only"}
 
 
 class DecisionDraft:
@@ -68,6 +61,10 @@ class DecisionDraft:
     warning: str | None = None
     relaxed: bool = False
     confirm: bool = False
+    pending: PendingCheck | None = None
+    undecided: str | None = None
+    unchecked: str | None = None
+    """Why nobody can tell whether an override's `when` fits, or the input schema."""
     said: str | None = None
     """What an agent wrote into the optional `intent` of a direct tool."""
 
@@ -187,7 +184,7 @@ def _tool(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | N
 
 def _view_of(draft: DecisionDraft, policy: Policy) -> ToolView:
     server, tool = draft.server, draft.tool
-    fixed = all(entry.when is None for entry in tool.overrides)
+    fixed = all(entry.when is None for entries in tool.overrides for entry in entries)
     found, origin = class_of(tool, NOTHING if fixed else None)
     return ToolView(
         server=server, tool=tool, split=draft.split, name=draft.name or "", offered=server.offers(tool.name),
@@ -195,25 +192,26 @@ def _view_of(draft: DecisionDraft, policy: Policy) -> ToolView:
     )  # fmt: skip
 
 
-def _class_for(draft: DecisionDraft, policy: Policy) -> ToolClass:
+def _class_for(ask: Ask, draft: DecisionDraft, policy: Policy) -> ToolClass:
     """The class for these arguments, noted with who says so; gives what it counts as."""
     view = draft.view
     if view is not None and view.tool_class is not None:
         draft.tool_class, draft.origin = view.tool_class, view.origin
         return view.effective
-    draft.tool_class, draft.origin = class_of(draft.tool, draft.args)
-    return effective(draft.tool, draft.tool_class, policy)
+    argument_checks.note_class(ask, draft, draft.args)
+    return effective(draft.tool, draft.tool_class or "unknown", policy)
 
 
 def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None and draft.view.offered:
         return None
-    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: the operator's lists exclude it")
+    why = draft.server.forbids(draft.tool.name)
+    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}")
 
 
 def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     policy = snapshot.policy
-    counted = _class_for(draft, policy)
+    counted = _class_for(ask, draft, policy)
     by = BY[draft.origin if counted == draft.tool_class else "unannotated"]
     draft.risk = OPERATIONS[max(RANK[draft.variant], RANK[counted])]
     if counted == "unknown" or RANK[counted] <= RANK[draft.variant]:
@@ -245,6 +243,8 @@ def _confirm(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
 def _schema(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     tool = draft.tool
     wrong = tool.violation(draft.args) if tool.violation else None
+    if isinstance(wrong, PendingCheck):
+        wrong = argument_checks.what_is_wrong(ask, draft, wrong)
     if wrong is None:
         return None
     details = {"inputSchema": tool.wire.get("inputSchema")}
@@ -300,10 +300,9 @@ def named_directly(outer: str, snapshot: Snapshot) -> tuple[str, str] | None:
         if tool is not None and tool.direct_name == outer:
             return split
     if values.is_altered(outer):
-        for tool in (tool for server in snapshot.servers.values() for tool in server.tools.values()):
-            if tool.direct_name == outer:
-                return tool.server, tool.name
-    return split
+        tools = (tool for server in snapshot.servers.values() for tool in server.tools.values())
+        found = [(tool.server, tool.name) for tool in tools if tool.direct_name == outer]
+        return found[0] if len(found) == 1 else None if found else split
 
 
 def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
@@ -340,7 +339,7 @@ def has_own_intent(tool: Tool) -> bool:
 
 def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """Nothing was declared, so the tool's class says which variant this is; unknown is a write (SURF-2)."""
-    draft.variant = draft.risk = risk(_class_for(draft, snapshot.policy))
+    draft.variant = draft.risk = risk(_class_for(ask, draft, snapshot.policy))
     draft.intent = Intent(draft.variant, reason=draft.said, source="passive" if draft.said else "implied")
     return None
 
@@ -363,8 +362,8 @@ METHODS: Final = READING | {
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
         return None
-    normal = "".join(char for char in unicodedata.normalize("NFKC", ask.method).casefold() if char.isprintable())
-    meant = _NORMAL.get("".join(normal.split()).strip("/"))
+    short = len(ask.method) <= MAX_NAME
+    meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/")) if short else "a shorter name"
     if meant is None:
         return None
     return RungRefusal(
@@ -386,9 +385,8 @@ def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
     if ask.method in METHODS:
         return None
     for name in (ask.method, draft.params.get("name")):
-        if isinstance(name, str) and not draft.server.offers(name):
-            shown = json_values.quoted(name)
-            return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{shown}' is unavailable: the operator's lists exclude it")
+        if isinstance(name, str) and (why := draft.server.forbids(name)):
+            return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{json_values.quoted(name)}' is unavailable: {why}")
     return None
 
 

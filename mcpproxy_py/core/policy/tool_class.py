@@ -6,11 +6,12 @@ know, and a hint that is misread lets a deletion through the read door (UP-10).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Policy, Tool, ToolClass
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Override, Policy, Tool, ToolClass
 
 # The table of what hints mean, in order; the first row whose hint holds exactly that boolean decides.
 # Strings, numbers and nulls in a hint say nothing: only a JSON boolean is a declaration.
@@ -20,6 +21,15 @@ HINTS: Final[tuple[tuple[str, bool, ToolClass], ...]] = (
     ("readOnlyHint", False, "write"),
     ("destructiveHint", False, "write"),
 )
+
+BY: Final[Mapping[ClassOrigin, str]] = {
+    "server": "by server",
+    "override": "by the operator's override",
+    "undecided": "by the operator's override, of which a `when` could not be checked,",
+    "unannotated": "by the rule for unannotated tools",
+    "untrusted": "by the rule for unannotated tools",
+}
+MARK: Final[Mapping[ToolClass, str]] = {"destructive": "destructive", "write": "not read-only", "read": "read-only"}
 
 
 def classify(annotations: object, trusted: bool = True) -> ToolClass:
@@ -45,11 +55,53 @@ def class_of(tool: Tool, args: Mapping[str, Any] | None) -> tuple[ToolClass, Cla
 
 def _overridden(tool: Tool, args: Mapping[str, Any] | None) -> Operation:
     if args is None:
-        return max((entry.tool_class for entry in tool.overrides), key=RANK.__getitem__)
-    for entry in tool.overrides:
-        if entry.when is None or entry.when(args):
-            return entry.tool_class
-    return "destructive"  # settings demand a last entry without `when`; if one is missing, fail closed
+        return _higher(highest_of(entries) for entries in tool.overrides)
+    return matched(tool, args, ())[0]
+
+
+def _higher(found: Iterable[Operation]) -> Operation:
+    return max(found, key=RANK.__getitem__)
+
+
+def highest_of(entries: Sequence[Override]) -> Operation:
+    """What this override can class a tool at most."""
+    if entries[-1].when is not None:
+        return "destructive"
+    return _higher(entry.tool_class for entry in entries)
+
+
+def matched(
+    tool: Tool, args: Mapping[str, Any], verdicts: Sequence[CheckVerdict]
+) -> tuple[Operation, PendingCheck | None]:
+    """The class that its overrides give a call with these arguments: of several the highest. Where it cannot be told
+    whether a `when` fits, the highest that its override has, and which check that is about."""
+    found = [_first_that_fits(entries, args, verdicts) for entries in tool.overrides]
+    unknown = (pending for _, pending in found if pending is not None)
+    return _higher(tool_class for tool_class, _ in found), next(unknown, None)
+
+
+def _first_that_fits(
+    entries: Sequence[Override], args: Mapping[str, Any], verdicts: Sequence[CheckVerdict]
+) -> tuple[Operation, PendingCheck | None]:
+    for entry in entries:
+        fits = entry.when is None or entry.when(args)
+        if isinstance(fits, PendingCheck):
+            verdict = verdict_on(fits, verdicts)
+            if verdict is None or verdict.cannot is not None:
+                return highest_of(entries), fits
+            fits = verdict.wrong is None
+        if fits:
+            return entry.tool_class, None
+    return "destructive", None  # settings demand a last entry without `when`; if one is missing, fail closed
+
+
+def verdict_on(pending: PendingCheck, verdicts: Sequence[CheckVerdict]) -> CheckVerdict | None:
+    """What was found out about these arguments and this schema, and about no others."""
+    for verdict in verdicts:
+        same = verdict.args is pending.args or verdict.args == pending.args
+        if same and verdict.schema == pending.schema.text:
+            return verdict
+    return None
 
 
 def _origin(tool: Tool) -> ClassOrigin:

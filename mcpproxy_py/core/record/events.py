@@ -67,29 +67,31 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
     """`asked` as text. What is the same for each call of a tool, or of a caller, is taken as it was encoded before;
     what is not is encoded here, together, so that nothing gets into the text but by an encoder."""
     if type(decision) is not Route or (view := decision.view) is None:
-        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+        return _asked_text(ask, decision, policy, limit, masker)
     payload, size = masker.payload_text(decision.args, limit)
     own = {"kind": "asked", "id": ask.id, "at": ask.at, "arguments_size": size}
-    if ask.request_id is not None:
-        own["request_id"] = ask.request_id
+    if (request_id := ask.request_id) is not None:
+        plain = request_id.isdigit() or (request_id.isalnum() and request_id.isascii() and len(request_id) <= 16)
+        own["request_id"] = request_id if plain else masker.mask_text(request_id)
     intent = decision.intent
-    key = (ask.source, decision.variant, decision.tool_class, policy.strict)
+    key = (ask.source, decision.variant, decision.tool_class, policy.strict, decision.warning)
     try:
         head = b'%b,%b,%b,"intent":%b}}' % (
             masker.encode(own)[:-1],
-            _from_caller(ask.session_id, ask.client, ask.principal),
+            _from_caller(ask.session_id, ask.client, ask.principal, masker),
             view.on_record.get(key) or _about_tool(view, key, ask, decision, policy, masker),
             _declared(intent) if intent.reason is None else masker.encode(_intent(decision, masker)),
         )
     except (TypeError, ValueError):  # half of a surrogate pair, which is said differently
-        return _text_of(asked(ask, decision, policy, limit, masker), "arguments", masker)
+        return _asked_text(ask, decision, policy, limit, masker)
     return EventText(head, payload)
 
 
 @lru_cache(256)
-def _from_caller(session_id: str | None, client: ClientInfo, principal: str) -> bytes:
+def _from_caller(session_id: str | None, client: ClientInfo, principal: str, masker: Masker) -> bytes:
     """An agent says who it is with each request. Kept by value, and callers are few."""
     said: dict[str, Any] = {"client": {"name": client.name, "version": client.version}, "principal": principal}
+    said = masker.mask(said)
     return _json(said if session_id is None else {"session_id": session_id, **said}, encode)[1:-1]
 
 
@@ -100,13 +102,24 @@ def _about_tool(view: ToolView, key: tuple[Any, ...], ask: Ask, route: Route, po
         "tool": route.tool.name,
         "metadata": {"decision": _decision(route, policy, masker), "tool_variant": VARIANT_OF[route.variant]},
     }  # fmt: skip
-    text = view.on_record[key] = _json(about, masker.encode)[1:-2]
+    text = view.on_record[key] = _json(masker.mask(about), masker.encode)[1:-2]
     return text
 
 
 @lru_cache(256)
 def _declared(intent: Intent) -> bytes:
     return _json(intent.as_json(), encode)
+
+
+def _asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker) -> EventText:
+    """As it is made from the dict. Nearly always its head is clean, which its text shows."""
+    event = _asked(ask, decision, policy, limit, masker)
+    payload: JsonText = event.pop("arguments")
+    head = {key: value for key, value in event.items() if value is not None}
+    text = _json(head, masker.encode)
+    if masker.own is not None or masker.named(text) or masker.shaped(text):
+        text = _json(masker.mask(head), masker.encode)
+    return EventText(text, payload)
 
 
 def _text_of(event: dict[str, Any], payload: str, masker: Masker) -> EventText:
@@ -123,6 +136,13 @@ def _json(value: Any, encoder: Callable[[Any], bytes]) -> bytes:
 
 def asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker = PLAIN) -> dict[str, Any]:
     """The event written before anything is done. Its `arguments` are a `JsonText`."""
+    event = _asked(ask, decision, policy, limit, masker)
+    arguments = event.pop("arguments")
+    return {**masker.mask(event), "arguments": arguments}
+
+
+def _asked(ask: Ask, decision: Decision, policy: Policy, limit: int, masker: Masker) -> dict[str, Any]:
+    """Of which only the arguments are masked yet."""
     arguments, size = masker.payload(_arguments(ask, decision), limit)
     server, tool = _subject(ask, decision)
     return {
@@ -167,10 +187,13 @@ def finished_text(
         return EventText(_json(head, encode), payload)
 
 
-def round_trip(ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None) -> dict[str, Any]:
+def round_trip(
+    ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None, masker: Masker = PLAIN
+) -> dict[str, Any]:
     """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`, with what
     it said, masked and bounded by whoever calls), a person said yes to the call (`confirmed`)."""
-    event = {"kind": kind, "id": ask_id, "at": at, "methods": [json_values.quoted(each) for each in methods]}
+    shown = [masker.mask_text(json_values.quoted(each)) for each in methods]
+    event = {"kind": kind, "id": ask_id, "at": at, "methods": shown}
     return event if answers is None else {**event, "answers": answers}
 
 
@@ -190,12 +213,12 @@ def administrative(
     masker: Masker = PLAIN,
 ) -> dict[str, Any]:
     """The opening event of a person's change to the gateway itself, on record like any ask."""
-    return {
+    return masker.mask({
         "kind": "asked", "id": event_id, "at": at, "type": DEEDS.get(action, "config_change"), "source": by.source,
-        "surface": "rest", "server": subject, "tool": action, "arguments": masker.mask(dict(details)),
+        "surface": "rest", "server": subject, "tool": action, "arguments": dict(details),
         "arguments_size": 0, "session_id": None, "request_id": by.request_id, "principal": by.principal,
         "client": {"name": by.client.name, "version": by.client.version}, "metadata": {},
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 def failure(code: Code, message: str) -> dict[str, Any]:

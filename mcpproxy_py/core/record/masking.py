@@ -17,22 +17,34 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, zip_longest
 from typing import Any, Final, Protocol, cast
 
 from mcpproxy_py.core.record.secret_patterns import (
     ASSIGNED,
-    ASSIGNED_STARTS,
     CARD_LIKE,
     CARDS,
     ISSUERS,
-    PATHS,
+    KINDS,
+    NAMES_BEGIN,
     RULES,
     SHAPED,
     SecretPattern,
     assigned,
+    is_strong,
     kind_of,
 )
+from mcpproxy_py.core.record.secret_places import (
+    EXAMPLES,
+    PATH,
+    SHORT_OPTIONS,
+    VALUES,
+    is_schema,
+    kind_of_option,
+    kind_of_value,
+    kind_under,
+)
+from mcpproxy_py.core.record.secret_texts import lower, without_placed
 
 DEEPEST: Final = 64
 TOO_DEEP: Final = "[nested too deep to record]"
@@ -51,12 +63,15 @@ def encode(value: Any) -> bytes:
     return compact(value).encode()
 
 
-def json_text(value: Any, encode: Callable[[Any], bytes] = encode) -> bytes | None:
-    """The compact JSON text of a value that is fit as it is; `None` for one that needs `json_safe` first."""
+def json_text(value: Any, encode: Callable[[Any], bytes] = encode, limit: int | None = None) -> bytes | None:
+    """The compact JSON text of a value that is fit as it is; `None` for one that needs `json_safe` first. Whether one
+    beyond the limit is fit, of which only the beginning is wanted, nobody looks."""
     try:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
         return None
+    if limit is not None and len(text) > limit:
+        return text
     # Text with few brackets cannot be deep, which spares nearly every value the walk.
     return text if text.count(b"[") + text.count(b"{") <= DEEPEST or _shallow(value, DEEPEST) else None
 
@@ -143,10 +158,8 @@ def _while_left(items: Any, left: list[int]) -> Iterator[Any]:
 
 
 _CARD: Final = "***card***"
-_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
-_NAMING: Final = ("name", "key", "header")
-"""Under these stands the name of what `value` beside them holds: variables, headers, settings."""
-_PAIRED: Final = ("authorization", "cookie")
+SHOWN: Final = frozenset({"***", *(f"***{kind}***" for kind in KINDS)})
+_MOST_JSON: Final = 262_144
 
 
 class CustomMasks(Protocol):
@@ -159,15 +172,16 @@ class CustomMasks(Protocol):
     def mask(self, text: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Masker:
-    """How values are masked. What is handed in makes it quick, and adds what an operator wants masked."""
+    """How values are masked, wherever a text leaves. What is handed in makes it quick, and adds what an operator wants
+    masked. Two are the same only where they are one, so that one can be part of a key."""
 
-    suspicious: Callable[[str | bytes], bool] = lambda text: True
-    """Whether `secret_signs.SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often. What is
-    no valid Unicode it is never asked about."""
-    shaped: Callable[[str], bool] = lambda text: True
-    """The same for `secret_signs.SHAPES`."""
+    named: Callable[[str | bytes], bool] = lambda text: True
+    """Whether `SIGNS` are in a text, be it a string or the JSON of a value. May say yes too often. What is no valid
+    Unicode it is never asked about."""
+    shaped: Callable[[str | bytes], bool] = lambda text: True
+    """The same for `SHAPES`; nothing is masked in a text of which both say no."""
     encode: Callable[[Any], bytes] = encode
     """A value as compact JSON. Raises `ValueError` or `TypeError` where it cannot."""
     own: CustomMasks | None = None
@@ -181,10 +195,11 @@ class Masker:
         """The text without the secrets that its looks give away."""
         if not text.isascii():
             text = valid(text)
-        if self.suspicious(text):
-            if self.shaped(text):
+        shaped = self.shaped(text)
+        if shaped or self.named(text):
+            if shaped:
                 text = _applied(SHAPED, text)
-            text = _without_cards(_without_assigned(_applied(RULES, text)))
+            text = _without_cards(without_placed(_without_assigned(_applied(RULES, text)), shaped, self.mask_text))
         return text if self.own is None else self.own.mask(text)
 
     def payload(self, value: Any, limit: int) -> tuple[JsonText, int]:
@@ -195,14 +210,14 @@ class Masker:
     def payload_text(self, value: Any, limit: int) -> tuple[bytes, int]:
         """What goes on record of a value, as JSON text, and the size of the whole. Over the limit a preview stands
         in its place, and only the part it can show is masked, so a huge result costs no more than a big one."""
-        text = json_text(value, self.encode)
+        text = json_text(value, self.encode, limit)
         if text is None:
             value = json_safe(value)
             text = encode(value)
         size = len(text)
         if size > limit:
             return encode(_preview(encode(self.mask(pruned(value, limit))), limit)), size
-        if self.suspicious(text) or (self.own is not None and self.own.possible(text.decode())):
+        if self.named(text) or self.shaped(text) or (self.own is not None and self.own.possible(text.decode())):
             text = encode(capped(self._masked(value, 0), 2 * limit)[0])
         return text, size
 
@@ -211,11 +226,15 @@ class Masker:
         return json.loads(self.payload(value, limit)[0])
 
     def _suspects(self, encoded: bytes) -> bool:
-        return self.suspicious(encoded) or (self.own is not None and self.own.possible(encoded.decode()))
+        return (
+            self.named(encoded)
+            or self.shaped(encoded)
+            or (self.own is not None and self.own.possible(encoded.decode()))
+        )
 
     def _masked(self, value: Any, depth: int) -> Any:
         if type(value) is str:
-            return self.mask_text(value)
+            return self._text(value, depth)
         if depth > DEEPEST:
             return TOO_DEEP
         if isinstance(value, Mapping):
@@ -226,13 +245,54 @@ class Masker:
             return _CARD if 10**13 <= value < 10**16 and _is_card(str(value)) else json_safe(value)
         return value if value is None or isinstance(value, (bool, float)) else self._masked(json_safe(value), depth + 1)
 
+    def _text(self, text: str, depth: int) -> str:
+        """JSON inside a string is masked as the value that it is too, where it can be written again as it was."""
+        text = self.mask_text(text)
+        if text[:1] not in ("{", "[") or len(text) > _MOST_JSON or depth >= DEEPEST or not self.named(text):
+            return text
+        try:
+            value = json.loads(text)
+            write = next((each for each in (compact, json.dumps, _spaced) if each(value) == text), None)
+        except (ValueError, RecursionError):
+            return text
+        return text if write is None else write(self._masked(value, depth + 1))
+
     def _items(self, items: Mapping[Any, Any], depth: int) -> Iterator[tuple[str, Any]]:
-        beside = _kind_of_value(items)
+        beside = kind_of_value(items)
         for key, value in items.items():
             name = key_text(key)
-            kind = beside if beside is not None and name == "value" else _kind_under(name, value)
-            shown = self._masked(value, depth) if kind is None else self._blanked(value, f"***{kind}***", depth)
+            kind = beside if beside is not None and name.lower() in VALUES else kind_under(name, value, items)
+            if kind is None:
+                shown = self._masked(value, depth) if name != "rows" else self._rows(value, items.get("columns"), depth)
+            elif isinstance(value, Mapping) and is_schema(value := cast("Mapping[Any, Any]", value)):
+                shown = self._schema(value, f"***{kind}***", depth)
+            else:
+                shown = self._blanked(value, f"***{kind}***", depth)
             yield self.mask_text(name), shown
+
+    def _schema(self, schema: Mapping[Any, Any], instead: str, depth: int) -> dict[str, Any]:
+        """What a JSON Schema says of a secret is none; an example of it may be."""
+        return {
+            self.mask_text(key_text(key)): self._blanked(value, instead, depth + 1)
+            if key in EXAMPLES
+            else self._masked(value, depth + 1)
+            for key, value in schema.items()
+        }
+
+    def _rows(self, rows: Any, columns: Any, depth: int) -> Any:
+        """A table whose columns are named beside it."""
+        if not isinstance(rows, list) or not isinstance(columns, list):
+            return self._masked(rows, depth)
+        kinds = [kind_of(each) if type(each) is str else None for each in cast("list[Any]", columns)]
+        return [
+            [
+                self._masked(cell, depth) if kind is None else self._blanked(cell, f"***{kind}***", depth)
+                for cell, kind in zip_longest(cast("list[Any]", row), kinds[: len(cast("list[Any]", row))])
+            ]
+            if isinstance(row, list)
+            else self._masked(row, depth)
+            for row in cast("list[Any]", rows)
+        ]
 
     def _list(self, items: list[Any], depth: int) -> list[Any]:
         if len(items) > 1 and type(items[0]) is str:
@@ -240,18 +300,30 @@ class Masker:
         return [self._masked(item, depth) for item in items]
 
     def _in_turn(self, items: list[Any], depth: int) -> Iterator[Any]:
-        """Items that begin with a text: a command line, where an option names what follows it, or one header."""
-        named = kind_of(items[0]) if len(items) == 2 else None
+        """Items that begin with a text: a command line, where an option names what follows it, or headers."""
+        program = items[0].rpartition("/")[2] if len(items[0]) <= 256 else ""
+        before: Any = None
         kind: str | None = None
         for item in items:
-            known = kind is not None and type(item) is str and not item.startswith("-")
-            yield self._blanked(item, f"***{kind}***", depth) if known else self._masked(item, depth)
-            kind = named if named in _PAIRED else _kind_of_option(item)
-            named = None
+            if kind is not None and type(item) is str and not item.startswith("-"):
+                yield self._blanked(item, f"***{kind}***", depth)
+            elif type(item) is str and type(before) is str and (item.startswith("-") or before.startswith("-")):
+                yield self._argument(program, before, item, depth)
+            else:
+                yield self._masked(item, depth)
+            before, kind = item, kind_of_option(item)
+
+    def _argument(self, program: str, before: str, item: str, depth: int) -> str:
+        """As it would be masked on a command line."""
+        if before in SHORT_OPTIONS and is_strong(item) and not PATH.search(item):
+            return "***secret***"
+        beginning = f"{program} {before} " if before.startswith("-") else f"{program} "
+        shown = self.mask_text(beginning + item) if len(beginning) <= 512 else ""
+        return shown[len(beginning) :] if shown.startswith(beginning) else self._text(item, depth)
 
     def _blanked(self, value: Any, instead: str, depth: int) -> Any:
         """Everything under a name of a secret goes; the shape, and whether there was anything, stays."""
-        if value is None or isinstance(value, bool) or value == "":
+        if value is None or isinstance(value, bool) or value == "" or (type(value) is str and value in SHOWN):
             return value
         if depth <= DEEPEST and isinstance(value, Mapping):
             items = cast("Mapping[Any, Any]", value).items()
@@ -281,12 +353,10 @@ def _applied(rules: tuple[SecretPattern, ...], text: str) -> str:
 
 def _without_assigned(text: str) -> str:
     """`password=…`, `"api_key": "…"`, also as JSON inside a string: tried only where a name can begin."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters become two, and no place is where it was
-        return ASSIGNED.sub(assigned, text)
+    lowered = lower(text)
     parts: list[str] = []
     done = 0
-    for begin in ASSIGNED_STARTS.finditer(lowered):
+    for begin in NAMES_BEGIN.finditer(lowered):
         found = ASSIGNED.match(text, begin.start()) if begin.start() >= done else None
         if found is not None:
             parts += [text[done : begin.start()], assigned(found)]
@@ -294,20 +364,8 @@ def _without_assigned(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _kind_of_value(items: Mapping[Any, Any]) -> str | None:
-    if "value" not in items:
-        return None
-    names = (items.get(naming) for naming in _NAMING)
-    return next((kind_of(name) for name in names if isinstance(name, str)), None)
-
-
-def _kind_under(name: str, value: Any) -> str | None:
-    kind = kind_of(name)
-    return None if kind is not None and name.lower() in PATHS and str(value).startswith("/") else kind
-
-
-def _kind_of_option(item: Any) -> str | None:
-    return kind_of(item) if type(item) is str and _OPTION.fullmatch(item) else None
+def _spaced(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _without_cards(text: str) -> str:

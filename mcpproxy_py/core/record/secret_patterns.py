@@ -3,12 +3,6 @@
 The patterns never repeat without a bound inside a repetition, so that a hostile text costs no more than a
 harmless one of its length.
 
-Patterns that find in the JSON text of a value everything that masking could find in the value, and little more.
-
-They are written for engines that look at each character once, so they say only what those have: no looking around,
-no references. They may find too much, which costs a closer look, and must never find too little. The text is JSON, so a
-line break before a word is the letter n.
-
 Which names say that a secret stands under them. Tables, and one question about them.
 
 What stands where a secret would and is none: a placeholder, a word of prose, a piece of code (ACT-9).
@@ -24,52 +18,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-_W: Final = "a-z0-9_"
-_SPACE: Final = r"(?:\s|\\[nrt])"
-_ESCAPE: Final = r"\\(?:[nrtbf]|u[0-9a-f]{4})"
-_CHAR: Final = r"(?:[^\"\\]|\\.)"
-_SIGN_EDGE: Final = rf"(?:^|[^{_W}.-]|{_ESCAPE})"
-# Names that have to end so, and names that only have to hold it.
-_ENDS: Final = (
-    rf"(?:[{_W}. -]key|key[ _.-]?base|token|secrets?|credentials?|auth(?:orization)?|cookies?|s[ _.-]?id|sessionid|pwd"
-    r"|cvv|cvc|card[ _.-]?number|credit[ _.-]?card|mnemonic|seed[ _.-]?phrase|recovery[ _.-]?codes?|otp|pass|pw|senha"
-    r"|mot[ _.-]?de[ _.-]?passe)"
-)
-_PARTS: Final = r"(?:pass[ _.-]?(?:word|wd|phrase|code|wort)|kennwort|contraseña|пароль|密码)"
-_NAMES: Final = f"(?:{_ENDS}|{_PARTS})"
-
-SHAPES: Final = "|".join((
-    r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks|---begin [a-z0-9 ]*private|private-lines|age-secret-key-1",
-    rf"eyj[{_W}-]{{6}}[{_W}-]*\.[{_W}-]{{6}}|(?:akia|asia|abia)[a-z0-9]{{16}}|gh[pousr]_[a-z0-9]{{20}}|github_pat_",
-    rf"gl(?:pat|rt|dt|ptt|cbt|ft|soat)-[{_W}-]{{18}}|xox[a-z][-.]|xapp-|[sr]k_(?:live|test)_|whsec_|sk-[{_W}-]{{16}}",
-    rf"aiza[{_W}-]{{35}}|ya29\.|gocspx-|1//0|npm_[a-z0-9]{{36}}|hf_[a-z0-9]{{30}}|pypi-age|dckr_|sg\.[{_W}-]{{16}}",
-    rf"do[opr]_v1_|dapi[a-f0-9]{{32}}|hv[sbr]\.[{_W}-]{{20}}|sbp_|pscale_|shp(?:at|ss|ca|pa)_|sq0[a-z]{{3}}-|nrak-|pmak-",
-    rf"key-[a-f0-9]{{32}}|sntrys_|atatt3|atbb|dp\.(?:pt|st|ct|sa)\.|lsv2_|mcp[kt]_|[0-9]{{8}}:aa[{_W}-]{{33}}",
-    r"[a-z0-9][_-][a-z0-9]{32}",
-))  # fmt: skip
-"""Of these, what has a shape of its own: without one of them, no provider's key need be looked for."""
-
-SIGNS: Final = "(?i)" + "|".join((
-    # A name, and what sets it off from its value.
-    rf"{_NAMES}(?:{_ESCAPE}|[^A-Za-z0-9:=>])*[:=>]|{_PARTS}{_CHAR}*\":",
-    rf"{_NAMES}[\"'\\]+{_SPACE}+value=",
-    rf"<[{_W}:.-]*{_NAMES}\s",
-    # Where a name is a value itself, beside its value in a list or an object.
-    rf"\"(?:name|key|header)\":\"{_CHAR}*(?:{_ENDS}(?:{_ESCAPE}|\\\\.|[^A-Za-z0-9\"])*|{_PARTS}{_CHAR}*)\"",
-    rf"--?[{_W}-]*{_NAMES}",
-    r"\"(?:proxy-)?authorization\"|\"(?:set-)?cookie\"",
-    # In prose, headers and commands.
-    rf"(?:bearer|basic){_SPACE}+[{_W}+/=.~-]{{8}}",
-    rf"pass(?:word|wd|phrase|code):?{_SPACE}",
-    rf"curl{_SPACE}|wget{_SPACE}|--user[ =]|sshpass{_SPACE}|{_SPACE}-p{_SPACE}",
-    # Addresses.
-    rf"://[^\s/?#\"]+@|[?&#](?:sig|code|[{_W}-]*signature)=",
-    SHAPES,
-    # Card numbers, and numbers so long that not every reader takes them.
-    rf"{_SIGN_EDGE}[2-6][0-9]{{3}}[ -]?[0-9]{{4,6}}[ -]?[0-9]{{4}}|[0-9]{{1200}}",
-))  # fmt: skip
-
-
 # By how a name ends, once it is lower case and without anything but letters and digits. First match wins.
 ENDS: Final[tuple[tuple[str, str], ...]] = (
     ("privatekey", "private-key"), ("signingkey", "private-key"), ("encryptionkey", "private-key"),
@@ -79,24 +27,48 @@ ENDS: Final[tuple[tuple[str, str], ...]] = (
     ("deploykey", "api-key"), ("servicekey", "api-key"), ("licensekey", "api-key"),
     ("authorization", "authorization"), ("credential", "credentials"), ("credentials", "credentials"),
     ("secret", "secret"), ("secrets", "secret"), ("mnemonic", "secret"), ("seedphrase", "secret"),
-    ("recoverycode", "secret"), ("recoverycodes", "secret"), ("token", "token"), ("cookie", "cookie"),
+    ("recoverycode", "secret"), ("recoverycodes", "secret"), ("backupcodes", "secret"), ("securityanswer", "secret"),
+    ("accesscode", "secret"), ("authcode", "secret"), ("authorizationcode", "secret"), ("verificationcode", "secret"),
+    ("pincode", "secret"), ("devicecode", "secret"), ("securitycode", "secret"), ("presharedkey", "private-key"),
+    ("sessionkey", "secret"), ("signaturekey", "private-key"), ("hmackey", "private-key"), ("consumerkey", "api-key"),
+    ("token", "token"), ("cookie", "cookie"),
     ("cookies", "cookie"), ("connectsid", "cookie"), ("sessid", "cookie"), ("pwd", "password"), ("cvv", "card"),
     ("cvc", "card"), ("cardnumber", "card"), ("creditcard", "card"),
 )  # fmt: skip
 PARTS: Final = tuple(
     (word, "password")
-    for word in ("password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "contraseña", "пароль", "密码")
-)
+    for word in (
+        "password", "passwd", "passwrd", "passphrase", "passcode", "passwort", "passord", "kennwort", "contraseña",
+        "contrasena", "wachtwoord", "lösenord", "losenord", "adgangskode", "jelszó", "jelszo", "lozinka", "salasana",
+        "пароль", "密码", "密碼", "パスワード", "비밀번호", "motdepasse",
+    )
+)  # fmt: skip
 WHOLE: Final[Mapping[str, str]] = {
     "pass": "password", "auth": "authorization", "basicauth": "authorization", "jsessionid": "cookie",
-    "otp": "password", "senha": "password", "motdepasse": "password",
+    "senha": "password", "mdp": "password", "haslo": "password", "hasło": "password", "heslo": "password",
+    "sifre": "password", "şifre": "password", "cvv2": "card", "cvc2": "card", "bearer": "token",
 }  # fmt: skip
+LAST: Final[Mapping[str, str]] = {
+    "pass": "password",
+    "pw": "password",
+    "psw": "password",
+    "otp": "password",
+    "psk": "password",
+    "jwt": "token",
+    "ssn": "personal",
+    "senha": "password",
+}
+"""What only the last word of a name says: `DB_PASS`, `adminPw`."""
+MAYBE: Final = frozenset({"pin", "seed", "pepper", "clave", "parola", "code", "pat"})
+"""Names of secrets and of much else: what stands there has to look like a secret as well."""
+_LAST_WORD: Final = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|[^\W\d_]+)[\W\d_]*\Z")
+KINDS: Final = frozenset({"secret", *(kind for _, kind in ENDS), *WHOLE.values(), *LAST.values()})
 # Names that end like a secret and are none: cursors of paging, ids of progress, the marks of language models;
 # and what is said about a password without saying it.
 HARMLESS: Final = re.compile(
     r"(?:page|paging|pagination|next|prev|previous|continuation|sync|start|cursor|progress|cancel(?:lation)?"
-    r"|stop|eos|bos|pad|mask)token$|passwordless"
-    r"|passw(?:or)?ds?(?:are|is|was)?(?:changed?|changes|expire[sd]?|expiry|reset|updated|required|enabled|strength"
+    r"|stop|eos|bos|pad|mask|design)token$|passwordless"
+    r"|passw(?:or)?ds?(?:are|is|was|hash)?(?:algorithm|manager|hint|attempts|changed?|changes|expire[sd]?|expiry|reset|updated|required|enabled|strength"
     r"|policy|policies|rules|length|min|max|age|count|file|path|url|arn|id|type)"
 )
 PATHS: Final = frozenset({"pwd", "oldpwd"})
@@ -116,7 +88,13 @@ def _kind_of(name: str) -> str | None:
         return WHOLE[plain]
     parts = (kind for part, kind in PARTS if part in plain)
     ends = (kind for end, kind in ENDS if plain.endswith(end))
-    return next(parts, None) or next(ends, None)
+    return next(parts, None) or next(ends, None) or LAST.get(last_word(name))
+
+
+def last_word(name: str) -> str:
+    """Of a name in any spelling, in small letters."""
+    found = _LAST_WORD.search(name[-64:])
+    return re.sub(r"[\W\d_]+", "", found[0]).lower() if found else ""
 
 
 _remembered: Final = lru_cache(maxsize=4096)(_kind_of)
@@ -134,7 +112,7 @@ _SAID: Final = """
 WORDS: Final = frozenset(_SAID.split())
 """What is said about a secret, or in its place, in documents, schemas and programs."""
 _STANDS_IN: Final = re.compile(
-    r"[*•.x_?#-]*|\*{3}.*|<[\w .:/|-]*>|\[[A-Za-z _-]*\]|\{\{?[^{}]*\}?\}?|\$[{(].*|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)"
+    r"[*•.…x_?#-]*|\*{3}.*|<[\w .:/|-]*>|\[[A-Za-z _-]*\]|\{\{?[^{}]*\}?\}?|\$[{(].*|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)"
     r"|%\(?\w{1,40}\)?[sdr%]?|@\w+@|process\.env\.\w+|[A-Z]+(?:_[A-Z]+)+|[A-Z]*(?:TOKEN|PASSWORD|SECRET|KEY|VALUE)"
     r"|(?i:(?:your|my|the|some|an?)[_ -](?:[a-z]+[_ -]){0,3}(?:pass\w*|secret|token|key|value)\w*)"
     r"|(?i:x{3,}|placeholder|example)\w*",
@@ -142,8 +120,12 @@ _STANDS_IN: Final = re.compile(
 )
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)*[!?]*")
 _NAMES_ONE: Final = re.compile(r"(?i)pass|pwd|secret|token|key|auth|cookie|cred")
+_SHORT_LIVED: Final = re.compile(r"(?i)jwt|otp|ssn|mdp|\w+code")
 _GOES_ON: Final = re.compile(r" +[A-Za-z(]")
 _KINDS: Final = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+_GENERATED: Final = re.compile(r"[\w+/=.~-]{16,4096}")
+_DIGEST: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_DASHED: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ALGORITHM: Final = re.compile(r"[A-Za-z]+(?:[_/-][A-Za-z]+)*[_/-]?\d{1,4}(?:[_/-]\w+)?")
 
 
@@ -163,6 +145,10 @@ def is_code_or_prose(value: str, separator: str, after: str) -> bool:
     if any(char.isdigit() for char in value):
         return False
     spaced = separator[-1:].isspace()
+    if _SHORT_LIVED.match(separator) and not any(char.isdigit() for char in value):
+        return True
+    if separator[:5].lower() == "token" and spaced and value.isalpha() and value.islower():
+        return True
     if _NAMES_ONE.search(value):
         return spaced or after[:1] in (",", ")", ".", ";")
     return "." in value or (spaced and ":" in separator and _GOES_ON.match(after) is not None)
@@ -174,6 +160,17 @@ def is_strong(value: str) -> bool:
         return False
     mixed = sum(kind.search(value) is not None for kind in _KINDS)
     return mixed >= 3 and _ALGORITHM.fullmatch(value) is None and not stands_in(value)
+
+
+def is_random(value: str, *, digest: bool = False) -> bool:
+    """Whether only a generator writes so: no ids in the form of a UUID, and no digests unless those are wanted."""
+    if _GENERATED.fullmatch(value) is None or _DASHED.fullmatch(value):
+        return False
+    if _DIGEST.fullmatch(value):
+        return digest
+    if value.count("/") > len(value) // 12 or value.count(".") > 2 or value.count("-") > len(value) // 10:
+        return False
+    return all(kind.search(value) is not None for kind in _KINDS[:3])
 
 
 Replacement = str | Callable[[re.Match[str]], str]
@@ -221,21 +218,35 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
      r"(?:NRAK-[A-Z0-9]{27}|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|key-[a-f0-9]{32}|sntrys_[\w+/=]{40,300}"
      r"|ATATT3[\w=-]{100,300}|ATBB[A-Za-z0-9]{24,40}|dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9]{40,44}"
      r"|lsv2_(?:pt|sk)_[a-f0-9]{32}_\w{10})"),
+    ("service-key", "apa91b xkeysib- v1.0- ops_eyj fw_",
+     rf"(?:AAAA[\w-]{{7}}:APA91b[\w-]{{100,200}}|xkeysib-[a-f0-9]{{64}}-\w{{16}}"
+     rf"|v1\.0-[a-f0-9]{{24}}-[a-f0-9]{{40,200}}|ops_eyJ[\w-]{{60,4096}}|fw_[A-Za-z0-9]{{20,40}}{_END})"),
+    ("service-key", "eaa rubygems_ sgp_ figd_ ntn_ oy2 glsa_ nfp_ dt0c01. tskey- sntrya_ cio",
+     rf"(?:EAA[A-Za-z0-9]{{40,400}}|rubygems_[a-f0-9]{{48}}|sgp_[a-f0-9]{{40}}|figd_[\w-]{{30,64}}|ntn_\w{{40,60}}"
+     rf"|oy2[a-z0-9]{{43}}|glsa_\w{{32}}_[a-f0-9]{{8}}|nfp_\w{{36,40}}|dt0c01\.[A-Z0-9]{{24}}\.[A-Z0-9]{{64}}"
+     rf"|tskey-[a-z]+-[\w-]{{16,80}}|cio[A-Za-z0-9]{{32}}{_END})"),
     ("age-key", "age-secret-key-1", r"(?i:AGE-SECRET-KEY-1)[A-Za-z0-9]{50,60}"),
     ("mcpproxy-key", "mcpk_ mcpt_", r"mcp[kt]_[\w-]{32,64}"),
 )  # fmt: skip
 
-_NAMED: Final = (
-    r"pass(?:word|wd|phrase|code|wort)|kennwort|pwd|secret(?:[_-]?key(?:[_-]?base)?)?"
-    r"|(?:api|access|account|auth|encryption|functions|license|master|private|shared|signing|subscription)[_-]?key"
-    r"|token|x-api-key|(?:set-)?cookie(?=[\"'\\])|(?<=[_-])(?:pass|auth|pw)"
+NAMED: Final = (
+    r"pass(?:word|wd|wrd|phrase|code|wort)|passord|kennwort|contrase[nñ]a|wachtwoord|l[oö]senord|adgangskode|jelsz[oó]"
+    r"|lozinka|salasana|пароль|密码|密碼|パスワード|비밀번호|mot[ _-]?de[ _-]?passe"
+    r"|pwd|secret(?:[_-]?key(?:[_-]?base)?)?"
+    r"|(?:api|access|account|app|auth|consumer|encryption|functions|hmac|license|master|pre-?shared|private|session|shared"
+    r"|signing|signature|subscription)[_-]?key"
+    r"|token|x-api-key|(?:set-)?cookie(?=[\"'\\])|(?<=[_-])(?:pass|auth|pw)|(?-i:(?<=[a-z])P(?:ass|w))"
+    r"|(?<![A-Za-z])(?:pw|psw|psk|pass|senha|mdp|jwt|otp|ssn)|(?:access|auth(?:orization)?|verification)[_-]?code"
 )
+"""How a name of a secret ends in a text."""
 _VALUE: Final = r"(?:(\\{0,7}[\"'`])((?s:(?!\2).){1,4096})(?=\2)|([^\s\"'`\\,;&<>()\[\]{}]{3,4096}))"
 
 
 def assigned(found: re.Match[str]) -> str:
     """`name = value` and its like. What is quoted is a literal; the rest can be code, or prose."""
     head, quote, literal, bare = found.groups()
+    if found.start() and found.string[found.start() - 1] == ":" and head[-1] == ":":
+        return found[0]  # the name of a resource in a cloud
     if literal is not None:
         return found[0] if stands_in(literal) else f"{head}{quote}***secret***"
     line = found.string[found.end() : found.end() + 80]
@@ -252,6 +263,19 @@ def _unless_it_stands_in(kind: str) -> Callable[[re.Match[str]], str]:
     return shown
 
 
+def _unless_it_is_left_out(found: re.Match[str]) -> str:
+    return found[0] if _STANDS_IN.fullmatch(found[2]) else f"{found[1]}***password***"
+
+
+def _if_quoted_or_strong(found: re.Match[str]) -> str:
+    sure = found[1][-1] in "\"'" or is_strong(found[2])
+    return f"{found[1]}***password***" if sure and not stands_in(found[2]) else found[0]
+
+
+def _if_random(found: re.Match[str]) -> str:
+    return f"{found[1]}***secret***" if is_random(found[2], digest=True) else found[0]
+
+
 def _if_strong(found: re.Match[str]) -> str:
     return f"{found[1]}***password***" if is_strong(found[2]) else found[0]
 
@@ -265,11 +289,18 @@ def _without_values(found: re.Match[str]) -> str:
     )
 
 
-ASSIGNED: Final = re.compile(rf"(?i:((?:{_NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|[:=](?!=))\s{{0,4}}))){_VALUE}")
-ASSIGNED_STARTS: Final = re.compile(
-    r"pass|kennwort|pw|secret|api|access|account|auth|encryption|functions|license|master|private|shared|signing"
-    r"|subscription|token|x-api|set-cookie|cookie"
+ASSIGNED: Final = re.compile(rf"(?i:((?:{NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|：|[:=](?!=))\s{{0,4}}))){_VALUE}")
+_KEYS: Final = (
+    "api access account app auth consumer encryption functions hmac license master preshared pre-shared pre_shared"
+    " private session shared signing signature subscription"
 )
+NAMES_BEGIN: Final = re.compile(
+    r"pass|kennwort|pwd|pw|ps[wk]|secret|access[_-]?code|auth|token|x-api|set-cookie|cookie|contrase"
+    r"|wachtwoord|l[oö]senord|adgang|jelsz|lozinka|salasana|пароль|密|パス|비밀|mot[ _-]?de|senha|mdp|jwt|otp|ssn"
+    r"|verification|" + "|".join(f"{word}[_-]?key" for word in _KEYS.split())
+)
+"""Where a name of a secret can begin in a text of small letters. Each begins with a letter of its own, which makes the
+search quick."""
 # In this order, and the shapes before the rest, so that what has a name of its own keeps it.
 SHAPED: Final = (
     _rule("---begin", r"-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20})-----(?s:.*?)(?:-----END \1-----|\Z)",
@@ -278,8 +309,11 @@ SHAPED: Final = (
           "\\1***private-key***\n"),
     *(_rule(beginnings, _EDGE + pattern, f"***{kind}***") for kind, beginnings, pattern in _PROVIDERS),
     _rule(":aa", r"(?<!\d)\d{8,10}:AA[\w-]{33}", "***telegram-token***"),
-    _rule("hooks.slack discord",
-          r"((?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/-]{20,255}",
+    _rule("pat", r"pat(?<![A-Za-z0-9]pat)[A-Za-z0-9]{14}\.[a-f0-9]{64}", "***service-key***"),
+    _rule("sk", rf"SK(?<![A-Za-z0-9]SK)[a-f0-9]{{32}}{_END}", "***service-key***"),
+    _rule("bot ", r"(\bBot\s{1,4})[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,45}", r"\1***bot-token***"),
+    _rule("hooks.slack discord outlook.office",
+          r"((?:hooks\.slack\.com/services|outlook\.office(?:365)?\.com/webhook(?:b2)?|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/@-]{20,255}",
           r"\1***webhook***"),
     # Any other provider's: a short word, and behind it what only a generator writes.
     _rule("_ -", _EDGE + r"(?!sha\d)([a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{1,10}){0,3}[_-])(?=[A-Za-z0-9]{0,200}[a-z])"
@@ -287,19 +321,26 @@ SHAPED: Final = (
           "***api-key***"),
 )  # fmt: skip
 RULES: Final = (
-    _rule("://", r"(://[^\s/?#:@\"'<>]{0,256}:)[^\s/?#\"'<>]{1,1024}@", r"\1***password***@"),
+    _rule("://", r"(://[^\s/?#:@\"'<>]{0,256}:)([^\s/?#\"'<>]{1,1024})(?=@)", _unless_it_is_left_out),
     _rule("://", r"(://)(?=[\w-]{0,256}\d)[\w-]{20,256}@", r"\1***token***@"),
     # A word is no token: it has a digit in it or is long.
     _rule("bearer", r"(?i:\b(bearer)\s{1,4})(?=[\w+/=.~-]*\d|[\w+/=.~-]{24})[\w+/=.~-]{8,4096}", r"\1 ***bearer***"),
     _rule("basic", r"\b([Bb]asic|BASIC)\s{1,4}(?=[\w+/]*[\d=]|[\w+/]*[a-z][A-Z][\w+/]*[a-z][A-Z])"
           r"[A-Za-z0-9+/]{8,4096}={0,2}(?![\w+/=])", r"\1 ***basic***"),
     _rule("authorization", r"([Aa](?i:uthorization[\"'\\]{0,8}\s{0,4}[:=]\s{0,4}[\"'\\]{0,8}"
-          r"(?:(?:bearer|basic|digest|token|negotiate|apikey|ssws)\s{1,4})?))"
+          r"(?:(?:bearer|basic|digest|token|negotiate|apikey|ssws)\s{1,4}"
+          r"|[a-z][\w-]{1,30}\s{1,4}(?=[^\s\"']{0,64}\d|[^\s\"']{20}|\*{3})(?=[^\s\"']{8}))?))"
           r"(?!(?i:bearer|basic|digest|token|negotiate)\b)([^\s\"'`\\,;<>]{4,4096})",
           _unless_it_stands_in("authorization")),
     _rule("cookie", r"(?im:^[^\n\r:]{0,40}cookie\s{0,4}:[^\n\r]{1,4096})", _without_values),
-    _rule("?sig= &sig= key= token= signature= pwd= code=",
-          r"(?i:([?&#](?:sig|key|token|pwd|passwd|x-(?:amz|goog)-signature|signature|x-amz-security-token"
+    _rule("pat= pat: pat\"", r"(?i:([_-]pat[\"']?\s{0,2}[=:]\s{0,2}[\"']?))([\w.-]{20,255})", _if_random),
+    _rule("code=", r"((?:^|[?&#\"'\s])code=)([\w.~/%+-]{16,4096})", _if_random),
+    _rule("identified", r"(?i:(\bidentified\s{1,4}(?:with\s{1,4}[\"'`\w]{1,64}\s{1,4})?(?:by|using)\s{1,4}"
+          r"(?:password\s{1,4})?[\"']?))((?<=[\"'])[^\"']{1,256}|[^\s\"';,]{4,256})", _if_quoted_or_strong),
+    _rule("password", r"(?i:(\bpassword\s{1,4}(?:=\s{0,4})?N?\(?'))([^'\n]{1,256})(?=')",
+          _unless_it_stands_in("password")),
+    _rule("?sig= &sig= key= token= signature= pwd= pass= auth= appid= secret=",
+          r"(?i:([?&#](?:sig|key|token|pwd|passwd|pass|auth|appid|secret|x-(?:amz|goog)-signature|signature|x-amz-security-token"
           r"|[a-z]+[_-]?(?:key|token|secret))=))(?!\*\*\*)([^\s&#\"'`\\<>]{6,4096})", _unless_it_stands_in("secret")),
     _rule("curl wget --user", r"((?:\s-u\s?|--user[ =])[\"']?[^\s:\"']{1,100}:)([^\s\"']{3,256})",
           _unless_it_stands_in("password")),
@@ -307,12 +348,12 @@ RULES: Final = (
     _rule("login", r"(\blogin\b[^\n|;&]{0,200}\s(?:-p|password)\s{1,4}[\"']?)([^\s\"'-][^\s\"']{2,255})",
           _unless_it_stands_in("password")),
     _rule("--pass --pwd token key --secret --client-secret --auth",
-          rf"(?i:(--[a-z-]{{0,40}}(?:{_NAMED}|auth)\s{{1,4}}[\"']?))(?!-)([^\s\"'`\\]{{3,4096}})",
+          rf"(?i:(--[a-z-]{{0,40}}(?:{NAMED}|auth)\s{{1,4}}[\"']?))(?!-)([^\s\"'`\\]{{3,4096}})",
           _unless_it_stands_in("secret")),
-    _rule("<", rf"(?i:(<[\w:.-]{{0,40}}(?:{_NAMED})(?:\s[^<>]{{0,200}})?>\s{{0,20}}))([^\s<>*][^<>]{{0,4096}})(?=</)",
+    _rule("<", rf"(?i:(<[\w:.-]{{0,40}}(?:{NAMED})(?:\s[^<>]{{0,200}})?>\s{{0,20}}))([^\s<>*][^<>]{{0,4096}})(?=</)",
           _unless_it_stands_in("secret")),
     _rule("value=",
-          rf"(?i:((?:key|name)=[\"'][\w.:-]{{0,60}}(?:{_NAMED})[\"']\s{{1,4}}value=[\"']))([^\"'<>]{{1,4096}})",
+          rf"(?i:((?:key|name)=[\"'][\w.:-]{{0,60}}(?:{NAMED})[\"']\s{{1,4}}value=[\"']))([^\"'<>]{{1,4096}})",
           _unless_it_stands_in("secret")),
     _rule("pass", r"([Pp](?i:ass(?:word|wd|phrase|code)(?: for [\w.@-]{1,64})?"
           r"(?: (?:is|was|to|now|set|changed)){0,3}:?\s{1,4}[\"'`]?))([^\s\"'`,]{7,128}[^\s\"'`.,;!])", _if_strong),

@@ -153,9 +153,7 @@ def _unavailable(snapshot: Snapshot) -> dict[str, int]:
     return {EXCLUDED: excluded, **{reason: mask & ~excluded for reason, mask in away.items()}}
 
 
-def _excluded(server: Server) -> ToolFilter | bool:
-    if not server.deny_tools and server.allow_tools is None:
-        return False
+def _excluded(server: Server) -> ToolFilter:
     return ToolFilter((server.allow_tools, server.deny_tools), lambda tool: not server.offers(tool.name))
 
 

@@ -167,9 +167,11 @@ def _check(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
     def check(given: Mapping[str, Any]) -> None:
         if problem := declaration.unknown_param(given, known):
             raise NotAnswered(f"{problem}. Parameters: {', '.join(known) or 'none'}")
-        for error in validator.iter_errors(dict(given)):
+        try:
+            validator.validate(dict(given))
+        except jsonschema_rs.ValidationError as error:  # the first: there may be one for each of a million items
             place = ".".join(map(str, error.instance_path))
-            raise NotAnswered(f"{place + ': ' if place else ''}{error.message}")
+            raise NotAnswered(f"{place + ': ' if place else ''}{error.message}") from None
 
     return check
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcpproxy_py.errors import FACTS, Code, GatewayError
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.request import Handler, Headers, HttpRequest, RequestHead
 
 NO_STORE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
@@ -32,7 +33,12 @@ def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = No
 
 
 def error_answer(error: GatewayError, headers: Mapping[str, str] | None = None) -> Response:
-    return answer(error.as_json(), FACTS[error.code].http, headers)
+    return answer(error_json(error), FACTS[error.code].http, headers)
+
+
+def error_json(error: GatewayError) -> Any:
+    """What it says of names and values is our own text, and leaves masked."""
+    return MASKER.mask(error.as_json())
 
 
 def bad_request(message: str, **details: Any) -> GatewayError:

@@ -25,9 +25,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.errors import FACTS, Code, GatewayError
-from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
+from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
 
@@ -69,6 +70,7 @@ class AccessRules:
     mcp_token: str | None = field(default=None, repr=False)
     require_mcp_auth: bool = False
     max_body_bytes: int = 4 << 20
+    max_body_values: int = MAX_BODY_VALUES
 
     @property
     def agents_need_token(self) -> bool:
@@ -192,7 +194,7 @@ class Guard:
     def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
-        self._max_body_bytes = rules.max_body_bytes
+        self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -200,7 +202,7 @@ class Guard:
         remembered = request_id.set(named)
         try:
             request.principal = self._access.principal(head, request)
-            request.limit = self._max_body_bytes
+            request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)
             self.last = time.monotonic()
@@ -247,4 +249,4 @@ async def _refuse(request: HttpRequest, error: GatewayError, headers: Iterable[t
     if not request.started:
         request.over = False
         lines = [(name.encode(), value.encode()) for name, value in (*NO_STORE.items(), *headers)]
-        await request.respond(FACTS[error.code].http, json_bytes(error.as_json()), lines)
+        await request.respond(FACTS[error.code].http, json_bytes(error_json(error)), lines)

@@ -30,6 +30,10 @@ UNPARSABLE: Final[Wrong] = 400, b"This is no HTTP request."
 TOO_LONG: Final[Wrong] = 431, b"The request line and headers are too long: send less."
 TOO_MANY: Final[Wrong] = 431, b"More than %d headers: send less." % MAX_HEADERS
 TOO_MUCH_FRAMING: Final[Wrong] = 431, b"Too much beside the chunks of the body: send no trailers and no extensions."
+TOO_MANY_PIECES: Final[Wrong] = 400, b"The body comes in too many pieces for its length: send larger chunks."
+MOST_PIECES: Final = 4096
+LEAST_PIECE: Final = 64
+"""How many pieces a body may come in, and one more for so many bytes of it on top. Each is work."""
 OTHER_VERSION: Final[Wrong] = 505, b"Only HTTP/1.1 and HTTP/1.0 are spoken here."
 OTHER_CODING: Final[Wrong] = 501, b"A body comes with a length, or in chunks over HTTP/1.1, and with no other coding."
 OTHER_HOST: Final[Wrong] = 400, b"The request line names another host than the Host header."
@@ -64,6 +68,7 @@ class RequestParser:
         """How much of its body has come."""
         self._head: int | None = 0
         """How much has come of a head whose end has not."""
+        self._pieces = 0
         self._framing = 0
         """How much has come that is neither body nor needed for it."""
         self._ended: list[HttpRequest] = []
@@ -143,7 +148,7 @@ class RequestParser:
             raw_path=path, query=query, http_version=version,
             keep_alive=version == "1.1" and self._parser.should_keep_alive(), expects=self._expects,
         )  # fmt: skip
-        self._framing = self.drained = 0
+        self._framing = self.drained = self._pieces = 0
         self.coming = HttpRequest(head, self._connection)  # type: ignore[arg-type]
         self._connection.head_ends(self.coming)
 
@@ -154,6 +159,9 @@ class RequestParser:
         self._framing -= len(body)
         if self.coming is not None:
             self.drained += len(body)
+            self._pieces += 1
+            if self._pieces > MOST_PIECES + self.drained // LEAST_PIECE:
+                self._refuse(TOO_MANY_PIECES)
             self.coming.take(body)
 
     def on_message_complete(self) -> None:

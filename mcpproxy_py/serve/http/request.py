@@ -44,9 +44,8 @@ class RequestHead:
     """What follows from a request's head alone, for all requests that have the same."""
 
     __slots__ = (
-        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version",
+        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version", "zone",
         "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id",
-        "zone",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +158,8 @@ class HttpRequest:
     """Who was let in; nobody yet."""
     limit = sys.maxsize
     """How long its body may be."""
+    max_values = sys.maxsize
+    """How many keys and values of JSON may be in it."""
     over = False
     """Whether it is longer. Then whoever answers is not heard, but for the guard."""
     unread = 0

@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from mcpproxy_py.errors import Code, error_json
 from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, address_of
-from mcpproxy_py.serve.http.parser import UNPARSABLE, RequestParser, Wrong
+from mcpproxy_py.serve.http.parser import TOO_MANY_PIECES, UNPARSABLE, RequestParser, Wrong
 from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest
 
 MAX_DRAINED: Final = 16 << 20
@@ -210,7 +210,7 @@ class HttpServerProtocol(asyncio.Protocol):
         except HttpParserUpgrade:
             self._listen_no_more()
         except HttpParserError:
-            self._turn_away(parser.wrong)
+            (self._cut_off if parser.wrong is TOO_MANY_PIECES else self._turn_away)(parser.wrong)
         else:
             if parser.wrong is not UNPARSABLE:
                 self._cut_off(parser.wrong)
@@ -227,20 +227,26 @@ class HttpServerProtocol(asyncio.Protocol):
             last.keep_alive = False
 
     def _turn_away(self, wrong: Wrong) -> None:
-        if self._request is not None and self._parser.coming is None:
-            self._listen_no_more()
+        if self._ends_behind_another():
             return
         if self._request is None:
             self._say(wrong)
         self.transport.close()
 
+    def _ends_behind_another(self) -> bool:
+        """Whether one that came before is being answered. What is wrong then is for nobody, and not begun."""
+        coming = self._parser.coming
+        if self._request is None or self._request is coming:
+            return False
+        self._waiting = deque(one for one in self._waiting if one is not coming)
+        self._listen_no_more()
+        return True
+
     def _cut_off(self, wrong: Wrong) -> None:
         """As that, where whoever answers may wait for a body: it hears that the client is gone."""
-        request, coming = self._request, self._parser.coming
-        if request is not None and request is not coming:  # one before it is being answered
-            self._waiting = deque(one for one in self._waiting if one is not coming)
-            self._listen_no_more()
+        if self._ends_behind_another():
             return
+        request, coming = self._request, self._parser.coming
         self._deaf, self._request = True, None
         if coming is None or not coming.started:
             self._say(wrong)

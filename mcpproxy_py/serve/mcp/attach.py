@@ -14,6 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
@@ -37,6 +39,7 @@ from mcpproxy_py.serve.mcp.request import (
     is_modern,
     peer_by_envelope,
     peer_by_handshake,
+    read_large,
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
@@ -47,6 +50,8 @@ log = logging.getLogger(__name__)
 HELLO_LIMIT: Final = 4096
 HELLO_TIMEOUT: Final = 10.0
 Wish = Mapping[str, Any]
+LINES_A_TURN: Final = 100
+"""Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
 PRINCIPAL: Final = "local"
@@ -65,9 +70,10 @@ class AttachedClient:
         self._held: set[asyncio.Task[None]] = set()
         """Calls that go on while their client answers a question."""
 
-    def take(self, line: bytes) -> None:
+    async def take(self, line: bytes, max_values: int = MAX_BODY_VALUES) -> None:
         try:
-            message, kind, plain = jsonrpc.decode_request(line)
+            small = len(line) <= SMALL
+            message, kind, plain = jsonrpc.decode_request(line) if small else await read_large(line, max_values)
             if kind == "request":
                 self._request(message, plain)
             elif kind == "notification":
@@ -215,11 +221,12 @@ class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
     def __init__(
-        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, table: ConnectionTable | None = None
-    ) -> None:
+        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
+        table: ConnectionTable | None = None,
+    ) -> None:  # fmt: skip
         self._path = path
         self._find = find
-        self._line_limit = line_limit
+        self._line_limit, self._max_values = line_limit, max_values
         self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
 
@@ -290,7 +297,9 @@ class AttachServer:
             tasks.cancel_scope.cancel()
 
     async def _read(self, reader: LineReader, client: AttachedClient, writer: LineWriter) -> None:
-        while True:
+        for number in count(1):
+            if not number % LINES_A_TURN:
+                await asyncio.sleep(0)
             try:
                 line = await reader.next()
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
@@ -301,7 +310,7 @@ class AttachServer:
                 await writer.flush()
                 return
             if not line.isspace() and line:
-                client.take(line)
+                await client.take(line, self._max_values)
             await writer.room()
 
 

@@ -13,6 +13,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.request import McpRequest
@@ -106,7 +107,7 @@ def _unwatch_all(surface: Surface, session: ClientSession) -> None:
 
 def failed(request: McpRequest, error: Exception) -> Outcome:
     if isinstance(error, RpcError):
-        return {"error": error.as_json()}
+        return {"error": {**error.as_json(), "message": MASKER.mask_text(error.message)}}
     log.error("%s failed inside the gateway", json_values.quoted(request.method), exc_info=error)
     return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 

@@ -11,11 +11,12 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.json_size import SMALL, seconds
 from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.protocol.constants import (
     INVALID_REQUEST,
@@ -32,6 +33,8 @@ from mcpproxy_py.serve.http.request import BodyCutShort, Handler, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
 from mcpproxy_py.serve.mcp.event_streams import EventStream
 from mcpproxy_py.serve.mcp.head_facts import HeadFacts, HttpRefusal, head_facts
+from mcpproxy_py.upstream.session.large_messages import measured
+from mcpproxy_py.upstream.turns import TURNS, uncollected
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 BEGIN_AFTER: Final = 0.02
 """Seconds after which an answer becomes a stream where that can be resumed."""
+SECOND_LOOKS: Final = 4
+"""How much more work than reading a message is to decide on it, check it, record it and write it."""
 CLAIM_LIMIT: Final = 128
 """How much of a client's claimed name we keep."""
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -251,11 +256,23 @@ async def read_message(http: HttpRequest, facts: HeadFacts) -> tuple[dict[str, A
     try:
         if body is None or http.gone:
             body = await http.read()
-        return jsonrpc.decode_request(body)
+        return jsonrpc.decode_request(body) if len(body) <= SMALL else await read_large(body, http.max_values)
     except BodyCutShort:
         raise HttpRefusal(400, RpcError(PARSE_ERROR, "Parse error: the body ended early")) from None
     except BadMessage as error:
         raise HttpRefusal(400, error, error.id) from None
+
+
+async def read_large(text: bytes, max_values: int) -> tuple[dict[str, Any], Kind, bool]:
+    """`jsonrpc.decode_request` in its turn; over when it is the turn of whoever acts on the message. Raises
+    `BadMessage` also where it holds too much."""
+    values = await measured(text, max_values)
+    if values > max_values:
+        raise BadMessage(INVALID_REQUEST, f"The message holds more than {max_values} keys and values")
+    await TURNS.turn(seconds(len(text), values))
+    message = uncollected(partial(jsonrpc.decode_request, text))
+    await TURNS.turn(seconds(len(text), SECOND_LOOKS * values))
+    return message
 
 
 def loud_enough(level: object, least: object) -> bool:

@@ -14,8 +14,10 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses
@@ -42,7 +44,13 @@ async def openapi(x: RestRequest) -> Mapping[str, Any]:
 ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *system.ENDPOINTS,
     RestEndpoint(
-        "GET", "/api/v1/openapi.json", "Gateway", "All this, as OpenAPI 3.1", openapi, responses.OpenApiAnswer
+        "GET",
+        "/api/v1/openapi.json",
+        "Gateway",
+        "All this, as OpenAPI 3.1",
+        openapi,
+        responses.OpenApiAnswer,
+        masked=False,
     ),
     *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
@@ -55,9 +63,11 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
-def rest_app(gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals) -> ASGIApp:
+def rest_app(
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, masker: Masker = MASKER
+) -> ASGIApp:
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, started_at=time.monotonic())
+    parts = RestServices(gateway, store, operator, approvals, time.monotonic(), masker)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -103,7 +113,9 @@ class _Path:
                 request,
             )
         )
-        return given if isinstance(given, Response) else answer(given, endpoint.status)
+        if isinstance(given, Response):
+            return given
+        return answer(self._parts.masker.mask(given) if endpoint.masked else given, endpoint.status)
 
 
 def _caller(request: Request) -> Caller:

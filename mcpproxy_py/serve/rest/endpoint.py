@@ -13,9 +13,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.requests import NoQuery
@@ -58,7 +60,7 @@ class RestGateway(Protocol):
     @property
     def in_flight(self) -> int: ...
     async def call(self, ask: Ask) -> RestReply: ...
-    def explain(self, ask: Ask) -> Mapping[str, Any]: ...
+    def explain(self, ask: Ask) -> Awaitable[Mapping[str, Any]]: ...
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
                 session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
 
@@ -117,6 +119,7 @@ class RestServices:
     approvals: RestApprovals
     started_at: float
     """Seconds of the monotonic clock."""
+    masker: Masker = MASKER
 
 
 SURFACE = "rest"
@@ -173,6 +176,9 @@ class RestEndpoint:
     guarded: Guarded = "admin"
     more: str = ""
     """What the summary has no room for."""
+    masked: bool = True
+    """Whether secrets are taken out of the answer. Not of what is a server's own, or the secret that was asked for; and
+    from the record they were taken out before it was written."""
 
     @property
     def shown_path(self) -> str:

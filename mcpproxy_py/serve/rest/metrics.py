@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.values import ServerState, Snapshot
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.rest.endpoint import RestGateway, RestServices
 from mcpproxy_py.upstream.calls.scheduler import ServerStats
 
@@ -145,9 +147,13 @@ def read(parts: RestServices, database_bytes: int | None) -> list[Family]:
     health = {**parts.store.health(), "database_bytes": database_bytes}
     return [
         *_of_the_gateway(parts),
-        *_of_servers(parts.gateway.snapshot, parts.operator.measured()),
+        *_of_servers(parts.gateway.snapshot, [_without_secrets(one) for one in parts.operator.measured()]),
         *_of_the_store(health),
     ]
+
+
+def _without_secrets(server: ServerStats) -> ServerStats:
+    return replace(server, name=MASKER.mask_text(server.name))
 
 
 def _of_the_gateway(parts: RestServices) -> Iterator[Family]:

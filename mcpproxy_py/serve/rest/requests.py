@@ -32,12 +32,15 @@ from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import MAX_NOTES
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL, seconds
 from mcpproxy_py.core.json_values import kind, quoted
 from mcpproxy_py.core.protocol.admin_key_proof import NONCE
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Operation, Status
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.serve.http.asgi import bad_request
+from mcpproxy_py.upstream.session.large_messages import measured
+from mcpproxy_py.upstream.turns import TURNS
 
 ActivityType = Literal[
     "tool_call", "tool_search", "resource_read", "prompt_get", "completion", "request", "config_change", "approval"
@@ -270,6 +273,11 @@ async def body(model: type[Model] | None, request: Request) -> Model | None:
     if model is None and not raw:
         return None
     _check_media(request.headers.get("content-type"))
+    if len(raw) > SMALL:
+        values = await measured(raw, MAX_BODY_VALUES)
+        if values > MAX_BODY_VALUES:
+            raise bad_request(f"The body holds more than {MAX_BODY_VALUES} keys and values")
+        await TURNS.turn(seconds(len(raw), values))
     given = _object(raw)
     if model is not None:
         return _checked(model, given, "key")
@@ -339,7 +347,7 @@ def place_of(cursor: str) -> str:
     """Raises `ValueError` for what `cursor_of` never gave."""
     raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
     digest, place = raw[:_DIGEST_BYTES], raw[_DIGEST_BYTES:]
-    if digest != _digest(place):
+    if digest != _digest(place) or base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=") != cursor:
         raise ValueError("not a cursor that this gateway issued")
     return place.decode("utf-8", "surrogatepass")
 

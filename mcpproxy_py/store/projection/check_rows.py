@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Float, Integer, func, or_, select
 
 from mcpproxy_py.store.approvals import digest_of, request_holds
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import at_of
-from mcpproxy_py.store.database.tables import activity, approvals, events, switches
+from mcpproxy_py.store.database.tables import activity, approvals, events, metadata, switches
 from mcpproxy_py.store.journal.chain import PAYLOADS, digest
 from mcpproxy_py.store.journal.entries import JournalEntry, entry_of
 from mcpproxy_py.store.projection.rows import RowDraft
@@ -22,6 +22,26 @@ AT_ONCE: Final = 500
 _ONE_MOMENT: Final = 1_000_000
 """A row's number may lie some steps after its time, where many were asked in one microsecond; and one whose end was
 recorded before its ask has the time of its end."""
+
+
+def misfits(connection: Connection) -> Iterator[str]:
+    """Columns that hold a value of another type than theirs, which SQLite lets a writer store. We never do, and nothing
+    that is read as a number could be relied on then."""
+    if connection.dialect.name != "sqlite":
+        return
+    for table in metadata.sorted_tables:
+        wrong = {column.name: func.typeof(column).not_in(_stored(column.type)) for column in table.columns}
+        row = connection.execute(
+            select(*wrong.values()).select_from(table).where(or_(*wrong.values())).limit(1)
+        ).first()
+        if row is not None:
+            yield next(f"{table.name}.{column}" for column, is_wrong in zip(wrong, row, strict=True) if is_wrong)
+
+
+def _stored(declared: Any) -> tuple[str, ...]:
+    if isinstance(declared, Float):
+        return "real", "integer", "null"
+    return ("integer" if isinstance(declared, Integer) else "text"), "null"
 
 
 class _Open:

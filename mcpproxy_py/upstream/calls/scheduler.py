@@ -228,7 +228,8 @@ class CallScheduler:
         self._resize()
 
     def asked_outside(self) -> None:
-        """The server asked something outside the stream of any call: sharing would mix up whose questions are whose."""
+        """The server asked something outside the stream of any call, while calls were under way: sharing would mix up
+        whose questions are whose. What it asks with none under way says nothing of that (UP-11)."""
         if self.sessions == "auto":
             logger.info(
                 "%s sends requests to its clients: from now on each call has a session of its own", self._spec.name

@@ -75,6 +75,11 @@ class PooledSession:
         return self.ever_open and not self.over
 
     @property
+    def unanswered(self) -> bool:
+        """Whether its server may still be at a call that was given up."""
+        return self.ever_open and self.now.connection.unanswered
+
+    @property
     def now(self) -> UpstreamSession:
         """Only where it is `open`."""
         return self._ready.result()
@@ -157,12 +162,14 @@ class SessionPool:
     async def alone(
         self, main: UpstreamSession | None, permit: Permit, patience: float
     ) -> AsyncIterator[UpstreamSession]:
-        """A session without any other call on it. Raises `UpstreamFailure`."""
-        if main is not None and not main.connection.calls:
+        """A session without any other call on it, nor one that was given up and that its server may still be at
+        (UP-11). Raises `UpstreamFailure`."""
+        unanswered = main is not None and main.connection.unanswered
+        if main is not None and not main.connection.calls and not unanswered:
             yield main
             return
-        free = [extra for extra in self._extras if extra.open and not extra.busy and not extra.key]
-        extra = free[-1] if free else self._opened("", permit, IDLE, MAX_EXTRA)
+        free = [each for each in self._extras if each.open and not (each.busy or each.key or each.unanswered)]
+        extra = free[-1] if free else self._opened("", permit, IDLE, MAX_EXTRA + unanswered)
         async with _seat(extra, patience) as session:
             yield session
 
@@ -193,14 +200,15 @@ class SessionPool:
         return extra
 
     def _make_room(self, most: int) -> None:
-        """A full pool lets go of whoever was idle longest. What still ends is bounded too: it can be a process."""
+        """A full pool lets go of whoever was idle longest, those first that cannot be used. What still ends is bounded
+        too: it can be a process."""
         living = [extra for extra in self._extras if not extra.over]
         idle = [extra for extra in living if not extra.busy]
         full = len(living) >= most
         if len(self._extras) >= 2 * most or (full and not idle):
             raise UpstreamFailure(Code.OVERLOADED, f"the server is busy: {most} further sessions are open", sent=False)
         if full:
-            min(idle, key=lambda extra: extra.since).end()
+            min(idle, key=lambda extra: (not extra.unanswered, extra.since)).end()
 
     async def _live(self, extra: PooledSession, permit: Permit | None) -> None:
         try:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
+from operator import eq
 from typing import Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
 
+from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.lists.build_tools import build_tools
+from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_of
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
 from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -39,6 +42,8 @@ class ToolCache:
     def __init__(self, known: ListingStore | None) -> None:
         self.listed: Listing = []
         self.tools: dict[str, Tool] = {}
+        self.names = NameReport()
+        self._listed_once = False
         self._known = known
         self._saved: Listing | None = None
         self._filling = anyio.Lock()
@@ -51,9 +56,12 @@ class ToolCache:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
         one is the last: a change of either may come in between."""
         async with self._filling:
+            self._listed_once = self._listed_once or listed is not None
             listed = self.listed if listed is None else listed
-            tools, part = await anyio.to_thread.run_sync(_build, spec(), listed)
+            tools, part, names = await anyio.to_thread.run_sync(_build, spec(), listed)
             self.listed, self.tools = listed, tools
+            if self._listed_once:
+                self.names = names
             return part
 
     async def remembered(self, server: str) -> Listing | None:
@@ -67,11 +75,12 @@ class ToolCache:
             logger.warning("%s: its cached tool list could not be read: %s", server, error)
             return None
         self._saved = [tool for tool in loaded if isinstance(tool, dict)] if isinstance(loaded, list) else None
+        remove_own(self._saved)
         return self._saved
 
     async def remember(self, server: str) -> None:
         listed = self.listed
-        if self._known is None or self._saved == listed:
+        if self._known is None or await anyio.to_thread.run_sync(eq, self._saved, listed):
             return
         try:
             with anyio.fail_after(KNOWN_TIMEOUT):
@@ -81,9 +90,9 @@ class ToolCache:
             logger.warning("%s: its tool list could not be cached: %s", server, error)
 
 
-def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment]:
+def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
     tools = build_tools(spec, listed)
-    return tools, segment(tools.values())
+    return tools, segment(tools.values()), report_of(spec, listed, tools)
 
 
 COALESCE: Final = 0.1
@@ -91,7 +100,6 @@ COALESCE: Final = 0.1
 REST: Final = 9.0
 """A server that never stops changing may keep us busy for a tenth of the time at most."""
 LIST_TIMEOUT: Final = 60.0
-MAX_TOLD: Final = 20
 
 
 class ToolList:
@@ -116,6 +124,11 @@ class ToolList:
     @property
     def tools(self) -> Mapping[str, Tool]:
         return self._shelf.tools
+
+    @property
+    def names(self) -> NameReport:
+        """What a person has to know of the names in it."""
+        return self._shelf.names
 
     async def load_known(self) -> bool:
         """From the last time. False: it was never listed, so nobody can find what it has."""
@@ -154,10 +167,12 @@ class ToolList:
 
     async def _adopt(self, session: UpstreamSession, listed: ListPages) -> bool:
         """Whether the list is another one than before."""
-        usable, left_out = session.learn(listed.entries)
+        usable, left_out = await session.learn(listed.entries)
         self._tell_of(left_out)
+        if listed.cut:
+            self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
-        if usable == self._shelf.listed:
+        if await anyio.to_thread.run_sync(eq, usable, self._shelf.listed):
             self._show(None)
             return False
         await self.derive(usable)
@@ -166,14 +181,23 @@ class ToolList:
     def _tell_of(self, left_out: Mapping[str, str]) -> None:
         """In one line, and once: a server must not be able to fill the log with its list."""
         told = dict(islice(left_out.items(), MAX_TOLD))
-        if told and told != self.left_out:
+        if told and not told.items() <= self.left_out.items():
             named = "; ".join(f"{name[:80]!r}: {why}" for name, why in told.items())
-            logger.warning("%s: %d tools are left out, as the protocol requires: %s", self._name, len(left_out), named)
+            logger.warning("%s: %d tools are left out: %s", self._name, len(left_out), named)
         self.left_out = told
 
     async def derive(self, listed: Listing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
+        before = self.names
         self._show(await self._shelf.fill(self._spec, listed))
+        left_out, unmatched = self.names
+        if left_out and left_out != before.left_out:
+            named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
+            logger.warning("%s: tools that nobody can call for their names: %s", self._name, named)
+        if unmatched and unmatched != before.unmatched:
+            named = ", ".join(unmatched[:MAX_TOLD])
+            logger.warning("%s: %d entries of its configuration mean none of its tools: %s",
+                           self._name, len(unmatched), named)  # fmt: skip
 
     @property
     def _name(self) -> str:

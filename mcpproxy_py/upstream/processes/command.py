@@ -11,10 +11,11 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -100,17 +101,27 @@ MAX_BYTES: Final = 1024 * 1024
 LAST_LINE: Final = 300
 
 
-class ServerLog:
-    """Appends to `<name>.log` and, at the cap, moves it to `<name>.log.1`. Never raises: a full disk must
-    not take a server down, and the server itself must never wait for us to read."""
+MOST_UNMASKED: Final = 8192
+"""Of a line that does not end."""
+_KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_ENDS: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[^\n]{0,30}")
 
-    def __init__(self, path: Path, limit: int = MAX_BYTES) -> None:
+
+class ServerLog:
+    """Appends to `<name>.log` and, at the cap, moves it to `<name>.log.1`, line by line and without secrets. Never
+    raises: a full disk must not take a server down, and the server itself must never wait for us to read."""
+
+    def __init__(self, path: Path, limit: int = MAX_BYTES, mask: Callable[[str], str] = mask_text) -> None:
         self._file = _Rolling(path, limit)
-        self._recent = b""
+        self._mask = mask
+        self._recent = ""
+        self._rest = b""
+        """The beginning of a line."""
+        self._in_key = False
 
     def beside(self) -> ServerLog:
         """For another process of the same server: one file, but each has last words of its own."""
-        other = ServerLog(self._file.path)
+        other = ServerLog(self._file.path, mask=self._mask)
         other._file = self._file
         return other
 
@@ -121,20 +132,45 @@ class ServerLog:
     @property
     def last_line(self) -> str:
         """The last thing said that is not blank, fit for one line of an error message."""
-        lines = [line.strip() for line in self._recent.decode("utf-8", "replace").splitlines()]
+        begun = self._without_secrets(self._rest.decode("utf-8", "replace"))
+        lines = [line.strip() for line in (self._recent + begun).splitlines()]
         spoken = [line for line in lines if line]
         return "".join(c for c in spoken[-1] if c.isprintable())[:LAST_LINE] if spoken else ""
 
     def write(self, data: bytes) -> None:
-        self._recent = (self._recent + data[-2048:])[-2048:]
-        self._file.write(data)
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        if len(rest) > MOST_UNMASKED:
+            whole, newline, rest = whole + newline + rest, b"\n", b""
+        self._rest = rest
+        if whole or newline:
+            self._keep((whole + newline).decode("utf-8", "replace"))
+
+    def _keep(self, lines: str) -> None:
+        shown = self._without_secrets(lines)
+        begins = lines.rfind("-----BEGIN ")
+        if _KEY_BEGINS.match(lines, begins if begins >= 0 else len(lines)):
+            self._in_key = _KEY_ENDS.search(lines, begins) is None
+        elif self._in_key:
+            self._in_key = _KEY_ENDS.search(lines) is None
+        self._recent = (self._recent + shown)[-2048:]
+        self._file.write(shown.encode())
+
+    def _without_secrets(self, text: str) -> str:
+        """A private key may come line by line."""
+        if self._in_key:
+            end = _KEY_ENDS.search(text)
+            text = "" if end is None else text[end.end() :]
+        return self._mask(text)
 
     def begin(self, line: str) -> None:
         """Mark a new start; what an earlier process said is no longer the last line."""
         self.write(f"--- {line}\n".encode())
-        self._recent = b""
+        self._recent = ""
 
     def close(self) -> None:
+        if self._rest:
+            self._keep(self._rest.decode("utf-8", "replace") + "\n")
+            self._rest = b""
         self._file.close()
 
 

@@ -25,7 +25,7 @@ from mcpproxy_py.core.protocol.constants import (
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.command import ServerLog
-from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection
+from mcpproxy_py.upstream.session.connection import Hear, RpcConnection
 from mcpproxy_py.upstream.session.session import (
     CAPABILITIES,
     CLIENT_INFO,

@@ -1,8 +1,7 @@
 """One JSON-RPC connection with a server: requests sent, waited for and given up, and what comes in, sorted.
 
-Nothing is written here but what a permit gave at that moment (`send_now`). Coming in, a peer may answer twice, late,
-with an id nobody used or with junk; none of that may cost anything but the one call it belongs to. Results stay the raw
-objects the peer sent (UP-6, UP-10).
+Nothing is written here but what a permit gave (`send_now`). Coming in, a peer may answer twice, late, with an id nobody
+used or with junk; none of that may cost anything but the one call it belongs to. Results stay raw (UP-6, UP-10).
 """
 
 from __future__ import annotations
@@ -11,16 +10,27 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
-from mcpproxy_py.core.protocol.client_channel import ClientChannel
+from mcpproxy_py.core.json_size import MAX_VALUES, SMALL
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
-from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges
-from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit, Permitted
-from mcpproxy_py.upstream.session.server_requests import TOO_LATE, WHOSE, ServerRequestAnswer, ServerRequests
+from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
+from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit
+from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.session.large_messages import LargeMessages, LargeResult
+from mcpproxy_py.upstream.session.server_requests import (
+    ABANDONED,
+    OUTSIDE,
+    TOO_LATE,
+    WHOSE,
+    ServerRequestAnswer,
+    ServerRequests,
+    UnansweredCalls,
+)
 from mcpproxy_py.upstream.session.throttle import PROGRESS, NotificationThrottle
 
 logger = logging.getLogger(__name__)
@@ -34,21 +44,13 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 UNATTRIBUTED_TOLD: Final = 100
 """Per connection; a server that goes on like that is counted, but must not fill the record."""
+LONGEST_BATCH: Final = 1_000
 UNCANCELLABLE: Final = frozenset({"initialize", "server/discover"})
 """The protocol forbids cancelling these."""
 
-Hear = Callable[[str, Mapping[str, Any]], None]
-Headers = Mapping[str, str]
-Stamp = Callable[[Permitted, ClientChannel | None], tuple[Mapping[str, Any], Headers]]
-"""The parameters of a message as the server's era wants them, and its HTTP headers."""
 Write = Callable[[bytes, Headers], None]
 """How a connection of some kind writes one message, at once. Raises `UpstreamFailure` where it cannot, and then nothing
 was written."""
-
-
-def unstamped(message: Permitted, channel: ClientChannel | None) -> tuple[Mapping[str, Any], Headers]:
-    """As it is: before a connection knows what era its server is of."""
-    return message.params, NOTHING
 
 
 # What is sent.
@@ -77,6 +79,7 @@ class PendingRequest:
         "_loop",
         "_stamp",
         "_timeout",
+        "answered",
         "asked_at",
         "channel",
         "future",
@@ -98,6 +101,8 @@ class PendingRequest:
         self.channel = permit.channel
         self.future: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.sent = False
+        self.answered = False
+        """Whether the server has said its last word on it."""
         self.headers: Headers = NOTHING
         self.questions = 0
         self.asked_at = 0.0
@@ -143,6 +148,7 @@ class PendingRequest:
         self._flow.put(method, params)
 
     def succeed(self, result: dict[str, Any]) -> None:
+        self.answered = True
         if self._flow is not None:
             self._flow.flush()
         self.future.set_result(result)
@@ -219,77 +225,25 @@ class IgnoredMessages:
     unattributed: int = 0
 
 
-class RpcConnection:
-    """One live conversation with a server, of whatever kind. The `on_...` are for the holder to set. All are called on
-    the event loop and must not block."""
-
-    wants_headers = False
-    """Whether there is HTTP underneath, so that working them out is not for nothing."""
-    traced = False
-    """Whether a request's headers repeat the trace context in its `_meta`."""
-
-    def __init__(self) -> None:
-        self.closed = asyncio.Event()
-        self.why = ""
-        self.on_closed: Callable[[], None] = lambda: None
-        self.on_notification: Hear = lambda method, params: None
-        self.on_outside: Callable[[], None] = lambda: None
-        """The server asked something outside the stream of any call."""
-        self.on_gap: Callable[[], None] = lambda: None
-        """What the server says unasked is heard from now on. What it said before, it said to nobody."""
-        self.on_unattributed: Callable[[str], None] = lambda method: None
-        """The server asked something that belongs to no one call, and was refused."""
-        self.one_client = False
-        """Whether every call here is of one and the same client, so that any of them leads to it."""
-
-    async def request(
-        self, permit: Permit, *, timeout: float | None, stamp: Stamp = unstamped, hear: Hear | None = None
-    ) -> dict[str, Any]:
-        """The peer's raw result. Raises `UpstreamFailure`, and `NotPermitted` where nothing was sent because it may not
-        be any more. A cancelled caller cancels the peer too. `hear` gets the notifications that belong to it, where
-        that is not its client."""
-        raise NotImplementedError
-
-    async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
-        raise NotImplementedError
-
-    def bind_client(self, permit: Permit) -> None:
-        """Until `unbind_client`, what the server asks is for this client, also while no call of it is under way yet."""
-
-    def unbind_client(self) -> None: ...
-
-    def away(self) -> Iterable[PendingRequest]:
-        """The calls whose clients went away with a question, and may or may not come back."""
-        return ()
-
-    def serves(self, key: str) -> bool:
-        """Whether calls are under way here, and all of them are this client's."""
-        return False
-
-    @property
-    def calls(self) -> int:
-        """Requests of clients under way."""
-        return 0
-
-    def counts(self) -> dict[str, int]:
-        """What the peer sent that was of no use."""
-        return {}
-
-
 class RpcPeer(RpcConnection):
     """A connection over a real wire; its kinds say how bytes leave (`_send`) and how a request is given up. `stream` is
     the request on whose own stream a message came; None where there are no such streams."""
 
-    def __init__(self, max_result_bytes: int) -> None:
+    def __init__(self, max_result_bytes: int, max_values: int = MAX_VALUES) -> None:
         super().__init__()
         self._limit = max_result_bytes
+        self.large = LargeMessages(max_values, self._hold)
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, PendingRequest] = {}
         self._deadlines = Deadlines(self._loop.time, self._loop.call_at)
         self._questions = ServerRequests(self._say)
         self._counters = IgnoredMessages()
+        self._given_up = UnansweredCalls(self._loop.time)
+        self._told = 0
         self._last_id = 0
         self._guest = 0
+
+    def _hold(self, stream: int | None, hold: bool) -> None: ...
 
     # Requests of ours.
 
@@ -311,14 +265,17 @@ class RpcPeer(RpcConnection):
         self._pending[request_id] = pending
         try:
             self._send(pending)
-            return await pending.future
+            result = await pending.future
         except asyncio.CancelledError:
+            self._leave(pending, pending.sent)
             self._retract(pending, "the caller cancelled", pending.method not in UNCANCELLABLE)
             raise
         except NotPermitted as no:
+            self._leave(pending, pending.sent)
             self._retract(pending, "the call is not allowed any more", pending.sent)
             raise no from None
         except UpstreamFailure as failure:
+            self._leave(pending, failure.sent and "status" not in failure.data)  # a status is an answer too
             if failure.code is Code.TIMEOUT:
                 self._retract(pending, failure.message, pending.method not in UNCANCELLABLE)
             raise
@@ -327,6 +284,22 @@ class RpcPeer(RpcConnection):
             pending.end()
             if pending.questions:
                 self._questions.end(pending)
+        if type(result) is LargeResult:
+            await result.turn()  # for its record
+        return result
+
+    def _leave(self, pending: PendingRequest, sent: bool) -> None:
+        """It has ended here. Where the server was sent it and has not answered, it has not ended there."""
+        if sent and not pending.answered and pending.channel is not None and self._goes_on(pending):
+            self._given_up.add(pending.id)
+
+    def _goes_on(self, pending: PendingRequest) -> bool:
+        """Whether the server can still say something of a request that was given up."""
+        return True
+
+    @property
+    def unanswered(self) -> bool:
+        return self._given_up.any(self.unanswered_for)
 
     def bind_client(self, permit: Permit) -> None:
         guest = self._guest = self._last_id = self._last_id + 1
@@ -363,23 +336,28 @@ class RpcPeer(RpcConnection):
 
     # What comes in. Nearly all of it is the answer to a request, which takes the short way.
 
-    def receive_text(self, data: bytes | str, stream: int | None = None) -> None:
-        """One message as it came off the wire; what is no JSON costs at most the call it answers."""
+    def receive_text(self, data: bytes, stream: int | None = None, in_turn: bool = False) -> None:
+        """One message off the wire; what is no JSON costs at most the call it answers. A large one waits its turn."""
+        if (len(data) > SMALL or self.large.waiting) and not in_turn and self.large.put(
+            data, stream, partial(self.receive_text, data, stream, True), partial(self._unreadable, data)
+        ):  # fmt: skip
+            return
         try:
             message = jsonrpc.decode(data)
         except ValueError as error:
-            raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
-            self._unreadable(raw[:KEPT], raw[-KEPT:], jsonrpc.complaint(error))
+            self._unreadable(data, jsonrpc.complaint(error))
             return
         if type(message) is dict and "method" not in message:
             pending = self._pending.get(request_id) if type(request_id := message.get("id")) is int else None
             if pending is not None and type(result := message.get("result")) is dict and not pending.future.done():
-                pending.succeed(result)
+                pending.succeed(LargeResult(result, len(data)) if in_turn else result)
                 return
         self.receive(message, stream)
 
     def receive(self, message: Any, stream: int | None = None) -> None:
         several = message if isinstance(message, list) else [message]  # revision 2025-03-26 allowed batches
+        if len(several) > LONGEST_BATCH:
+            several = [None]  # counted as garbage
         for each in several:
             try:
                 self._receive_one(each, stream)
@@ -392,18 +370,32 @@ class RpcPeer(RpcConnection):
         elif not isinstance(method := message.get("method"), str):
             self._settle(message)
         elif "id" in message:
-            self._receive_request(message["id"], method, _params(message), stream)
+            self._receive_request(message["id"], method, object_in(message, "params"), stream)
         else:
-            self._receive_notification(method, _params(message), stream)
+            self._receive_notification(method, object_in(message, "params"), stream)
 
     def _settle(self, message: dict[str, Any]) -> None:
-        pending = self._pending.get(jsonrpc.own_id(message.get("id")))
+        request_id = jsonrpc.own_id(message.get("id"))
+        pending = self._pending.get(request_id)
+        if pending is not None and not pending.over and isinstance(result := message.get("result"), dict):
+            pending.succeed(result)
+            return
+        self._answered(request_id)
         if pending is None or pending.over:
             self._counters.unmatched += 1
-        elif isinstance(result := message.get("result"), dict):
-            pending.succeed(result)
         else:
             pending.fail(jsonrpc.failure_of(message.get("error")))
+
+    def _answered(self, request_id: int) -> None:
+        """The server is done with this request of ours, however late and whatever it said."""
+        self._given_up.discard(request_id)
+        if (pending := self._pending.get(request_id)) is not None:
+            pending.answered = True
+
+    def _spoiled(self, request_id: int, complaint: str) -> bool:
+        """It is done with it, and nobody can read what it said. Whether somebody waited for that."""
+        self._answered(request_id)
+        return self._fail(request_id, bad_answer(complaint))
 
     def _receive_request(self, request_id: Any, method: str, params: dict[str, Any], stream: int | None) -> None:
         if isinstance(request_id, bool) or not isinstance(request_id, str | int):
@@ -412,32 +404,43 @@ class RpcPeer(RpcConnection):
             self._say(ServerRequestAnswer(request_id, lambda: _PONG))
         elif stream is not None and self._is_settled(stream):
             self._refuse(request_id, method, TOO_LATE)
-        elif (pending := self._whose(stream)) is None or pending.channel is None:
-            self._refuse(request_id, method, WHOSE)
-        else:
-            self._questions.put(request_id, method, params, pending, pending.channel)
+        elif isinstance(whose := self._whose(stream), str):
+            self._refuse(request_id, method, whose)
+        elif whose.channel is not None:
+            self._questions.put(request_id, method, params, whose, whose.channel)
 
     def _is_settled(self, request_id: int) -> bool:
         pending = self._pending.get(request_id)
         return pending is None or pending.over
 
-    def _whose(self, stream: int | None) -> PendingRequest | None:
-        """The call a question belongs to: the one on whose own stream it came, or else the only one there is (UP-5)."""
+    def _whose(self, stream: int | None) -> PendingRequest | str:
+        """The call a question belongs to: the one on whose own stream it came, or else the only one there is; or why it
+        belongs to nobody. Calls that were given up may still be under way there, so with one of those nobody can tell.
+        What is asked outside any call says nothing of how calls ask (UP-5, UP-11)."""
         own = self._pending.get(stream) if stream is not None else None
-        if own is not None and own.channel is not None:
-            return own
-        self.on_outside()
-        return self._only_call()
+        if (
+            own is not None
+        ):  # on the stream of the gateway's own, it is for whom this session is being opened, if anybody
+            return own if own.channel is not None else self._pending.get(self._guest, OUTSIDE)
+        under_way = self._under_way()
+        if any(each.method for each in under_way):
+            self.on_outside()
+        if self.unanswered:
+            return ABANDONED
+        return self._only_one(under_way) or (WHOSE if under_way else OUTSIDE)
 
-    def _only_call(self) -> PendingRequest | None:
+    def _under_way(self) -> list[PendingRequest]:
+        return [each for each in self._pending.values() if each.channel is not None and not each.over]
+
+    def _only_one(self, under_way: list[PendingRequest]) -> PendingRequest | None:
         """The latest request of the one client that has any under way."""
-        under_way = [each for each in self._pending.values() if each.channel is not None and not each.over]
         alone = self.one_client or len({id(each.channel) for each in under_way}) == 1
         return under_way[-1] if under_way and alone else None
 
     def _refuse(self, request_id: str | int, method: str, why: str) -> None:
         self._counters.unattributed += 1
-        if self._counters.unattributed <= UNATTRIBUTED_TOLD:
+        if why is not OUTSIDE and self._told < UNATTRIBUTED_TOLD:
+            self._told += 1
             self.on_unattributed(method)
         self._questions.refuse(request_id, why)
 
@@ -447,19 +450,19 @@ class RpcPeer(RpcConnection):
         elif method == "notifications/cancelled":
             self._cancelled(params.get("requestId"))
         elif method == ACKNOWLEDGED:
-            self._note(stream or jsonrpc.own_id(_meta(params).get(SUBSCRIPTION_ID)), method, params)
+            self._note(stream or jsonrpc.own_id(object_in(params, "_meta").get(SUBSCRIPTION_ID)), method, params)
         elif method in CHANGES:
             self._changed(method, params)
         else:
             self._tell(method, params, stream)
 
     def _changed(self, method: str, params: dict[str, Any]) -> None:
-        meta = _meta(params)
+        meta = object_in(params, "_meta")
         if SUBSCRIPTION_ID not in meta:
             self.on_notification(method, params)
         elif not self._is_settled(jsonrpc.own_id(meta[SUBSCRIPTION_ID])):  # else it is late
-            kept = {key: value for key, value in meta.items() if key != SUBSCRIPTION_ID}
-            self.on_notification(method, {**params, "_meta": kept} if kept else _without_meta(params))
+            kept = without(meta, SUBSCRIPTION_ID)
+            self.on_notification(method, {**params, "_meta": kept} if kept else without(params, "_meta"))
 
     def _note(self, request_id: int, method: str, params: dict[str, Any]) -> None:
         """To the request it belongs to; what comes late for it is dropped."""
@@ -468,11 +471,15 @@ class RpcPeer(RpcConnection):
 
     def _tell(self, method: str, params: dict[str, Any], stream: int | None) -> None:
         """Log messages and all that this room does not know: the call's, where it came on a call's stream or only one
-        is under way; everybody's otherwise."""
-        owner = self._pending.get(stream) if stream is not None else self._only_call()
+        is under way; everybody's otherwise. What only a call can have said that was given up is nobody's."""
+        owner, nobodys = self._pending.get(stream) if stream is not None else None, self.one_client
+        if stream is None:
+            under_way = self._under_way()
+            owner = None if self.unanswered and not self.one_client else self._only_one(under_way)
+            nobodys = nobodys or (not under_way and self.unanswered)
         if owner is not None and owner.channel is not None:
             owner.notify(method, params)
-        elif (stream is None or owner is not None) and not self.one_client:
+        elif (stream is None or owner is not None) and not nobodys:
             self.on_notification(method, params)
 
     def _cancelled(self, request_id: Any) -> None:
@@ -482,11 +489,15 @@ class RpcPeer(RpcConnection):
             if pending is not None and pending.method == "subscriptions/listen":
                 pending.fail(lost("the server ended the subscription", sent=True))
 
-    def _unreadable(self, head: bytes, tail: bytes, complaint: str) -> None:
+    def _unreadable(self, data: bytes, complaint: str) -> None:
         """Fail the call this was the answer to, where that can be told; count it otherwise."""
-        request_id = id_at_the_edges(head, tail)
-        if request_id is None or not self._fail(request_id, bad_answer(complaint)):
-            self._count_garbage(repr(head[:80]))
+        request_id = id_at_the_edges(data[:KEPT], data[-KEPT:])
+        if (
+            request_id is None
+            or self._answered(request_id) is None
+            or not self._fail(request_id, bad_answer(complaint))
+        ):
+            self._count_garbage(repr(data[:80]))
 
     def _oversize(self, head: bytes, tail: bytes) -> None:
         request_id = id_at_the_edges(head, tail)
@@ -495,7 +506,7 @@ class RpcPeer(RpcConnection):
         if not tail:
             self._counters.oversize += 1
         if request_id is not None:
-            self._fail(request_id, bad_answer(f"it answered with more than {self._limit} bytes"))
+            self._spoiled(request_id, f"it answered with more than {self._limit} bytes")
 
     def _count_garbage(self, shown: str) -> None:
         self._counters.garbage += 1
@@ -525,20 +536,6 @@ class RpcPeer(RpcConnection):
 def _leaves(pending: PendingRequest) -> bool:
     """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
     return bool(pending.method) and pending.channel is not None and not pending.channel.live
-
-
-def _params(message: Mapping[str, Any]) -> dict[str, Any]:
-    params = message.get("params")
-    return params if isinstance(params, dict) else {}
-
-
-def _meta(params: Mapping[str, Any]) -> dict[str, Any]:
-    meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
-
-
-def _without_meta(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 _PONG: Final = OwnPermit("ping").answer({"result": {}})

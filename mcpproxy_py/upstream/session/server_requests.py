@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpproxy_py import jsonrpc
@@ -29,6 +30,11 @@ INVALID_REQUEST: Final = -32600
 INTERNAL_ERROR: Final = -32603
 NO_ANSWER: Final = -32001
 WHOSE: Final = "mcpproxy cannot tell which client this is for, so no client was asked"
+OUTSIDE: Final = "no call is under way here that this could belong to, so no client was asked"
+ABANDONED: Final = (
+    "a call was cancelled here and has not been answered yet: mcpproxy cannot tell whether this belongs to that one, "
+    "so no client was asked"
+)
 TOO_LATE: Final = "the call that this belongs to has ended"
 NOT_ALLOWED: Final = "the call that this belongs to is not allowed any more"
 _OWN: Final = OwnPermit("")
@@ -56,6 +62,40 @@ class ServerRequestAnswer:
 
     def fail(self, failure: Exception) -> None:
         self._on_fail(failure)
+
+
+MOST_UNANSWERED: Final = 1000
+"""Ids kept of one connection. Beyond them it is only known that there were more."""
+UNANSWERED_FOR: Final = 600.0
+"""Seconds, where no other session can take the place of one. A server that follows the protocol never answers a call
+that was cancelled, so for ever would be too long."""
+
+
+class UnansweredCalls:
+    """Calls that nobody waits for any more and that their server has not answered: it may still be at them (UP-11)."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._since: dict[int, float] = {}
+        self._unlisted = -inf
+
+    def add(self, request_id: int) -> None:
+        if len(self._since) < MOST_UNANSWERED:
+            self._since[request_id] = self._now()
+        else:
+            self._unlisted = self._now()
+
+    def discard(self, request_id: int) -> None:
+        self._since.pop(request_id, None)
+
+    def any(self, within: float) -> bool:
+        """Whether there are any that were given up within so many seconds."""
+        latest = max(self._unlisted, next(reversed(self._since.values()), -inf))
+        if latest == -inf or latest + within > self._now():
+            return latest > -inf
+        self._since.clear()
+        self._unlisted = -inf
+        return False
 
 
 Send = Callable[[ServerRequestAnswer], None]

@@ -16,7 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from mcpproxy_py import __version__
+import anyio.to_thread
+
+from mcpproxy_py import __version__, jsonrpc
+from mcpproxy_py.core.json_size import SMALL
 from mcpproxy_py.core.protocol import constants
 from mcpproxy_py.core.protocol import headers as names
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
@@ -27,7 +30,7 @@ from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, ParamHeader, declar
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
-from mcpproxy_py.upstream.session.rpc import Headers, Hear, RpcConnection
+from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection
 
 Era = Literal["handshake", "modern"]
 
@@ -85,6 +88,12 @@ logger = logging.getLogger(__name__)
 
 MAX_PAGES: Final = 1000
 MAX_ENTRIES: Final = 20_000
+MAX_LISTING_BYTES: Final = 16 << 20
+"""Of a whole list, as JSON. A list is kept in memory for as long as the gateway runs, at several times its size."""
+MAX_ENTRY_BYTES: Final = 256 * 1024
+"""Of one entry. What it is made into, schema and index, is made in one piece."""
+SHOWN: Final = 256
+"""Characters of a tool's name."""
 Page = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
@@ -92,27 +101,51 @@ class ListPages(NamedTuple):
     entries: list[dict[str, Any]]
     extras: dict[str, Any]
     """What else the first page said: `_meta`, `ttlMs` and the like."""
+    cut: str = ""
+    """Why there is more in the list than here; nothing where there is not."""
 
 
 async def read_all(server: str, method: str, kind: str, page: Page) -> ListPages:
-    """Every entry under the key `kind`, following `nextCursor`. A server whose pages never end gets a warning and what
+    """Every entry under the key `kind`, following `nextCursor`. Of a list without measure, which gets a warning, what
     was read so far.
 
     Raises what `page` raises, and `UpstreamFailure` when the answer holds no list.
     """
     first = result = await page({})
     extras = {key: value for key, value in first.items() if key not in (kind, "nextCursor")}
-    entries = _entries_of(first, method, kind)
-    seen: set[str] = set()
-    while isinstance(cursor := result.get("nextCursor"), str):
-        if cursor in seen or len(seen) + 1 >= MAX_PAGES or len(entries) >= MAX_ENTRIES:
-            logger.warning("%s: its answer to %s has too many pages; using the first %d", server, method,
-                           min(len(entries), MAX_ENTRIES))  # fmt: skip
+    if len(jsonrpc.write(extras)) > MAX_ENTRY_BYTES:
+        extras = {}
+    entries: list[dict[str, Any]] = []
+    size, seen = 0, set[str]()
+    while True:
+        size, cut = await _add_page(entries, _entries_of(result, method, kind), size)
+        cursor = result.get("nextCursor")
+        if cut or not isinstance(cursor, str):
+            break
+        if cursor in seen or len(seen) + 1 >= MAX_PAGES:
+            cut = f"its pages do not end after {len(seen) + 1}"
             break
         seen.add(cursor)
         result = await page({"cursor": cursor})
-        entries.extend(_entries_of(result, method, kind))
-    return ListPages(entries[:MAX_ENTRIES], extras)
+    if cut:
+        logger.warning("%s: its answer to %s is too long; using the first %d: %s", server, method, len(entries), cut)
+    return ListPages(entries, extras, cut)
+
+
+async def _add_page(entries: list[dict[str, Any]], page: list[dict[str, Any]], size: int) -> tuple[int, str]:
+    """What the list has come to in bytes, and why not all of this page was added."""
+    rested = size
+    for entry in page:
+        if size - rested > SMALL:
+            rested = size
+            await asyncio.sleep(0)
+        size += len(jsonrpc.write(entry))
+        if len(entries) >= MAX_ENTRIES:
+            return size, f"it has more than {MAX_ENTRIES} entries"
+        if size > MAX_LISTING_BYTES:
+            return size, f"it is longer than {MAX_LISTING_BYTES} bytes"
+        entries.append(entry)
+    return size, ""
 
 
 def _entries_of(result: Mapping[str, Any], method: str, kind: str) -> list[dict[str, Any]]:
@@ -142,23 +175,31 @@ class UpstreamSession:
     def modern(self) -> bool:
         return self.handshake.stamp.era == "modern"
 
-    def learn(self, listed: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-        """Note which tools want arguments repeated as headers. Gives the tools that can be called, and of those that a
-        client has to leave out, because they want it wrongly, what is wrong."""
-        if not self.modern:
-            return listed, {}
+    async def learn(self, listed: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Note which tools want arguments repeated as headers. Gives the tools that can be called, and of those that
+        have to be left out what is wrong with them: they are too large, or want such headers wrongly."""
+        kept, wrong, mirrored = await anyio.to_thread.run_sync(self._sorted, listed)
         self._mirrored.clear()
+        self._mirrored.update(mirrored)
+        return kept, wrong
+
+    def _sorted(self, listed: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str], Mirrored]:
         kept: list[dict[str, Any]] = []
         wrong: dict[str, str] = {}
+        mirrored: Mirrored = {}
         for tool in listed:
-            name, wanted = tool.get("name"), declared(tool.get("inputSchema"))
+            name = tool.get("name")
+            if len(jsonrpc.write(tool)) > MAX_ENTRY_BYTES:
+                wrong[str(name)[:SHOWN]] = f"its definition is larger than {MAX_ENTRY_BYTES} bytes"
+                continue
+            wanted = declared(tool.get("inputSchema")) if self.modern else ()
             if isinstance(wanted, str) and self.connection.wants_headers:
-                wrong[str(name)] = wanted
+                wrong[str(name)[:SHOWN]] = f"{wanted}, so the protocol requires it"
                 continue
             kept.append(tool)
             if wanted and isinstance(wanted, tuple) and isinstance(name, str):
-                self._mirrored[name] = wanted
-        return kept, wrong
+                mirrored[name] = wanted
+        return kept, wrong, mirrored
 
     def request(
         self, permit: Permit, *, timeout: float | None, hear: Hear | None = None

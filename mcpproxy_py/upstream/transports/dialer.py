@@ -10,10 +10,11 @@ from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
-from mcpproxy_py.upstream.session.rpc import RpcConnection
+from mcpproxy_py.upstream.session.connection import RpcConnection
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.in_process import InProcessServer, open_local
 from mcpproxy_py.upstream.transports.stdio import open_stdio
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 class Dialer:
     def __init__(
         self, reaper: ReaperClient, local: Mapping[str, InProcessServer], max_result_bytes: int,
-        auth_for: AuthFor | None = None, traced: bool = False,
+        auth_for: AuthFor | None = None, traced: bool = False, max_values: int = MAX_VALUES,
     ) -> None:  # fmt: skip
         self.reaper = reaper
         self._local = local
-        self._max_result_bytes = max_result_bytes
+        self._limits = {"max_result_bytes": max_result_bytes, "max_values": max_values}
         self._auth_for = auth_for
         self._traced = traced
 
@@ -39,16 +40,15 @@ class Dialer:
         match spec.transport:
             case "stdio":
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"
-                limit = self._max_result_bytes
-                return open_stdio(spec, reaper=self.reaper, log=log, max_result_bytes=limit, mark=mark)
+                return open_stdio(spec, reaper=self.reaper, log=log, mark=mark, **self._limits)
             case "http":
                 from mcpproxy_py.upstream.transports.streamable_http import open_streamable
 
-                return open_streamable(spec, web=self._http_clients, max_result_bytes=self._max_result_bytes)
+                return open_streamable(spec, web=self._http_clients, **self._limits)
             case "sse":
                 from mcpproxy_py.upstream.transports.legacy_sse import open_sse
 
-                return open_sse(spec, web=self._http_clients, max_result_bytes=self._max_result_bytes)
+                return open_sse(spec, web=self._http_clients, **self._limits)
             case "local":
                 return open_local(spec.name, self._built_in(spec.name))
 

@@ -6,6 +6,7 @@ call no task and a twentieth of httpx2's time, and over httpx2 for everything un
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -23,7 +24,7 @@ from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.session.rpc import Outgoing, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, unsent
-from mcpproxy_py.upstream.transports.http_pool import HttpConnection, OriginPool, ResponseHead, fields
+from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, OriginPool, ResponseHead, fields
 
 AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
@@ -140,6 +141,13 @@ def _same_origin_redirect(response: httpx2.Response) -> httpx2.Request | None:
     return following if here == there else None
 
 
+async def slices(chunk: bytes) -> AsyncIterator[bytes]:
+    """What is read of it in each turn of the event loop."""
+    for begin in range(0, len(chunk), SLICE):
+        yield chunk[begin : begin + SLICE]
+        await asyncio.sleep(0)
+
+
 def head_of(response: httpx2.Response) -> ResponseHead:
     return ResponseHead(
         response.status_code, {name.lower(): value for name, value in response.headers.raw}, response.headers.raw
@@ -233,7 +241,9 @@ class RequestSender:
         async with post(self._client, self._url, exchange.pending, headers) as response:
             exchange.head(head_of(response))
             async for chunk in response.aiter_raw():
-                exchange.body(chunk)
+                async for slice_ in slices(chunk):
+                    exchange.body(slice_)
+                    await exchange.room()
         exchange.end()
 
 
@@ -242,7 +252,7 @@ def _send(origin: OriginPool, connection: HttpConnection, session: Mapping[str, 
 
     def write(payload: bytes, headers: Mapping[str, str]) -> None:
         request = origin.request(_written({**session, **headers}), payload)
-        exchange.hang_up = connection.abort
+        exchange.hang_up, exchange.source = connection.abort, connection.hold
         connection.send(request, exchange)
 
     if not send_now(exchange.pending, write):

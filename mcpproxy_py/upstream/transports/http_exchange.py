@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import httpx2
 
+from mcpproxy_py.core.json_size import SMALL
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import LineSplitter, complaint, decode
 from mcpproxy_py.upstream.session.rpc import PendingRequest
@@ -56,7 +57,8 @@ class SseParser:
     def _line(self, line: bytes) -> None:
         line = line.removesuffix(b"\r")
         if not line:
-            self._dispatch()
+            if self._data or self._dropped or self._kind != "message":
+                self._dispatch()
             return
         name, _, value = line.partition(b":")
         self._field(name, value.removeprefix(b" "))
@@ -79,8 +81,8 @@ class SseParser:
             self.retry = min(int(value) / 1000, MAX_RETRY_SECONDS)
 
     def _add(self, value: bytes) -> None:
-        self._size += len(value)
-        if self._size <= self._limit:
+        self._size += len(value) + 1  # with the end of the line, of which an empty one has nothing else
+        if self._size <= self._limit + 1:
             self._data.append(value)
         elif not self._dropped:
             self._dropped = True
@@ -94,10 +96,6 @@ class SseParser:
 
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream"
-_PLAIN: Final = frozenset({"", "identity"})
-_INFLATED: Final = frozenset({"gzip", "x-gzip", "deflate"})
-_EITHER_WRAPPER: Final = 47
-"""Tells zlib to find out by itself whether it is gzip or deflate."""
 
 
 class BodyListener(Protocol):
@@ -105,7 +103,8 @@ class BodyListener(Protocol):
 
     @property
     def limit(self) -> int: ...
-    def message(self, message: Any) -> None: ...
+    def message(self, message: Any, size: int) -> None: ...
+    def large(self, text: bytes, read: Callable[[], None]) -> None: ...
     def error(self, message: dict[str, Any]) -> None: ...
     def text(self, data: bytes) -> None: ...
     def oversize(self, head: bytes, tail: bytes) -> None: ...
@@ -131,12 +130,19 @@ class JsonBody:
             raise bad_answer(f"it answered with more than {self._ear.limit} bytes")
 
     def end(self) -> None:
+        text = bytes(self._data)
+        if len(text) <= SMALL:
+            self._read(text)
+        else:
+            self._ear.large(text, partial(self._read, text))
+
+    def _read(self, text: bytes) -> None:
         try:
-            message = decode(bytes(self._data))
+            message = decode(text)
         except ValueError as error:
             self._ear.count("garbage")
             raise bad_answer(complaint(error)) from None
-        self._ear.message(message)
+        self._ear.message(message, len(text))
 
 
 class EventBody:
@@ -165,7 +171,7 @@ class RefusalBody:
 
     def feed(self, data: bytes) -> None:
         self._data += data
-        if len(self._data) > self._ear.limit:
+        if len(self._data) > SMALL:
             raise refusal(self._head)
 
     def end(self) -> None:
@@ -178,32 +184,14 @@ class RefusalBody:
         raise refusal(self._head)  # means nothing any more if there was a message
 
 
-class Inflated:
-    """We ask for bodies as they are; some servers compress all the same."""
-
-    def __init__(self, body: ResponseBody) -> None:
-        self._body = body
-        self._inflate = zlib.decompressobj(_EITHER_WRAPPER)
-
-    def feed(self, data: bytes) -> None:
-        while data:
-            try:
-                out = self._inflate.decompress(data, 1 << 16)  # a little data can be a lot of nothing
-            except zlib.error:
-                raise bad_answer("it answered with broken compression") from None
-            self._body.feed(out)
-            data = self._inflate.unconsumed_tail
-
-    def end(self) -> None:
-        self._body.end()
-
-
 _READERS: Final = {JSON: JsonBody, EVENTS: EventBody}
 
 
 def body_after(head: ResponseHead, ear: BodyListener) -> ResponseBody:
     """How to read what follows this head. Raises `UpstreamFailure` if it can be no answer."""
     kind = media_type(head)
+    if coding := compression(head):
+        raise bad_answer(f"it compressed its answer with {coding[:40]!r}, which was not asked for")
     if head.status == 202:
         raise bad_answer("it accepted the request and will not answer it (HTTP 202)")
     if head.status >= 300 and kind != JSON:
@@ -211,16 +199,14 @@ def body_after(head: ResponseHead, ear: BodyListener) -> ResponseBody:
     reader = RefusalBody if head.status >= 300 else _READERS.get(kind)
     if reader is None:
         raise bad_answer(f"it answered with content type {kind[:80]!r}, which is not MCP")
-    return _decoded(reader(head, ear), head)
+    return reader(head, ear)
 
 
-def _decoded(body: ResponseBody, head: ResponseHead) -> ResponseBody:
+def compression(head: ResponseHead) -> str:
+    """The coding of the body, where it has one. We ask for none, and take none: of all that a peer can send, only this
+    becomes a thousand times as much work as it has bytes."""
     coding = head.fields.get(b"content-encoding", b"").strip().lower().decode("latin-1")
-    if coding in _PLAIN:
-        return body
-    if coding in _INFLATED:
-        return Inflated(body)
-    raise bad_answer(f"it compressed its answer with {coding[:40]!r}, which was not asked for")
+    return "" if coding == "identity" else coding
 
 
 def media_type(head: ResponseHead) -> str:
@@ -242,8 +228,12 @@ class ExchangeOwner(Protocol):
     def oversize(self, head: bytes, tail: bytes) -> None: ...
     def is_settled(self, request_id: int) -> bool: ...
     def opened(self, exchange: HttpExchange, head: ResponseHead) -> bool: ...
-    def message_in(self, exchange: HttpExchange, message: Any) -> None: ...
+    def message_in(self, exchange: HttpExchange, message: Any, size: int) -> None: ...
+    def large_in(
+        self, exchange: HttpExchange, text: bytes, read: Callable[[], None], refuse: Callable[[str], None]
+    ) -> None: ...
     def text_in(self, exchange: HttpExchange, data: bytes) -> None: ...
+    async def room(self, exchange: HttpExchange) -> None: ...
     def failed(self, exchange: HttpExchange, failure: UpstreamFailure) -> None: ...
     def ended(self, exchange: HttpExchange) -> None: ...
     def shut(self, why: str) -> None: ...
@@ -251,11 +241,13 @@ class ExchangeOwner(Protocol):
 
 class HttpExchange:
     """Hears a response (as its `Receiver`) and what its body says (as its `BodyListener`). Whatever is wrong with it
-    fails this request and no other. `hang_up` and `plain` are for who carries it; after it nothing more is told."""
+    fails this request and no other. `hang_up`, `source` and `plain` are for who carries it."""
 
     def __init__(self, host: ExchangeOwner, pending: PendingRequest) -> None:
         self.pending, self.request_id = pending, pending.id
         self.hang_up: Callable[[], None] = _nothing
+        self.source: Callable[[bool], None] = _ignored
+        self._held = False
         self.plain = False
         self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
         self._host = host
@@ -273,6 +265,17 @@ class HttpExchange:
         """Those of the message, as it was sent."""
         return self.pending.headers
 
+    def hold(self, hold: bool) -> None:
+        """Nothing more of it is wanted for now, or it may go on."""
+        if hold != self._held:
+            self._held = hold
+            self.source(hold)
+
+    async def room(self) -> None:
+        """Until it may go on, where nobody can stop its source."""
+        while self._held:
+            await self._host.room(self)
+
     # As a receiver.
 
     def head(self, head: ResponseHead) -> None:
@@ -287,7 +290,8 @@ class HttpExchange:
             self._drain = asyncio.get_running_loop().call_later(DRAIN, self.hang_up)
 
     def end(self) -> None:
-        self.hang_up = _nothing  # what it came by may carry another already
+        self.hold(False)
+        self.hang_up, self.source = _nothing, _ignored  # what it came by may carry another already
         if self._body is not None:
             self._guarded(self._body.end)
         self._finish()
@@ -300,11 +304,14 @@ class HttpExchange:
 
     # As an ear.
 
-    def message(self, message: Any) -> None:
-        self._host.message_in(self, message)
+    def message(self, message: Any, size: int) -> None:
+        self._host.message_in(self, message, size)
+
+    def large(self, text: bytes, read: Callable[[], None]) -> None:
+        self._host.large_in(self, text, partial(self._guarded, read), lambda why: self.fail(bad_answer(why)))
 
     def error(self, message: dict[str, Any]) -> None:
-        self.message({**message, "id": self.request_id})
+        self.message({**message, "id": self.request_id}, 0)
 
     def text(self, data: bytes) -> None:
         self._host.text_in(self, data)
@@ -348,6 +355,10 @@ class HttpExchange:
 
 
 def _nothing() -> None:
+    return
+
+
+def _ignored(hold: bool) -> None:
     return
 
 

@@ -16,6 +16,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol, cast
 
 import aiohappyeyeballs
@@ -26,6 +27,9 @@ MAX_FRAMING: Final = 64 * 1024
 """What a server may send without a byte of body: heads, interim answers, chunk lines, trailers."""
 MAX_FIELDS: Final = 256
 BODILESS: Final = frozenset({204, 304})
+SLICE: Final = 8 * 1024
+"""What is parsed in one turn of the event loop: it may be thousands of chunks or lines, but for a counted body."""
+EVENTS: Final = b"text/event-stream"
 
 
 class ResponseHead(NamedTuple):
@@ -59,6 +63,10 @@ class HttpConnection(asyncio.Protocol):
         self._owner = owner
         self._parser = HttpResponseParser(self)
         self._receiver: Receiver | None = None
+        self._later: deque[bytes] = deque()
+        """What came and waits for its turn to be parsed; empty for the end of the connection."""
+        self._lost_by: Exception | None = None
+        self._holds = 0
         self._begin()
 
     # What its user does.
@@ -73,6 +81,13 @@ class HttpConnection(asyncio.Protocol):
         self._receiver = None
         self._transport.abort()
 
+    def hold(self, hold: bool) -> None:
+        """Read nothing more for now, or go on; as often the one as the other."""
+        before, self._holds = self._holds, self._holds + (1 if hold else -1)
+        if bool(before) != bool(self._holds) and not self._transport.is_closing():
+            with suppress(RuntimeError):
+                self._transport.pause_reading() if hold else self._transport.resume_reading()
+
     def is_sound(self) -> bool:
         """Whether a request may be written. What can be read from an idle connection is its end, or nothing good."""
         return not self._transport.is_closing() and not _readable(self._transport.get_extra_info("socket").fileno())
@@ -84,6 +99,30 @@ class HttpConnection(asyncio.Protocol):
         self._owner.made(self)
 
     def data_received(self, data: bytes) -> None:
+        if len(data) <= SLICE and not self._later:
+            self._parse(data)
+            return
+        self._later.append(data)
+        if len(self._later) == 1:
+            self.hold(True)
+            self._parse_in_turns()
+
+    def _parse_in_turns(self) -> None:
+        """A slice in each turn of the loop; of a counted body of JSON, which costs little, all of it."""
+        data = self._later.popleft()
+        if not data:
+            self._end()
+        elif self._counted or len(data) <= SLICE:
+            self._parse(data)
+        else:
+            self._later.appendleft(data[SLICE:])
+            self._parse(data[:SLICE])
+        if self._later:
+            asyncio.get_running_loop().call_soon(self._parse_in_turns)
+        else:
+            self.hold(False)
+
+    def _parse(self, data: bytes) -> None:
         if self._receiver is None:
             self.abort()  # nobody asked
             return
@@ -98,14 +137,21 @@ class HttpConnection(asyncio.Protocol):
         self._after_feeding()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        receiver, self._receiver = self._receiver, None
         self._owner.lost(self)
+        self._lost_by = exc
+        if self._later:
+            self._later.append(b"")
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        receiver, self._receiver = self._receiver, None
         if receiver is None:
             return
-        if self._until_eof and exc is None:
+        if self._until_eof and self._lost_by is None:
             receiver.end()
         else:
-            receiver.broken(f"the connection broke ({exc or 'closed by the server'})")
+            receiver.broken(f"the connection broke ({self._lost_by or 'closed by the server'})")
 
     # What the parser tells.
 
@@ -113,7 +159,7 @@ class HttpConnection(asyncio.Protocol):
         self._surplus = self._complete  # nobody asked for a second one
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._headed:
+        if self._headed or self._complete:
             return  # a trailer: no header, since what the headers say was read before it came
         if len(self._raw) < MAX_FIELDS:
             self._raw.append((name, value))
@@ -130,6 +176,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._headed = True
         fields = {name.lower(): value for name, value in self._raw}
+        self._counted = b"content-length" in fields and EVENTS not in fields.get(b"content-type", b"").lower()
         framed = b"content-length" in fields or b"transfer-encoding" in fields or status in BODILESS
         self._until_eof = not framed
         self._receiver.head(ResponseHead(status, fields, self._raw))
@@ -151,6 +198,7 @@ class HttpConnection(asyncio.Protocol):
         self._framing = 0
         self._interim = self._headed = self._complete = self._keep = False
         self._surplus = self._flooded = self._until_eof = False
+        self._counted = False
 
     def _after_feeding(self) -> None:
         if self._receiver is None:  # it hung up on what it heard
@@ -163,7 +211,7 @@ class HttpConnection(asyncio.Protocol):
     def _finish(self) -> None:
         receiver, self._receiver = self._receiver, None
         # A server that answers before it has read everything may read the rest as the next request.
-        if self._keep and not self._surplus and not self._transport.get_write_buffer_size():
+        if self._keep and not self._surplus and not self._later and not self._transport.get_write_buffer_size():
             self._owner.free(self)
         else:
             self._transport.abort()

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 from mcpproxy_py import __version__
 from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel, UpstreamCallContext
 from mcpproxy_py.core.protocol.constants import LATEST_MODERN, METHOD_NOT_FOUND, SERVER_INFO
+from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, GatewayError, RpcError, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import NotPermitted, Permit
-from mcpproxy_py.upstream.session.rpc import Hear, RpcConnection, Stamp, unstamped
+from mcpproxy_py.upstream.session.connection import Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.server_requests import INPUT_TIMEOUT, no_answer
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,9 @@ class InProcessConnection(RpcConnection):
             context = UpstreamCallContext(channel, params.get("inputResponses"), params.get("requestState"))
             return await self._upstream.call_tool(params["name"], dict(params.get("arguments") or {}), context)
         if method == "tools/list":
-            return {"tools": await self._upstream.list_tools()}
+            tools = await self._upstream.list_tools()
+            remove_own(tools)
+            return {"tools": tools}
         if method == "server/discover":
             return self._describe()
         raise bad_answer(f"the built-in server {self._name} has no {method[:80]}", {"code": METHOD_NOT_FOUND})
@@ -98,14 +101,18 @@ class _TimedChannel:
         self.wants_progress = channel.wants_progress
         self.live = channel.live
         self.key = channel.key
-        self.notify = channel.notify
         self.pause = channel.pause
 
     @property
     def caller(self) -> Caller:
         return self._channel.caller
 
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        remove_own(params)
+        self._channel.notify(method, params)
+
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        remove_own(params)
         self._questions += 1
         self._limit.reschedule(None)
         try:

@@ -12,11 +12,19 @@ import anyio
 import anyio.abc
 import httpx2
 
+from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.errors import Code, UpstreamFailure, lost
 from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, RpcPeer, cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, Withheld, head_of, post, stream
-from mcpproxy_py.upstream.transports.http_exchange import ServerSentEvent, SseParser, refusal, unreachable, unsent
+from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, Withheld, head_of, post, slices, stream
+from mcpproxy_py.upstream.transports.http_exchange import (
+    ServerSentEvent,
+    SseParser,
+    compression,
+    refusal,
+    unreachable,
+    unsent,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +37,11 @@ MAX_SIDE_POSTS: Final = 256
 class SseConnection(RpcPeer):
     wants_headers = True
 
-    def __init__(self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int) -> None:
-        super().__init__(max_result_bytes)
+    def __init__(
+        self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int,
+        max_values: int = MAX_VALUES,
+    ) -> None:  # fmt: skip
+        super().__init__(max_result_bytes, max_values)
         self.located = anyio.Event()
         self._url = url
         self._endpoint = ""
@@ -74,11 +85,15 @@ class SseConnection(RpcPeer):
         """Read the stream to its end; that end is the end of the connection."""
         try:
             async with stream(self._client, "GET", self._url, headers={"accept": "text/event-stream"}) as response:
-                if response.status_code != 200:
-                    raise refusal(head_of(response))
+                head = head_of(response)
+                if response.status_code != 200 or compression(head):
+                    raise refusal(head)
                 parser = SseParser(self._limit, self._take_event, self._oversize)
-                async for chunk in response.aiter_bytes():
-                    parser.feed(chunk)
+                async for chunk in response.aiter_raw():
+                    async for slice_ in slices(chunk):
+                        parser.feed(slice_)
+                        await self.large.room(None)
+                await self.large.room(None)
             self.shut("the server closed its stream")
         except UpstreamFailure as failure:
             self.shut(failure.message)
@@ -106,9 +121,11 @@ class SseConnection(RpcPeer):
 
 
 @asynccontextmanager
-async def open_sse(spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
+async def open_sse(
+    spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int, max_values: int = MAX_VALUES
+) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
-        connection = SseConnection(spec.url or "", client, tasks, max_result_bytes)
+        connection = SseConnection(spec.url or "", client, tasks, max_result_bytes, max_values)
         connection.traced = web.traced
         try:
             tasks.start_soon(connection.listen)

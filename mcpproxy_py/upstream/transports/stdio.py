@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import anyio
 
+from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.jsonrpc import LineSplitter
@@ -39,8 +40,8 @@ LINES_A_TURN: Final = 200
 
 
 class StdioConnection(RpcPeer):
-    def __init__(self, max_result_bytes: int, log: ServerLog) -> None:
-        super().__init__(max_result_bytes)
+    def __init__(self, max_result_bytes: int, log: ServerLog, max_values: int = MAX_VALUES) -> None:
+        super().__init__(max_result_bytes, max_values)
         self.exited = asyncio.Event()
         self._log = log
         self.lines = LineSplitter(max_result_bytes, self._receive_line, self._oversize)
@@ -50,6 +51,7 @@ class StdioConnection(RpcPeer):
         self._status: int | None = None
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
+        self._holds = 0
         self._flush_planned = False
         self._urgent: deque[Outgoing] = deque()
         self._others: deque[Outgoing] = deque()
@@ -139,7 +141,7 @@ class StdioConnection(RpcPeer):
         """A flood of lines is worked off in turns, so that it delays nobody else's calls; the pipe waits meanwhile."""
         self.postponed.append(data)
         if len(self.postponed) == 1:
-            self._hold_stdout(True)
+            self._hold(None, True)
             self._loop.call_soon(self._work_off)
 
     def _work_off(self) -> None:
@@ -149,11 +151,13 @@ class StdioConnection(RpcPeer):
         if self.postponed:
             self._loop.call_soon(self._work_off)
         else:
-            self._hold_stdout(False)
+            self._hold(None, False)
         self.lines.feed(now)
 
-    def _hold_stdout(self, hold: bool) -> None:
-        if self._stdout is not None and not self._stdout.is_closing():
+    def _hold(self, stream: int | None, hold: bool) -> None:
+        """For lines that wait, and for a large message; there is one stream."""
+        before, self._holds = self._holds, self._holds + (1 if hold else -1)
+        if bool(before) != bool(self._holds) and self._stdout is not None and not self._stdout.is_closing():
             with contextlib.suppress(RuntimeError):
                 self._stdout.pause_reading() if hold else self._stdout.resume_reading()
 
@@ -184,6 +188,8 @@ class StdioConnection(RpcPeer):
             self._finish()
 
     def _finish(self) -> None:
+        if self.large.after(None, self._finish):
+            return
         said = self._log.last_line
         self.shut(ending(self._status) + (f"; it last wrote: {said}" if said else ""))
 
@@ -234,14 +240,15 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 @asynccontextmanager
 async def open_stdio(
-    spec: UpstreamSpec, *, reaper: ReaperClient, log: ServerLog, max_result_bytes: int, mark: str
-) -> AsyncIterator[StdioConnection]:
+    spec: UpstreamSpec, *, reaper: ReaperClient, log: ServerLog, max_result_bytes: int, mark: str,
+    max_values: int = MAX_VALUES,
+) -> AsyncIterator[StdioConnection]:  # fmt: skip
     """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
     env = child_environment(spec, os.environ, reaper.cookie(mark))
     program = resolve(spec, env)
     await reaper.ensure()
     log.begin(f"starting {os.path.basename(program)}")
-    connection = StdioConnection(max_result_bytes, log)
+    connection = StdioConnection(max_result_bytes, log, max_values)
     transport = await _spawn(connection, program, spec, env)
     pid = transport.get_pid()
     reaper.announce(pid)

@@ -7,17 +7,20 @@ flight, and one unanswered notification holds up all that follow. Here each exch
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import anyio
 import anyio.abc
 import httpx2
 
+from mcpproxy_py.core.json_size import MAX_VALUES, SMALL
 from mcpproxy_py.core.protocol import headers as names
 from mcpproxy_py.errors import FORGOTTEN, Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import Permit
+from mcpproxy_py.upstream.session.large_messages import LargeResult
 from mcpproxy_py.upstream.session.rpc import Notice, Outgoing, PendingRequest, RpcPeer, Stamp, cancellation, unstamped
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.http_clients import (
@@ -27,6 +30,7 @@ from mcpproxy_py.upstream.transports.http_clients import (
     Withheld,
     head_of,
     post,
+    slices,
     stream,
 )
 from mcpproxy_py.upstream.transports.http_exchange import (
@@ -34,6 +38,7 @@ from mcpproxy_py.upstream.transports.http_exchange import (
     HttpExchange,
     ServerSentEvent,
     SseParser,
+    compression,
     media_type,
     unreachable,
 )
@@ -63,8 +68,9 @@ class StreamableConnection(RpcPeer):
         carrier: RequestSender,
         tasks: anyio.abc.TaskGroup,
         max_result_bytes: int,
+        max_values: int = MAX_VALUES,
     ) -> None:
-        super().__init__(max_result_bytes)
+        super().__init__(max_result_bytes, max_values)
         self._url = url
         self._client = client
         self._carrier = carrier
@@ -92,6 +98,10 @@ class StreamableConnection(RpcPeer):
             exchange.hang_up()
         if cancellable and pending.sent and names.METHOD not in headers and not self.closed.is_set():
             self._post_aside(cancellation(pending.id, reason, lambda message, channel: (message.params, headers)))
+
+    def _goes_on(self, pending: PendingRequest) -> bool:
+        """Not in the modern era, in which a server says everything on the stream that was closed."""
+        return names.METHOD not in pending.headers
 
     async def notify(self, permit: Permit, stamp: Stamp = unstamped) -> None:
         """Waits until the server has taken it: nothing may overtake `notifications/initialized`."""
@@ -146,18 +156,36 @@ class StreamableConnection(RpcPeer):
             return False
         return True
 
-    def message_in(self, exchange: HttpExchange, message: Any) -> None:
+    def message_in(self, exchange: HttpExchange, message: Any, size: int) -> None:
+        if size > SMALL and isinstance(message, dict) and isinstance(result := message.get("result"), dict):
+            message = {**message, "result": LargeResult(result, size)}
         self.receive(message, exchange.request_id)
+
+    def large_in(
+        self, exchange: HttpExchange, text: bytes, read: Callable[[], None], refuse: Callable[[str], None]
+    ) -> None:
+        self.large.put(text, exchange.request_id, read, refuse)
+
+    async def room(self, exchange: HttpExchange) -> None:
+        await self.large.room(exchange.request_id)
+
+    def _hold(self, stream: int | None, hold: bool) -> None:
+        exchange = self._exchanges.get(stream) if stream is not None else None
+        if exchange is not None:
+            exchange.hold(hold)
 
     def text_in(self, exchange: HttpExchange, data: bytes) -> None:
         self.receive_text(data, exchange.request_id)
 
     def failed(self, exchange: HttpExchange, failure: UpstreamFailure) -> None:
-        self._fail(exchange.request_id, failure)
+        if not self.large.after(exchange.request_id, partial(self.failed, exchange, failure)):
+            self._fail(exchange.request_id, failure)
 
     def ended(self, exchange: HttpExchange) -> None:
         """A server may end a stream early and have us fetch the rest; it gave the events ids if so."""
         events, request_id = exchange.events, exchange.request_id
+        if self.large.waiting and self.large.after(request_id, partial(self.ended, exchange)):
+            return
         if self._exchanges.pop(request_id, None) is None or self.is_settled(request_id):
             return
         if events is None or events.last_id is None:
@@ -184,10 +212,17 @@ class StreamableConnection(RpcPeer):
             async with self._get(exchange.headers, events.last_id) as response:
                 if not _is_event_stream(response):
                     return
-                async for chunk in response.aiter_bytes():
-                    events.feed(chunk)
+                async for chunk in response.aiter_raw():
+                    await self._feed(events, chunk, exchange.request_id)
                     if self.is_settled(exchange.request_id):
                         return
+
+    async def _feed(self, events: SseParser, chunk: bytes, stream: int | None) -> None:
+        """In turns of the event loop, at the pace at which what it says is read."""
+        async for slice_ in slices(chunk):
+            events.feed(slice_)
+            if stream in self.large.waiting:
+                await self.large.room(stream)
 
     async def _pause(self, request_id: int, seconds: float) -> None:
         """As long as the server wants, or until the client comes back that was sent away for the same time."""
@@ -225,8 +260,8 @@ class StreamableConnection(RpcPeer):
                     pause = parser.retry
                     if not parser.last_id:
                         self.on_gap()
-                    async for chunk in response.aiter_bytes():
-                        parser.feed(chunk)
+                    async for chunk in response.aiter_raw():
+                        await self._feed(parser, chunk, None)
             except httpx2.ConnectError as error:
                 self.shut(unreachable(error))
             except BROKEN as error:
@@ -244,15 +279,18 @@ class StreamableConnection(RpcPeer):
 
 
 def _is_event_stream(response: httpx2.Response) -> bool:
-    return response.status_code == 200 and media_type(head_of(response)) == EVENTS
+    head = head_of(response)
+    return response.status_code == 200 and media_type(head) == EVENTS and not compression(head)
 
 
 @asynccontextmanager
-async def open_streamable(spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int) -> AsyncIterator[RpcPeer]:
+async def open_streamable(
+    spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int, max_values: int = MAX_VALUES
+) -> AsyncIterator[RpcPeer]:
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         origin = web.origin(spec, client, JSON_OR_EVENTS)
         carrier = RequestSender(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)
-        connection = StreamableConnection(spec.url or "", client, carrier, tasks, max_result_bytes)
+        connection = StreamableConnection(spec.url or "", client, carrier, tasks, max_result_bytes, max_values)
         connection.traced = web.traced
         try:
             yield connection

@@ -166,12 +166,12 @@ async def test_a_server_that_asks_at_its_start_asks_the_client_it_is_started_for
     hook = lambda server, method: refused.append(method)  # noqa: E731
     async with running(tmp_path, spec, on_unattributed=hook) as supervisor:
         await connected(supervisor, "s")
-        await until(lambda: refused == ["roots/list"])  # of the session that is nobody's
+        await until(lambda: row(supervisor)["ignored"]["unattributed"])  # of the session that is nobody's
         chat = answering(3, after=0, key="ann")
         assert await call(supervisor, "wait", chat, seconds=0.6) == "waited"
         assert chat.asked == [("roots/list", {})]
         assert [each["result"] for each in await call(supervisor, "answers", chat)] == [{"number": 3}]
-        assert refused == ["roots/list"]
+        assert refused == []
 
 
 @pytest.mark.proves("UP-3")
@@ -301,11 +301,18 @@ async def test_a_session_that_serves_one_call_at_a_time_hears_of_that_calls_clie
 ) -> None:
     async with running(tmp_path, replace(spec, sessions="exclusive")) as supervisor:
         await connected(supervisor, "s")
+        told_of_both = anyio.Event()
+
+        async def then(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+            await told_of_both.wait()
+            return {}
+
+        ann = Chat(then, key="ann")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: call(supervisor, "wait", Chat(key="ann"), seconds=2 * LONG))
-            await until(lambda: row(supervisor)["in_flight"] == 1)
+            tasks.start_soon(lambda: call(supervisor, "ask", ann, method="roots/list"))
+            await until(lambda: ann.asked)
             supervisor.roots_changed("bob")
             supervisor.roots_changed("ann")
             await until(lambda: not supervisor._moved)
-            tasks.cancel_scope.cancel()
+            told_of_both.set()
         await is_told(supervisor, Chat())

@@ -7,12 +7,16 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy.tool_class import class_of
-from mcpproxy_py.upstream.lists.build_tools import BadSchema, build_tools, compile_violation
+from mcpproxy_py.upstream.lists.build_tools import BadSchema, build_tools
+from mcpproxy_py.upstream.schemas.argument_check import compile_check
+from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 pytestmark = pytest.mark.proves("SEC-5")
@@ -58,13 +62,13 @@ def tempting_server() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_the_first_thing_wrong_is_named_with_its_place_and_without_its_value() -> None:
-    violation = compile_violation({"properties": {"a": {"items": {"properties": {"pin": {"type": "integer"}}}}}})
+    violation = compile_check({"properties": {"a": {"items": {"properties": {"pin": {"type": "integer"}}}}}})
     assert violation({"a": [{"pin": 1}]}) is None
     assert violation({"a": [{"pin": "s3cret"}]}) == 'a[0].pin: the value is not of type "integer"'
 
 
 def test_a_missing_argument_is_named() -> None:
-    violation = compile_violation({"type": "object", "required": ["query"]})
+    violation = compile_check({"type": "object", "required": ["query"]})
     assert violation({}) == 'arguments: "query" is a required property'
 
 
@@ -78,7 +82,7 @@ def test_a_schema_that_points_elsewhere_causes_no_request(tempting_server: tuple
         {"$ref": "file:///etc/passwd"},
     ):
         with pytest.raises(BadSchema):
-            compile_violation(schema)
+            compile_check(schema)
     assert visits == []
 
 
@@ -98,7 +102,7 @@ def test_a_schema_that_points_elsewhere_causes_no_request(tempting_server: tuple
 )
 def test_a_schema_that_cannot_be_compiled_safely_is_refused_with_a_reason(schema: dict[str, Any]) -> None:
     with pytest.raises(BadSchema) as reason:
-        compile_violation(schema)
+        compile_check(schema)
     assert 5 < len(str(reason.value)) <= 300
 
 
@@ -111,27 +115,42 @@ def test_a_schema_that_cannot_be_compiled_safely_is_refused_with_a_reason(schema
     ],
 )
 def test_a_schema_that_refers_to_itself_is_checked(schema: dict[str, Any]) -> None:
-    assert compile_violation(schema)({"a": {"b": None}}) is None
+    found = compile_check(schema)({"a": {"b": None}})
+    assert (checked_apart(found).wrong if isinstance(found, PendingCheck) else found) is None
+
+
+def checked_apart(pending: PendingCheck) -> CheckVerdict:
+    async def run() -> CheckVerdict:
+        workers = CheckWorkers()
+        try:
+            return await workers.check("s", pending)
+        finally:
+            await workers.aclose()
+
+    return anyio.run(run)
 
 
 def test_a_pattern_that_backtracks_for_ever_is_given_up() -> None:
-    violation = compile_violation({"properties": {"a": {"pattern": "^(?:(a+)\\1?)+$"}}})
-    assert violation({"a": "a" * 60 + "!"}) is not None
+    violation = compile_check({"properties": {"a": {"pattern": "^(?:(a+)\\1?)+$"}}})
+    found = violation({"a": "a" * 60 + "!"})
+    assert isinstance(found, PendingCheck)
+    assert checked_apart(found).cannot is not None
 
 
 @given(st.dictionaries(st.text(st.characters(codec=None)), JSON, max_size=5))
 def test_no_arguments_make_the_check_raise(args: dict[str, Any]) -> None:
     schema = {"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": ["integer", "object"]}}
-    found = compile_violation(schema)(args)
-    assert found is None or (isinstance(found, str) and 0 < len(found) < 1000)
+    found = compile_check(schema)(args)
+    assert found is None or isinstance(found, PendingCheck) or (isinstance(found, str) and 0 < len(found) < 1000)
 
 
 def test_deep_arguments_are_checked_without_a_crash() -> None:
     args: dict[str, Any] = {}
     for _ in range(5000):
         args = {"a": args}
-    found = compile_violation({"properties": {"a": {"$ref": "#"}}})(args)
-    assert found is None or isinstance(found, str)
+    found = compile_check({"properties": {"a": {"$ref": "#"}}})(args)
+    assert isinstance(found, PendingCheck)
+    assert checked_apart(found).cannot is not None
 
 
 def tools(listed: list[Any], **spec: Any) -> dict[str, Any]:

@@ -194,16 +194,18 @@ async def test_a_question_that_could_be_for_two_is_put_to_neither(house: House) 
     assert house.refused == [("s", "elicitation/create")]
 
 
-async def test_a_question_after_the_call_ended_is_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_after_the_call_ended_is_refused(
+    house: House, transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_exchange, "DRAIN", LONG)  # the question comes after the answer, on the same stream
     chat = Chat(yes)
     assert (
         text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, channel=chat)) == "answered"
     )
-    await until(lambda: house.refused)
-    assert house.refused == [("s", "roots/list")]
-    assert chat.asked == []
     assert "error" in (await house.answers())[0]
+    # On one pipe it is outside any call, which says nothing of the server and is no incident (UP-11).
+    assert house.refused == ([("s", "roots/list")] if transport == "http" else [])
+    assert chat.asked == []
 
 
 async def test_an_open_question_is_taken_back_when_its_call_ends(house: House) -> None:

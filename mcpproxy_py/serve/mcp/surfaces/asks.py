@@ -4,24 +4,22 @@ Here the rounds of a modern request become one ask again, whichever way it is co
 
 From the gateway's reply to what a surface answers: a result, or an error of the protocol.
 
-Which server a URI belongs to, learned from what was relayed (SURF-8).
-
 Asking in a way that resources named in the answer can be read from then on, at the gate and directly (SURF-8).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final
+from itertools import islice
+from typing import Any
 
 from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
-from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN
+from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
 from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
 from mcpproxy_py.errors import FACTS, Code, RpcError, StoreUnavailable
@@ -29,8 +27,9 @@ from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputRounds, Spend, StateBinding, first_time
 from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
-from mcpproxy_py.serve.mcp.surfaces import surface
-from mcpproxy_py.serve.mcp.surfaces.surface import text_param
+from mcpproxy_py.serve.mcp.surfaces import resource_links, surface
+from mcpproxy_py.serve.mcp.surfaces.resource_links import LINKING, MOST_ITEMS, ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param
 
 
 class AskRunner:
@@ -63,6 +62,22 @@ class AskRunner:
         elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
             return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
+
+    async def ambiguous(self, exchange: McpRequest, surface: Surface, uri: str, server: str, rival: str) -> RpcError:
+        """The error for a resource that two servers call theirs, which is on record like every refusal."""
+        peer = exchange.peer
+        ask = self.gateway.new_ask(
+            uri, {"uri": uri}, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
+            session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
+            method=exchange.method,
+        )  # fmt: skip
+        message = (
+            f"Server '{server}' named this resource, and '{rival}' lists it as its own, so it is read from neither"
+        )
+        hint = f"Read it at the passthrough surface of the one that is meant: /mcp/s/{server} or /mcp/s/{rival}."
+        refusal = Refusal(Code.INVALID_ARGUMENTS, f"{message}. {hint}", "resource_owner", hint, f"{server}:{uri}")
+        await self.gateway.turn_down(ask, refusal)
+        return refused(refusal, INVALID_PARAMS)
 
     async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
@@ -106,7 +121,7 @@ class AskRunner:
         try:
             await self.rounds.take_up(token, state)
         except StoreUnavailable:
-            decided = self.gateway.decides(ask)
+            decided = await self.gateway.decides(ask)
             if self.gateway.refuses_unrecorded and isinstance(decided, Route | Relay) and decided.risk != "read":
                 message = f"'{decided.full_name}' is refused: nobody can say whether this requestState was used before"
                 details = {"continues": state.ask_id}
@@ -125,8 +140,8 @@ class AskRunner:
     async def _rejoined(self, ask: Ask, state: RequestState, exchange: McpRequest) -> Call | dict[str, Any]:
         """Answer a call that is held, and wait for what comes next: more questions, or its end. What was forbidden
         meanwhile ends it. That its server has gone does not: the call itself knows what became of it."""
+        allowed = await self.gateway.decides(ask._replace(id=state.ask_id))
         held = self.rounds.held(state)
-        allowed = self.gateway.decides(ask._replace(id=state.ask_id))
         if isinstance(allowed, Refusal) and not held.over and allowed.code is not Code.SERVER_UNAVAILABLE:
             held.refuse(allowed)
         else:
@@ -148,11 +163,10 @@ class AskRunner:
     async def _turned_down(self, ask: Ask, bad: BadRequestState) -> RpcError:
         """On record like every refusal, beside the ask that it tried to continue."""
         details = {"continues": bad.ask_id} if bad.ask_id else {}
-        name, hint = _target(self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
-        await self.gateway.turn_down(
-            ask, Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
-        )
-        return RpcError(INVALID_PARAMS, bad.message, {"rule": "request_state"})
+        name, hint = _target(await self.gateway.decides(ask)), FACTS[Code.INVALID_ARGUMENTS].hint
+        refusal = Refusal(Code.INVALID_ARGUMENTS, bad.message, "request_state", hint, name, details=details)
+        await self.gateway.turn_down(ask, refusal)
+        return RpcError(INVALID_PARAMS, bad.message, {"rule": refusal.rule, "_meta": tool_results.mark(refusal)})
 
 
 class _CallTurn:
@@ -235,7 +249,8 @@ def called_directly(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
     """Direct: as `passed_through`, but that a tool which does not exist is an error of the protocol."""
     if isinstance(reply, Call) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
         refusal = reply.refusal
-        raise RpcError(INVALID_PARAMS, refusal.message, {"nearest": refusal.details.get("nearest", [])})
+        data = {"nearest": refusal.details.get("nearest", []), "_meta": tool_results.mark(refusal)}
+        raise RpcError(INVALID_PARAMS, refusal.message, data)
     return passed_through(reply)
 
 
@@ -274,57 +289,31 @@ def upstreams_own(refusal: Refusal) -> RpcError | None:
     return RpcError(code, refusal.message, said.get("data"))
 
 
-def refused(refusal: Refusal) -> RpcError:
-    return RpcError(INTERNAL_ERROR, refusal.message, tool_results.refusal_json(refusal))
+def refused(refusal: Refusal, code: int = INTERNAL_ERROR) -> RpcError:
+    data = {**tool_results.refusal_json(refusal), "_meta": tool_results.mark(refusal)}
+    return RpcError(code, refusal.message, data)
 
 
-MOST: Final = 10_000
-LONGEST_URI: Final = 8192
-LISTS: Final = ("resources", "contents")
+def as_ours(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A server's result at a surface of the gateway's own: who answers there, for whom the result may be kept, and the
+    longest that it may be, the server does not say (SURF-9)."""
+    meta = result.get("_meta")
+    if type(meta) is dict and SERVER_INFO in meta:
+        result = {**result, "_meta": {key: value for key, value in meta.items() if key != SERVER_INFO}}  # pyright: ignore[reportUnknownVariableType]
+    if "ttlMs" in result:
+        ttl = result["ttlMs"]
+        result = {**result, "ttlMs": max(UNKNOWN_TTL_MS, min(ttl, LIST_TTL_MS)) if type(ttl) is int else UNKNOWN_TTL_MS}
+    return kept_privately(result) if "cacheScope" in result else result
 
 
-class ResourceLinks:
-    """By principal: what was named to one is not there for another. Bounded: the longest unused go first."""
-
-    def __init__(self) -> None:
-        self._owners: OrderedDict[tuple[str, str], str] = OrderedDict()
-
-    def learn(self, principal: str, server: str, result: Mapping[str, Any]) -> None:
-        for uri in named_in(result):
-            self._owners[principal, uri] = server
-            self._owners.move_to_end((principal, uri))
-            if len(self._owners) > MOST:
-                self._owners.popitem(last=False)
-
-    def owner(self, principal: str, uri: str) -> str | None:
-        return self._owners.get((principal, uri))
-
-
-def named_in(result: Mapping[str, Any]) -> list[str]:
-    """The URIs of a tool result, a prompt, a listing, or a resource that was read."""
-    found = [_in_content(item) for item in _list(result, "content")]
-    if "messages" in result:
-        found += [_in_content(_of(message, "content")) for message in _list(result, "messages")]
-    for key in LISTS:
-        if key in result:
-            found += [_of(row, "uri") for row in _list(result, key)]
-    return [uri for uri in found if isinstance(uri, str) and len(uri) <= LONGEST_URI]
-
-
-def _in_content(item: object) -> object:
-    kind = _of(item, "type")
-    if kind == "resource_link":
-        return _of(item, "uri")
-    return _of(_of(item, "resource"), "uri") if kind == "resource" else None
-
-
-def _of(row: Any, key: str) -> Any:
-    return row.get(key) if isinstance(row, dict) else None
-
-
-def _list(result: Mapping[str, Any], key: str) -> list[Any]:
-    found = result.get(key)
-    return found if isinstance(found, list) else []
+def _links(result: Mapping[str, Any]) -> bool:
+    """Whether this result of a tool may name resources; nearly none does."""
+    content = result.get("content")
+    if type(content) is list:
+        for item in islice(content, MOST_ITEMS):  # pyright: ignore[reportUnknownArgumentType]
+            if type(item) is dict and item.get("type") in LINKING:  # pyright: ignore[reportUnknownMemberType]
+                return True
+    return False
 
 
 async def call_linking(
@@ -336,9 +325,13 @@ async def call_linking(
     if type(name) is not str:
         name = text_param(exchange, "name")
     reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
-    if isinstance(reply, Call) and isinstance(reply.decision, Route):
-        links.learn(exchange.peer.principal, reply.decision.server, reply.result)
-    return result_of(reply)
+    result = result_of(reply)
+    if isinstance(reply, Call):
+        if reply.refusal is not None:
+            return result
+        if isinstance(reply.decision, Route) and _links(result):
+            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result))
+    return as_ours(result)
 
 
 async def read_linked(
@@ -346,10 +339,12 @@ async def read_linked(
 ) -> Mapping[str, Any]:
     """A resource that something relayed has named, from the server that named it (SURF-8)."""
     uri = text_param(exchange, "uri")
-    server = links.owner(exchange.peer.principal, uri)
-    if server is None:
+    owner = links.owner(exchange.peer.principal, uri)
+    if owner is None:
         raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
-    reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), server)
+    if owner.rival is not None:
+        raise await asking.ambiguous(exchange, kind, uri, owner.server, owner.rival)
+    reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), owner.server)
     result = relayed(reply)
-    links.learn(exchange.peer.principal, server, result)
-    return result
+    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result))
+    return as_ours(result)

@@ -17,12 +17,13 @@ from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces import surface
 from mcpproxy_py.serve.mcp.surfaces.asks import (
     AskRunner,
-    ResourceLinks,
+    as_ours,
     call_linking,
     called_directly,
     read_linked,
     relayed,
 )
+from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks, in_list, in_prompt
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,
@@ -131,16 +132,18 @@ class DirectSurface(TableSurface):
                 if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
                     params = {**surface.own_params(request), "name": name}
                     result = relayed(await self._asking.call(request, "direct", name, params, server))
-                    self._links.learn(request.peer.principal, server, result)
-                    return result
+                    self._links.learn(request.peer.principal, server, in_prompt(result))
+                    return as_ours(result)
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
 
     async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
-        rows: list[dict[str, Any]] = []
+        """A URI comes once, whatever a server lists: of two that have it, the first in the configuration is read."""
+        rows: dict[Any, dict[str, Any]] = {}
         for server, found in await self._everywhere("resources", "resources/list"):
-            self._links.learn(request.peer.principal, server, {"resources": found})
-            rows += found
-        return one_page(request, "resources", rows)
+            self._links.learn(request.peer.principal, server, in_list(found), listed=True)
+            for row in found:
+                rows.setdefault(row.get("uri") if isinstance(row.get("uri"), str) else id(row), row)
+        return one_page(request, "resources", list(rows.values()))
 
     async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
         found = await self._everywhere("resources", "resources/templates/list")
@@ -167,15 +170,15 @@ class DirectSurface(TableSurface):
 
 
 def _shown(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
-    """In the order of the configuration and of each server's own list. A name comes once, whatever a server does."""
-    taken: dict[str, Tool] = {}
+    """In the order of the configuration and of each server's own list. A name that two tools have is nobody's."""
+    taken: dict[str, Tool | None] = {}
     for server in snapshot.servers.values():
         if server.state == "disabled":
             continue
         for tool in server.tools.values():
             if server.offers(tool.name):
-                taken.setdefault(tool.direct_name, tool)
-    return [shown_directly(tool, snapshot.policy) for tool in taken.values()]
+                taken[tool.direct_name] = None if tool.direct_name in taken else tool
+    return [shown_directly(tool, snapshot.policy) for tool in taken.values() if tool is not None]
 
 
 def _connected(snapshot: Snapshot) -> Iterable[Server]:

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, ResourceLinks, call_linking, gated, read_linked
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, call_linking, gated, read_linked
+from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,

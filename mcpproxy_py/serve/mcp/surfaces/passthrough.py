@@ -7,7 +7,7 @@ server knows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
@@ -23,6 +23,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     Handler,
     ParamHeaderCache,
     SurfaceInfo,
+    kept_privately,
     one_page,
     own_params,
     text_param,
@@ -53,8 +54,12 @@ class PassthroughSurface:
     handlers: Mapping[str, Handler] = {}
     """None apart: every method takes the same way (`answer`)."""
 
-    def __init__(self, server: str, asking: AskRunner, upstreams: PassthroughUpstreams) -> None:
+    def __init__(
+        self, server: str, asking: AskRunner, upstreams: PassthroughUpstreams, filtered: Callable[[], bool]
+    ) -> None:
+        """`filtered`: whether a token decides what a caller sees, so that nobody may share what another keeps."""
         self.server = server
+        self._filtered = filtered
         self.topic = f"server/{server}"
         self._asking = asking
         self._upstreams = upstreams
@@ -74,8 +79,12 @@ class PassthroughSurface:
     async def answer(self, exchange: McpRequest) -> Mapping[str, Any]:
         try:
             if exchange.method in LISTS:
-                return await self._look(exchange)
-            return await self._handlers.get(exchange.method, self._relay)(exchange)
+                result = await self._look(exchange)
+            else:
+                result = await self._handlers.get(exchange.method, self._relay)(exchange)
+            if "cacheScope" not in result or (result["cacheScope"] == "public" and not self._filtered()):
+                return result
+            return kept_privately(result)
         except RpcError as error:
             raise self._in_words_of(exchange.peer, error) from None
 

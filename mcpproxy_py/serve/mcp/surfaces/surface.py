@@ -49,6 +49,11 @@ class CachePolicy:
     scope: str = "private"
 
 
+def kept_privately(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """For whom it was meant, however widely its server would share it (SURF-9)."""
+    return {**result, "cacheScope": "private"}
+
+
 class Surface(Protocol):
     topic: str
     """What listeners of this surface are told of (`serve.mcp.subscriptions`)."""

@@ -101,7 +101,8 @@ async def anchor(x: RestRequest) -> Mapping[str, Any]:
 async def erase(x: RestRequest) -> Mapping[str, Any]:
     """Its payloads, not the record: that it was, and who erased it, stays."""
     await show_activity(x)
-    by = {"principal": x.caller.principal, "source": x.caller.source, "client": x.caller.client.name}
+    client = x.parts.masker.mask_text(x.caller.client.name)
+    by = {"principal": x.caller.principal, "source": x.caller.source, "client": client}
     await x.parts.store.erase(x.path["id"], by)
     await x.parts.store.caught_up()
     return await show_activity(x)
@@ -109,21 +110,21 @@ async def erase(x: RestRequest) -> Mapping[str, Any]:
 
 ACTIVITY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/activity", "Activity", "Records, newest first", list_activity, responses.Activities,
-             query=requests.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,)),
+             query=requests.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, responses.Summary,
-             query=requests.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,)),
+             query=requests.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("GET", "/api/v1/activity/export", "Activity", "Every matching record, streamed", export, None,
              query=requests.ActivityExport, media=("application/jsonl", "text/csv"),
              refusals=(Code.STORE_UNAVAILABLE,)),
     RestEndpoint("GET", "/api/v1/activity/verify", "Activity", "Whether the record is still what was written", verify,
-             responses.Verified, query=requests.Verification, refusals=(Code.STORE_UNAVAILABLE,)),
+             responses.Verified, query=requests.Verification, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
-             responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,)),
+             responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity",
              "Erase the arguments and the answer of a record", erase, responses.ActivityAnswer,
-             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
+             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
     RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
-             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
+             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ async def explain(x: RestRequest) -> Mapping[str, Any]:
     variant = VARIANT_OF[operation] if operation else _advised(x.parts.gateway.snapshot, params.get("name"))
     if not any(key.startswith("intent") for key in params):
         params["intent"] = {"operation_type": variant.removeprefix("call_tool_")}
-    return {"variant": variant, **x.parts.gateway.explain(x.ask(variant, params))}
+    return {"variant": variant, **await x.parts.gateway.explain(x.ask(variant, params))}
 
 
 def _advised(snapshot: Snapshot, name: object) -> str:
@@ -90,9 +90,9 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
 CALL_ENDPOINTS: Final = (
     RestEndpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
-             body=requests.CallBody, refusals=REFUSALS),
+             body=requests.CallBody, refusals=REFUSALS, masked=False),
     RestEndpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
-             search_tools, responses.FoundTools, query=requests.ToolSearch,
+             search_tools, responses.FoundTools, query=requests.ToolSearch, masked=False,
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
     RestEndpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
              responses.Explanation, body=requests.ExplainBody),
@@ -149,9 +149,9 @@ _GROUP: Final = "Discovery, for agents"
 
 DISCOVERY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/mcp/tools", _GROUP, "The tools that can be called now", visible_tools, responses.VisibleTools,
-             query=requests.VisibleToolsQuery, guarded="agent"),
+             query=requests.VisibleToolsQuery, guarded="agent", masked=False),
     RestEndpoint("GET", "/tool/ids", _GROUP, "The names of the tools that can be called now", tool_ids,
-             responses.ToolIds, query=requests.VisibleToolsQuery, guarded="agent"),
+             responses.ToolIds, query=requests.VisibleToolsQuery, guarded="agent", masked=False),
     RestEndpoint("GET", "/mcp/catalog", _GROUP,
              "Known servers and what is connected, as mcp_list_catalog says; recorded",
              catalog, responses.CatalogAnswer, query=requests.CatalogSearch, guarded="agent", refusals=REFUSALS),

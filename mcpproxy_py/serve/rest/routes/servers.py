@@ -15,7 +15,6 @@ from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.search.tool_search import unavailable_reason
 from mcpproxy_py.core.values import Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.asgi import bad_request
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
@@ -92,9 +91,9 @@ async def restart_server(x: RestRequest) -> Mapping[str, Any]:
 
 
 async def server_log(x: RestRequest) -> Mapping[str, Any]:
-    """Servers print their own keys at times; what goes out is masked like a record."""
+    """Masked where it was written; here again, for what an earlier version wrote."""
     lines = await x.parts.operator.server_log(x.path["name"], x.query.lines)
-    return {"server": x.path["name"], "lines": MASKER.mask(lines)}
+    return {"server": x.path["name"], "lines": lines}
 
 
 async def list_tools(x: RestRequest) -> Mapping[str, Any]:
@@ -156,7 +155,7 @@ ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
              responses.LogLines, query=requests.LogTail, refusals=(Code.NOT_FOUND,)),
     RestEndpoint("GET", "/api/v1/tools", "Tools", "Every tool, callable or not, by name", list_tools, responses.Tools,
-             query=requests.ToolPage, refusals=(Code.NOT_FOUND,)),
+             query=requests.ToolPage, refusals=(Code.NOT_FOUND,), masked=False),
     RestEndpoint("GET", "/api/v1/tools/{name:path}", "Tools", "One tool, as server:tool", show_tool,
-             responses.ToolAnswer, refusals=(Code.NOT_FOUND,)),
+             responses.ToolAnswer, refusals=(Code.NOT_FOUND,), masked=False),
 )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Which server a resource belongs to, learned from what was relayed, so that links lead somewhere (SURF-8).
+
+A URI is only text, and any server can write any. So the first server that named one to a principal keeps it, and no
+other takes it over; where that one only mentioned it, and another has it in its own list, nobody is believed. What a
+server names takes room from that server alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from pydantic_core import Url
+
+MOST: Final = 10_000
+"""URIs of one server for one principal; the longest unused go first."""
+MOST_CHARACTERS: Final = 2 << 20
+LONGEST_URI: Final = 8192
+MOST_ITEMS: Final = 20_000
+"""As many as of a list are looked at in one result."""
+LINKING: Final = frozenset(("resource_link", "resource"))
+"""The kinds of content that name a resource."""
+
+
+class ResourceOwner:
+    """`rival` has it in its own list, while `server` has only mentioned it."""
+
+    __slots__ = ("listed", "rival", "server")
+
+    def __init__(self, server: str, listed: bool) -> None:
+        self.server = server
+        self.listed = listed
+        self.rival: str | None = None
+
+
+class _Share:
+    """What one server named to one principal, the longest unused first."""
+
+    def __init__(self) -> None:
+        self.keys: OrderedDict[str, None] = OrderedDict()
+        self.size = 0
+
+    def full(self) -> bool:
+        return len(self.keys) > MOST or self.size > MOST_CHARACTERS
+
+
+class ResourceLinks:
+    """By principal: what was named to one is not there for another."""
+
+    def __init__(self, exists: Callable[[str], bool] = lambda server: True) -> None:
+        """Whether there is a server of this name: what one that was removed has named is anybody's again."""
+        self._exists = exists
+        self._owners: dict[tuple[str, str], ResourceOwner] = {}
+        self._shares: dict[tuple[str, str], _Share] = {}
+
+    def learn(self, principal: str, server: str, uris: Iterable[str], *, listed: bool = False) -> None:
+        """`listed`: in its own list of resources, which says more than a mention."""
+        room = MOST_CHARACTERS
+        for uri in islice(uris, MOST):
+            room -= len(uri)
+            if room < 0:
+                return
+            self._learn(principal, server, _normal(uri), listed)
+
+    def owner(self, principal: str, uri: str) -> ResourceOwner | None:
+        return self._owners.get((principal, _normal(uri))) if len(uri) <= LONGEST_URI else None
+
+    def _learn(self, principal: str, server: str, key: str, listed: bool) -> None:
+        owner = self._owners.get((principal, key))
+        if owner is not None and owner.server != server:
+            if self._exists(owner.server):
+                if listed and not owner.listed:
+                    owner.rival = server
+                return
+            self._forget(principal, owner.server, key)
+            owner = None
+        share = self._shares.get((principal, server)) or self._shares.setdefault((principal, server), _Share())
+        if owner is None:
+            self._owners[principal, key] = ResourceOwner(server, listed)
+            share.keys[key] = None
+            share.size += len(key)
+            while share.full():
+                self._forget(principal, server, next(iter(share.keys)))
+        else:
+            share.keys.move_to_end(key)
+            if listed:
+                owner.listed, owner.rival = True, None
+
+    def _forget(self, principal: str, server: str, key: str) -> None:
+        del self._owners[principal, key]
+        share = self._shares[principal, server]
+        del share.keys[key]
+        share.size -= len(key)
+
+
+def _normal(uri: str) -> str:
+    """Two spellings that some clients make one are one here too."""
+    try:
+        return str(Url(uri))
+    except ValueError:
+        return uri
+
+
+def in_result(result: Mapping[str, Any]) -> Iterable[str]:
+    """The URIs that the result of a tool names."""
+    return _in_content(_list(result, "content"))
+
+
+def in_prompt(result: Mapping[str, Any]) -> Iterable[str]:
+    return _in_content(_of(message, "content") for message in _list(result, "messages"))
+
+
+def in_contents(result: Mapping[str, Any]) -> Iterable[str]:
+    """Of a resource that was read."""
+    return in_list(_list(result, "contents"))
+
+
+def in_list(rows: Iterable[Any]) -> Iterable[str]:
+    return (uri for row in islice(rows, MOST_ITEMS) if _is_uri(uri := _of(row, "uri")))
+
+
+def _in_content(items: Iterable[Any]) -> Iterable[str]:
+    for item in islice(items, MOST_ITEMS):
+        if (kind := _of(item, "type")) in LINKING:
+            uri = _of(item if kind == "resource_link" else _of(item, "resource"), "uri")
+            if _is_uri(uri):
+                yield uri
+
+
+def _is_uri(uri: Any) -> bool:
+    return type(uri) is str and len(uri) <= LONGEST_URI
+
+
+def _of(row: Any, key: str) -> Any:
+    return row.get(key) if isinstance(row, dict) else None
+
+
+def _list(result: Mapping[str, Any], key: str) -> list[Any]:
+    found = result.get(key)
+    return found if isinstance(found, list) else []

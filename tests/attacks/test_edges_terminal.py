@@ -1,0 +1,233 @@
+"""Nothing that a server or an agent says drives a terminal: every command that prints it, in each form (CLI-2)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import Running, clean_environment, gateway, until
+from tests.support.wire import Wire
+
+pytestmark = pytest.mark.proves("CLI-2")
+WAIT = 60
+MARKS = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x7f\u202e\u2066\u2069\u200f\u061c\u2028\u200b\ufeff\U000e0041"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0041]")
+WORD = "hostile"
+SAYS = f"{WORD}{MARKS}word\nINFO a forged line"
+HOSTILE = f"""
+import json, sys
+marks = {SAYS!r}
+sys.stderr.buffer.write((marks + "\\n").encode("utf-8", "surrogatepass"))
+sys.stderr.flush()
+schema = {{"type": "object", "title": marks, "properties": {{"text": {{"type": "string", "description": marks}}}}}}
+says = {{"title": marks, "description": marks, "inputSchema": schema}}
+tools = [
+    {{"name": "look", "annotations": {{"readOnlyHint": True}}, **says}},
+    {{"name": "look" + marks, "annotations": {{"readOnlyHint": True}}, **says}},
+    {{"name": "wipe", "annotations": {{"destructiveHint": True}}, **says}},
+]
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    answer = {{"jsonrpc": "2.0", "id": asked["id"]}}
+    method, params = asked.get("method"), asked.get("params") or {{}}
+    if method == "initialize":
+        found = {{"protocolVersion": params["protocolVersion"], "capabilities": {{"tools": {{}}}},
+                 "serverInfo": {{"name": marks, "version": marks}}, "instructions": marks}}
+    elif method == "tools/list":
+        found = {{"tools": tools}}
+    elif method == "tools/call":
+        text = {{"type": "text", "text": marks + json.dumps(params.get("arguments"), ensure_ascii=False)}}
+        found = {{"content": [text], "isError": params["name"] == "wipe", "structuredContent": {{marks: marks}}}}
+    else:
+        answer["error"] = {{"code": -32601, "message": marks}}
+        found = None
+    if found is not None:
+        answer["result"] = found
+    print(json.dumps(answer), flush=True)
+"""
+DIES = f"import sys; sys.stderr.write({SAYS.splitlines()[0]!r} + chr(10)); sys.exit(3)"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway whose record, lists, log and requests are full of what a terminal would obey."""
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "hostile.py").write_text(HOSTILE)
+    environment = {"PYTHONIOENCODING": "utf-8:surrogateescape"}
+    servers = {
+        "h": {"command": sys.executable, "args": [str(folder / "hostile.py")], "env": environment},
+        "dies": {"command": sys.executable, "args": ["-c", DIES], "env": environment, "lazy": True},
+    }
+    with gateway(folder / "data", {"mcpServers": servers}) as found:
+        found.wait_for("h", "catalog")
+        client = Wire(found.mcp, name=SAYS)
+        told: dict[str, Any] = {"text": SAYS}
+        client.read("h:look", told, intent={"operation_type": "read", "reason": SAYS})
+        client.via("read", "h:wipe", told)
+        client.via("destructive", "h:wipe", told)
+        client.read(f"h:{SAYS}")
+        client.read("dies:look")
+        client.call("request_capability", {"capability": SAYS})
+        client.call("retrieve_tools", {"query": SAYS})
+        wish = {"agent_id": SAYS, "mcp_name": "quux", "rationale": SAYS}
+        client.via("write", "catalog:mcp_request_capability", wish)
+        until(lambda: found.get("/approvals")["approvals"], what="the request")
+        until(lambda: (found.data_dir / "logs").exists() or found.get("/servers/h/logs")["lines"], what="the log")
+        found.catch_up()
+        yield found
+
+
+def run(running: Running, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mcpproxy_py", *args], timeout=WAIT, capture_output=True, encoding="utf-8",
+        env=clean_environment(MCPPROXY_DATA_DIR=str(running.data_dir), PYTHONIOENCODING="utf-8"),
+    )  # fmt: skip
+
+
+def on_a_terminal(running: Running, *args: str) -> str:
+    """Everything that would be written to the screen. A dumb one, so that no mark in it is our own."""
+    ours, theirs = pty.openpty()
+    environment = clean_environment(
+        MCPPROXY_DATA_DIR=str(running.data_dir), PYTHONIOENCODING="utf-8", TERM="dumb", NO_COLOR="1"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy_py", *args], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    seen, deadline = b"", time.monotonic() + WAIT
+    while time.monotonic() < deadline and select.select([ours], [], [], deadline - time.monotonic())[0]:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(ours)
+    process.wait(WAIT)
+    return seen.decode().replace("\r\n", "\n")
+
+
+def ids(running: Running) -> tuple[list[str], str]:
+    return [row["id"] for row in running.activities()], running.get("/approvals")["approvals"][0]["approval_id"]
+
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "activity list": ("activity", "list", "--all"),
+    "activity show": ("activity", "show", "{record}"),
+    "activity summary": ("activity", "summary"),
+    "activity verify": ("activity", "verify"),
+    "approvals list": ("approvals", "list"),
+    "approvals show": ("approvals", "show", "{request}"),
+    "gaps report": ("gaps", "report"),
+    "upstream list": ("upstream", "list"),
+    "upstream logs": ("upstream", "logs", "h"),
+    "tools list": ("tools", "list"),
+    "tools search": ("tools", "search", WORD),
+    "tools show": ("tools", "show", "h:look"),
+    "explain": ("explain", "h:wipe", "--variant", "read", "--args", json.dumps({"text": SAYS})),
+    "explain a tool that is not there": ("explain", f"h:{WORD}\u202e\x1b[2J"),
+    "call": ("call", "tool-read", "--tool-name", "h:look", "--json_args", json.dumps({"text": SAYS})),
+    "call that fails": ("call", "tool-destructive", "--tool-name", "h:wipe"),
+    "call that is refused": ("call", "tool-read", "--tool-name", f"h:{WORD}\u202e\x1b[2J"),
+    "doctor": ("doctor",),
+    "status": ("status",),
+    "config show": ("config", "show"),
+}
+HAVE_NO_PEERS_TEXT = {"explain", "status", "config show", "activity verify", "doctor", "activity summary"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_prints_what_a_terminal_obeys(running: Running, name: str) -> None:
+    records, request = ids(running)
+    forms = [(records[0], "json"), (records[0], "table")]
+    if name not in HAVE_NO_PEERS_TEXT:
+        forms.append((records[0], "yaml"))
+    if name == "activity show":
+        forms += [(record, "table") for record in records[1::2]]
+    seen = ""
+    for record, form in forms:
+        args = [each.replace("{record}", record).replace("{request}", request) for each in COMMANDS[name]]
+        ran = run(running, *args, "-o", form)
+        assert "Traceback" not in ran.stderr
+        for text in (ran.stdout, ran.stderr):
+            assert not OBEYED.search(text), (form, OBEYED.findall(text))
+        if form == "json" and ran.stdout:
+            json.loads(ran.stdout)
+        seen += ran.stdout + ran.stderr
+    assert WORD in seen or name in HAVE_NO_PEERS_TEXT, "the attack did not get here"
+
+
+@pytest.mark.parametrize("name", ["activity list", "approvals list", "gaps report", "upstream list", "tools list"])
+def test_no_table_does_on_a_terminal(running: Running, name: str) -> None:
+    seen = on_a_terminal(running, *COMMANDS[name])
+    assert WORD in seen and not OBEYED.search(seen), OBEYED.findall(seen)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_an_export_to_a_terminal_does_not_either(running: Running, form: str) -> None:
+    seen = on_a_terminal(running, "activity", "export", "--format", form)
+    assert WORD in seen and not OBEYED.search(seen), OBEYED.findall(seen)
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_nor_does_what_is_watched(running: Running, form: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy_py", "activity", "watch", "-o", form], stdout=subprocess.PIPE,
+        env=clean_environment(MCPPROXY_DATA_DIR=str(running.data_dir), PYTHONIOENCODING="utf-8"),
+    )  # fmt: skip
+    seen: list[str] = []
+    assert process.stdout
+
+    def read() -> None:
+        assert process.stdout
+        for line in process.stdout:
+            seen.append(line.decode())
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    client = Wire(running.mcp, name=SAYS)
+    try:
+
+        def came() -> bool:
+            client.read("h:look", {"text": SAYS}, intent={"operation_type": "read", "reason": SAYS})
+            return any(WORD in line for line in seen)
+
+        until(came, what="a line of what is watched")
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(WAIT)
+        process.stdout.close()
+    assert not OBEYED.search("".join(seen))
+
+
+def test_nor_does_the_gateways_own_log(running: Running) -> None:
+    assert not OBEYED.search(running.stderr())
+    assert not any(line.startswith("INFO a forged line") for line in running.stderr().splitlines())
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_the_log_of_a_gateway_that_fails_inside_has_none_of_it(style: str) -> None:
+    """An error's own text may come from outside, and is printed with its trace."""
+    program = (
+        "import logging; from mcpproxy_py.app.logs import configure; "
+        f"configure('debug', {style!r})\ntry:\n raise ValueError({SAYS!r})\n"
+        f"except ValueError:\n logging.getLogger('x').exception('%s', {SAYS!r})"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=WAIT, encoding="utf-8")
+    assert WORD in ran.stderr and not OBEYED.search(ran.stderr), OBEYED.findall(ran.stderr)
+    assert not any(line.startswith("INFO a forged line") for line in ran.stderr.splitlines())
