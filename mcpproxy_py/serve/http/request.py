@@ -44,8 +44,9 @@ class RequestHead:
     """What follows from a request's head alone, for all requests that have the same."""
 
     __slots__ = (
-        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version", "zone",
+        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version",
         "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id",
+        "zone",
     )  # fmt: skip
 
     def __init__(
@@ -389,7 +390,6 @@ class HttpRequest:
 
 
 Handler = Callable[[HttpRequest], Awaitable[None]]
-"""Whoever answers requests."""
 
 
 def _checked(lines: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
