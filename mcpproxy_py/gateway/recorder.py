@@ -8,6 +8,7 @@ What became of all asks, counted. Every label is from a closed set: what an agen
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import Counter, deque
@@ -34,7 +35,7 @@ from mcpproxy_py.core.values import (
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER, without_secrets
-from mcpproxy_py.gateway.shares import RULE, RecordShare
+from mcpproxy_py.gateway.shares import NOT_KEPT, RULE, RecordShare
 
 EXPIRED: Final = "its question was not answered in time"
 TIMED_OUT: Final = Outcome("timeout", error=events.failure(Code.TIMEOUT, EXPIRED))
@@ -150,6 +151,8 @@ log = logging.getLogger(__name__)
 
 MOST_OF_ANSWERS: Final = 16_384
 """Bytes kept of what a client answers in one round."""
+ROUND: Final = 512
+"""Bytes that a round takes beside that, about."""
 OWED: Final = 500
 """Events kept in memory while the record cannot be written; beyond that the oldest are lost, and counted."""
 
@@ -282,11 +285,12 @@ class Recorder:
             who = call.ask.principal
             event = record_events.asked_text(call.ask, call.decision, call.snapshot.policy, limit, masker)
             used = taken[who] = taken.get(who, 0) + len(event.head) + len(event.payload)
+            refused = 0 if call.refusal is None else share.of_refused.get(who, 0)
+            if used >= share.whole or refused >= share.most_refused // 2:
+                event = share.without_payload(who, event)
             if call.refusal is not None:
-                refused = share.of_refused[who] = share.of_refused.get(who, 0) + len(event.head) + len(event.payload)
-                if refused >= share.most_refused // 2:
-                    used = share.whole
-            events.append(event if used < share.whole else share.without_payload(who, event))
+                share.of_refused[who] = refused + len(event.head) + len(event.payload)
+            events.append(event)
         return events
 
     def _append(self, ask_id: str, events: Sequence[Event]) -> None:
@@ -309,8 +313,11 @@ class Recorder:
         """What a client answered, masked and bounded, before its server hears of it. With `ahead` raises
         `StoreUnavailable`, which is counted then; without, it is owed where it cannot be written."""
         self._catch_up()
-        kept = self._masker.redacted(said, min(self._payload_bytes, MOST_OF_ANSWERS))
-        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, kept, self._masker)
+        share, who = self._share, call.ask.principal
+        text = self._masker.payload(said, min(self._payload_bytes, MOST_OF_ANSWERS))[0]
+        kept = text if share.taken.get(who, 0) < share.whole else NOT_KEPT
+        share.taken[who] = share.taken.get(who, 0) + len(kept) + ROUND
+        event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, json.loads(kept), self._masker)
         if not ahead:
             self._append(call.ask.id, [event])
             return

@@ -15,6 +15,9 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_choke_point_meta         what may travel beside the arguments, and nothing else
     test_choke_point_extensions   a server hears only of extensions that the surface can serve to the end
     test_choke_point_departures   a client that goes, at every step of a call
+    test_http_edges               what a request is, whose page it comes from, who may read what; the private socket
+    test_slow_clients             deadlines, and places for connections
+    test_shares                   what one principal may have for itself, and what is left for the others
     test_fuzz_finds               what fuzzing broke (`tests/fuzz`), at a running gateway
     test_held_*                   what held before anything was mended, and has to go on holding (README.md)
     test_late_questions           what a cancelled call still asks is put to nobody, and its session is not used again

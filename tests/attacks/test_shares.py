@@ -110,14 +110,13 @@ def refused_for(target: Target, share: str) -> int:
 @ERAS
 async def test_who_has_its_share_of_calls_in_flight_is_refused_and_others_are_served(target: Target, era: str) -> None:
     marks = [fresh() for _ in range(IN_FLIGHT)]
-    before, refusals = refused_for(target, "in_flight"), 20
+    before, beyond = refused_for(target, "in_flight"), [fresh() for _ in range(20)]
     async with agent(target, era) as peer, anyio.create_task_group() as tasks:
         with latch(target.folder) as file:
             waiting = [Later() for _ in marks]
             for mark, later in zip(marks, waiting, strict=True):
                 tasks.start_soon(later.run, peer, params("gate", "plain", "look", mark, until=str(file)))
                 await target.log("plain").wait_for(mark)
-            beyond = [fresh() for _ in range(refusals)]
             for number, mark in enumerate(beyond):
                 tool = ("look", "put", "wipe")[number % 3]
                 said = await ask(peer, params("gate", "plain", tool, mark))
@@ -131,7 +130,7 @@ async def test_who_has_its_share_of_calls_in_flight_is_refused_and_others_are_se
             assert all([(await later.outcome()).ok for later in waiting])
         assert (await ask(peer, params("gate", "plain", "look", fresh()))).ok
     assert not any(target.log("plain").has(mark) for mark in beyond)
-    assert refused_for(target, "in_flight") == before + refusals
+    assert refused_for(target, "in_flight") == before + len(beyond)
     rows = await anyio.to_thread.run_sync(told, target, "in_flight")
     assert len(rows) == 1 and rows[0]["status"] == "blocked" and "OVERLOADED" in json.dumps(rows[0])
     assert not any(target.rows(mark) for mark in beyond), "each of them on record would be a way to fill the disk"

@@ -15,7 +15,7 @@ import httptools
 from mcpproxy_py.serve.http.request import Headers, HttpRequest, RequestHead
 
 MAX_HEAD: Final = 128 * 1024
-MAX_HEADERS: Final = 256
+MAX_HEADERS: Final = 1000
 MAX_FRAMING: Final = 16 * 1024
 """What may come with the chunks of a body beside it."""
 CHUNK_ROOM: Final = 16

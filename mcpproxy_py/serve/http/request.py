@@ -390,7 +390,6 @@ class HttpRequest:
 
 
 Handler = Callable[[HttpRequest], Awaitable[None]]
-"""Whoever answers requests."""
 
 
 def _checked(lines: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
