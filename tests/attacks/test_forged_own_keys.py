@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.attacks.target import ALL_SURFACES, DOORS, ERAS, Target, accepts, ask, fresh, heard
+from tests.attacks.target import ALL_SURFACES, DOORS, ERAS, Target, accepts, ask, eventually, fresh, heard
 from tests.attacks.test_late_questions import scripted_over_http
 from tests.support.gateway import gateway, python_server
 from tests.support.links import HttpLink
@@ -204,7 +204,8 @@ async def test_what_a_server_tells_or_asks_in_mid_call_has_none(target: Target, 
     log = notification("notifications/message", f'"level": "error", "data": "d", {META}')
     form = '"requestedSchema": {"type": "object", "properties": {}}'
     inner = f'"method": "elicitation/create", "params": {{"message": "?", {form}, {META}}}'
-    question = f'{{"jsonrpc": "2.0", "id": "{fresh("q")}", {inner}}}'
+    number = fresh("q")
+    question = f'{{"jsonrpc": "2.0", "id": "{number}", {inner}}}'
     rounds = f'"inputRequests": {{"one": {{{inner}}}}}, "requestState": "inner", {META}'
     asks = f'{{"resultType": "input_required", {rounds}}}'
     async with target.client("passthrough", server, era, accepts("x")) as peer:
@@ -222,6 +223,8 @@ async def test_what_a_server_tells_or_asks_in_mid_call_has_none(target: Target, 
         if not peer.modern:
             await peer.hear_question()
             if server != "modern":
+                heard_back = lambda: [each for each in target.log(server).messages() if each.get("id") == number]  # noqa: E731
+                await eventually(heard_back, f"an answer to {number}")  # its client must not leave while it answers
                 await peer.cancel(pending)
         told = [peer.heard, [params for _, params in peer.asked]]
     assert own_keys(told) == []

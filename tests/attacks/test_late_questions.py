@@ -67,14 +67,17 @@ def scripted_over_http(folder: Path, name: str, *flags: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     folder = tmp_path_factory.mktemp("late")
+    answers = folder / "answers"
+    answers.write_text(json.dumps({"before resources/list": question("for-a-list")}))
     servers: dict[str, Any] = {}
     with ExitStack() as stack:
+        listing = "--answers", str(answers)
         for kind in KINDS:
             name = f"stdio-{kind}"
             servers[name] = python_server(
                 "scripted.py", "--log", str(folder / f"{name}.heard"), sessions=kind, timeout=120
             )
-            origin = stack.enter_context(scripted_over_http(folder, f"http-{kind}", "--http", "0"))
+            origin = stack.enter_context(scripted_over_http(folder, f"http-{kind}", "--http", "0", *listing))
             servers[f"http-{kind}"] = {"url": f"{origin}/mcp", "sessions": kind, "timeout": 120}
             origin = stack.enter_context(scripted_over_http(folder, f"sse-{kind}", "--sse", "0"))
             servers[f"sse-{kind}"] = {"url": f"{origin}/sse", "transport": "sse", "sessions": kind, "timeout": 120}
@@ -316,6 +319,23 @@ async def test_what_is_asked_outside_any_call_changes_nothing_and_is_no_incident
                     assert all([(await each.outcome()).ok for each in both])
     assert kind_in_force(target, server)["sessions"] == "auto"
     assert len(incidents(target, server)) == before
+
+
+async def test_what_is_asked_on_a_stream_of_the_gateways_own_is_put_to_nobody(target: Target) -> None:
+    """That is not outside every stream: it says itself that it is for no call."""
+    server, other = "http-auto", fresh("only")
+    target.changed.add(server)
+    with latch(target.folder) as over:
+        async with target.client("direct", server, HANDSHAKE) as peer, anyio.create_task_group() as tasks:
+            later, arguments = Later(), {"mark": other, "steps": [{"wait": str(over)}, {"own": DONE}]}
+            tasks.start_soon(later.run, peer, {"name": f"{server}__play", "arguments": arguments})
+            await begun(target, server, other)
+            await peer.request("resources/list")
+            assert "no call is under way" in await refused(target, server, "for-a-list")
+            release(over)
+            assert (await later.outcome()).ok
+            assert peer.asked == []
+    assert kind_in_force(target, server)["sessions"] == "auto"
 
 
 async def test_a_server_that_never_answers_what_was_cancelled_does_not_pile_up_sessions(target: Target) -> None:

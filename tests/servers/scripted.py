@@ -9,7 +9,8 @@ Its one tool `play` takes `mark` and `steps`, which are done in order beside all
     {"own": TEXT}      say this on the call's own stream      {"wait": FILE}   until this file is there
     {"aside": TEXT}    say it beside any call                  {"done": FILE}   make this file
 In a TEXT, `$id` is the id of the call. What is not answered by a step is never answered, nor is what was cancelled.
-`--answers` names a file with an object, which is read anew for each request: method to the text of its result.
+`--answers` names a file with an object, which is read anew for each request: method to the text of its result, and
+"before METHOD" to what is said first, on the stream of that request.
 """
 
 from __future__ import annotations
@@ -65,7 +66,10 @@ class Scripted:
             self.write_down({"session": session, "mark": arguments.get("mark")})
             background(lambda: self.play(json.dumps(request_id), arguments.get("steps") or [], own, aside))
         else:
-            own(self.answer(request_id, method, params))
+            answers = json.loads(Path(self.args.answers).read_text()) if self.args.answers else {}
+            if first := answers.get(f"before {method}"):
+                own(first)
+            own(self.answer(request_id, method, params, answers.get(method)))
 
     def play(self, request_id: str, steps: list[dict[str, str]], own: Say, aside: Callable[[], Say]) -> None:
         for step in steps:
@@ -78,14 +82,13 @@ class Scripted:
                 with contextlib.suppress(OSError):
                     (own if kind == "own" else aside())(what.replace("$id", request_id))
 
-    def answer(self, request_id: Any, method: str, params: dict[str, Any]) -> str:
+    def answer(self, request_id: Any, method: str, params: dict[str, Any], text: str | None) -> str:
         modern = self.args.modern
         if method == "initialize" and modern:
             return json.dumps(error(request_id, UNSUPPORTED, "there is no handshake here", {"supported": [MODERN]}))
         if method == "server/discover" and not modern:
             return json.dumps(error(request_id, -32601, "no such method"))
-        answers = json.loads(Path(self.args.answers).read_text()) if self.args.answers else {}
-        text = answers.get(method) or json.dumps(self.result_of(method, params))
+        text = text or json.dumps(self.result_of(method, params))
         return f'{{"jsonrpc": "2.0", "id": {json.dumps(request_id)}, "result": {text}}}'
 
     def result_of(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

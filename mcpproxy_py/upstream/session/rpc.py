@@ -499,11 +499,7 @@ class RpcPeer(RpcConnection):
     def _unreadable(self, data: bytes, complaint: str) -> None:
         """Fail the call this was the answer to, where that can be told; count it otherwise."""
         request_id = id_at_the_edges(data[:KEPT], data[-KEPT:])
-        if (
-            request_id is None
-            or self._answered(request_id) is None
-            or not self._fail(request_id, bad_answer(complaint))
-        ):
+        if request_id is None or not self._spoiled(request_id, complaint):
             self._count_garbage(repr(data[:80]))
 
     def _oversize(self, head: bytes, tail: bytes) -> None:
