@@ -15,7 +15,7 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_choke_point_meta         what may travel beside the arguments, and nothing else
     test_choke_point_extensions   a server hears only of extensions that the surface can serve to the end
     test_choke_point_departures   a client that goes, at every step of a call
-    test_secrets_everywhere       secrets in every field are found in nothing that leaves, but where they were meant to go
+    test_secrets_everywhere       secrets of every field are in nothing that leaves for a record or a log
 
 None of them sleeps. That something never reaches a server is shown by something that does, later and the same way: a
 read on the same connection, or the end of the call itself.
