@@ -23,6 +23,7 @@ They import nothing of `mcpproxy_py`, so that they hold whatever it looks like i
     test_late_questions           what a cancelled call still asks is put to nobody, and its session is not used again
     test_resource_owners          the first server that names a resource keeps it, and none is crowded out
     test_forged_own_keys          what only the gateway says comes from nobody else
+    test_secrets_everywhere       secrets of every field are in nothing that leaves for a record or a log
 
 None of them sleeps. That something never reaches a server is shown by something that does, later and the same way: a
 read on the same connection, or the end of the call itself.

@@ -54,7 +54,12 @@ def test_masking_what_is_masked_changes_nothing_more() -> None:
 
 FEW = 10
 """Times that a repetition may repeat another one: it costs no more than so many times as much."""
-SEPARATED = ("secret_patterns._STANDS_IN", "secret_patterns._IDENTIFIER", "secret_patterns._ALGORITHM")
+SEPARATED = (
+    "secret_patterns._STANDS_IN",
+    "secret_patterns._IDENTIFIER",
+    "secret_patterns._ALGORITHM",
+    "secret_places._HEADER",
+)
 """Whose repeated parts each begin with what the part before cannot hold."""
 SIGNS_OF = [secret_commands, secret_patterns, secret_places, secret_texts]
 
