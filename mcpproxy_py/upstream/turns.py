@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+REST: Final = 2
+"""How much longer than a piece of work is the pause after it: a call of others hardly meets two."""
 SHORTEST_PAUSE: Final = 0.001
 """What a timer can tell apart; after a shorter piece of work the next one waits for a turn of the loop."""
 
@@ -26,7 +28,7 @@ class TurnQueue:
         self._free_at = 0.0
 
     async def turn(self, seconds: float) -> None:
-        """Wait until this much work may be done. After it, nobody else's begins for as long again."""
+        """Wait until this much work may be done. After it, nobody else's begins for twice as long."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._planned, self._free_at = loop, False, 0.0
@@ -53,7 +55,7 @@ class TurnQueue:
         while self._waiting:
             ready, seconds = self._waiting.popleft()
             if not ready.done():  # else its caller was cancelled
-                self._free_at = loop.time() + 2 * seconds
+                self._free_at = loop.time() + (1 + REST) * seconds
                 ready.set_result(None)
                 break
         if self._waiting:

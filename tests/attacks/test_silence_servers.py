@@ -20,7 +20,7 @@ from tests.support.wire import MODERN, Wire, text
 pytestmark = pytest.mark.proves("SEC-6", "SEC-5")
 VALUES = 20_000
 BYTES = 16_777_216
-LONG_FLOOD = {"OVERWHELM_SECONDS": "20"}
+LONG_FLOOD = {"OVERWHELM_SECONDS": "120"}
 TOO_MANY = f"it answered with more than {VALUES} keys and values in one message"
 TOO_LONG = f"it answered with more than {BYTES} bytes"
 TOO_DEEP = "it answered with JSON that is nested too deeply"
@@ -51,7 +51,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         servers = {
             "quiet": python_server("plain.py"),
             "pipe": python_server("overwhelm.py"),
-            "floods": python_server("overwhelm.py", env=LONG_FLOOD),
+            "floods": python_server("overwhelm.py", env=LONG_FLOOD, timeout=120),
             "web": {"url": f"{web}/mcp"},
         }
         config = {"surfaces": ALL_SURFACES, "mcpServers": servers, "limits": {"max_result_values": VALUES}}

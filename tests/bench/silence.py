@@ -225,7 +225,7 @@ CLIENTS: dict[str, Input] = {
     "args-numbers": args(many(b"1", 4_000_000)),
     "args-lists-most": args(many(b"[]", 72_000)),
     "args-objects-most": args(many(b'{"a":1}', 130_000)),
-    "args-keys-most": args(keys(24_000)),
+    "args-keys-most": args(keys(16_000)),
     "args-text-4MB": args(b'"' + b"x" * 4_000_000 + b'"'),
     "args-escapes-4MB": args(b'"' + b"\\n" * 2_000_000 + b'"'),
     "args-not-ascii-4MB": args(b'"' + "漢é".encode() * 800_000 + b'"'),
@@ -259,7 +259,7 @@ CLIENTS: dict[str, Input] = {
         scene.send(message("call_tool_read", QUIET)[:-2] + b',"requestState":"%s"}}' % (b"A" * 3_900_000))
     ),
     "responses": lambda scene: consume(
-        scene.send(message("call_tool_read", QUIET)[:-2] + b',"inputResponses":%s}}' % keys(24_000))
+        scene.send(message("call_tool_read", QUIET)[:-2] + b',"inputResponses":%s}}' % keys(16_000))
     ),
     "headers": lambda scene: scene.raw(HEAD + b"a: b\r\n" * 20_000 + b"\r\n"),
     "headers-endless": lambda scene: scene.raw(HEAD, *[b"a: b\r\n" * 10_000] * 100),

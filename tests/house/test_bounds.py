@@ -17,7 +17,7 @@ from mcpproxy_py.upstream.transports.http_pool import SLICE
 from mcpproxy_py.upstream.transports.stdio import LINES_A_TURN
 from tests.house.markdown import ROOT
 
-PAGE = (ROOT / "docs/reference/bounds.md").read_text()
+PAGE = (ROOT / "docs/explanation/bounds.md").read_text()
 LIMITS = Limits()
 ROWS = {
     "an answer": LIMITS.max_result_bytes,

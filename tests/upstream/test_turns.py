@@ -72,11 +72,11 @@ async def test_between_two_pieces_of_work_others_have_a_turn() -> None:
     assert len(set(at)) == 20
 
 
-async def test_after_a_long_piece_nobody_elses_begins_for_as_long_again() -> None:
+async def test_after_a_long_piece_nobody_elses_begins_for_twice_as_long() -> None:
     queue, loop = TurnQueue(), asyncio.get_running_loop()
     await queue.turn(0.05)
     rested = list[str]()
-    loop.call_later(0.05, rested.append, "yes")
+    loop.call_later(0.1, rested.append, "yes")
     await queue.turn(0)
     assert rested
 
