@@ -157,7 +157,10 @@ def encode(message: Mapping[str, Any]) -> bytes:
 def decode(data: bytes | str) -> Any:
     """What a server says: strict JSON, without keys of `_meta` that are ours to write. Raises `ValueError`."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    value = parse(raw)
+    try:
+        value = from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        value = parse(raw)
     if (b"_meta" in raw or b"\\u" in raw) and own_meta.may_hold_own(raw) and own_meta.remove_own(value):
         tell_of_removal()
     return value

@@ -67,7 +67,8 @@ def asks(draw: st.DrawFn) -> tuple[Ask, Snapshot]:
         st.dictionaries(TEXT, JSON, max_size=2)
     )
     overrides = draw(st.sampled_from([
-        (), (Override("read"),), (Override("write", lambda args: len(args) > 1), Override("read")),
+        (), ((Override("read"),),), ((Override("write", lambda args: len(args) > 1), Override("read")),),
+        ((Override("read"),), (Override("write", lambda args: len(args) > 1), Override("read"))),
     ]))  # fmt: skip
     declared = "read" if hints.get("readOnlyHint") is True else "unknown"
     tool = Tool("s", name, {"annotations": hints}, declared, draw(st.booleans()), overrides)
