@@ -32,19 +32,14 @@ NOT_YET: dict[str, str] = {
     "SURF-11": "none of it: no `anthropic/` keys on the gate's tools, no line that names the servers",
     "SURF-12": "there are no profiles",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",
-    "GATE-16": "lists and overrides compare names exactly and take no globs; look-alikes are not noticed",
     "FIND-5": "`semantic` serves the catalog only; tools are ranked by words, and no result says how sure it is",
     "UP-9": "there is no OAuth towards servers",
-    "UP-11": "any question outside a call's stream makes a server's sessions exclusive; a session is used again before "
-    "a cancelled call was answered (ATTACKS M4)",
     "UP-12": "a server starts where the gateway was started, with its PATH; a secret that is missing fails the whole "
     "configuration",
     "UP-13": "a server object of the SDK cannot be a provider",
     "CAT-7": "on the command line and over REST; the web page comes with USE-2",
     "SEC-2": "one agent token opens everything; no scoped tokens, no identity provider",
     "SEC-3": "tools are not pinned",
-    "SEC-6": "one peer can silence the gateway for seconds (ATTACKS H5, H6)",
-    "SEC-7": "no shares for a principal, no deadlines for bodies, and trailers count as headers (ATTACKS M11, H7)",
     "SEC-10": "only the client of a call can be asked for its confirmation",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",
     "PERF-3": "counts and instructions are met; calls a second are 1.5 times those of 08a4ea0 at 16 and 64, of 1.6",
@@ -58,11 +53,6 @@ NOT_YET: dict[str, str] = {
     "USE-8": "commands in the documents are parsed, and not run",
     "USE-9": "tools without hints are not counted, and there is no `tools classify`",
     # Codes that tests prove, but for what an attack found beside those tests.
-    "SURF-8": "the last server that names a URI takes it from the one that named it first (ATTACKS M3)",
-    "GATE-8": "a pattern that gives up counts as no match, so padding can get past the destructive entry (ATTACKS M2)",
-    "UP-5": "a late question of a cancelled call is put to whoever has the only call under way (ATTACKS M4, see UP-11)",
-    "ACT-9": "names, addresses and errors are not masked, and of 85 kinds of secrets 39 were missed (ATTACKS M10)",
-    "SEC-5": "trailers are not bounded, and of a listing only the number of pages and tools (ATTACKS H7, H5)",
 }
 
 

@@ -51,8 +51,8 @@ def nested(schema: Mapping[str, Any], times: int) -> Mapping[str, Any]:
 TEXT = "ab" * 400
 KEYS = {f"k{n}": n for n in range(60)}
 HOSTILE: dict[str, tuple[Any, Any]] = {
-    "branches": ({"items": {"anyOf": [*({"const": {"x": n}} for n in range(15_000)), {}]}}, [{"x": -1}] * 400),
-    "values": ({"items": {"anyOf": [{"enum": [{"x": n} for n in range(45_000)]}, {}]}}, [{"x": -1}] * 100),
+    "branches": ({"items": {"anyOf": [*({"const": {"x": n}} for n in range(10_000)), {}]}}, [{"x": -1}] * 600),
+    "values": ({"items": {"anyOf": [{"enum": [{"x": n} for n in range(18_000)]}, {}]}}, [{"x": -1}] * 250),
     "backtracks": ({"pattern": BACKTRACKING}, "a" * 60 + "!"),
     "backtracks-unseen": ({"anyOf": [{"pattern": BACKTRACKING}, {}]}, "a" * 60 + "!"),
     "large-pattern": ({"items": {"anyOf": [{"pattern": "(?:.{1,20}){1,200}!$"}, {}]}}, [TEXT, TEXT + "b"] * 20),

@@ -107,11 +107,17 @@ def test_a_queue_works_in_one_loop_after_the_other() -> None:
 def test_what_is_made_uncollected_is_given_back_and_collecting_goes_on() -> None:
     import gc
 
-    assert uncollected(lambda: gc.isenabled()) is False
-    assert gc.isenabled()
-    with pytest.raises(KeyError):
-        uncollected(lambda: {}["none"])
-    assert gc.isenabled()
+    collecting = gc.isenabled()
+    gc.enable()
+    try:
+        assert uncollected(gc.isenabled) is False
+        assert gc.isenabled()
+        with pytest.raises(KeyError):
+            uncollected(lambda: {}["none"])
+        assert gc.isenabled()
+    finally:
+        if not collecting:
+            gc.disable()
 
 
 # Counting.
