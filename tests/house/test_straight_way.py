@@ -39,8 +39,8 @@ def walked() -> dict[str, Walk]:
 @pytest.mark.proves("PERF-3")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_call_takes_a_longer_way_than_its_budget(walked: dict[str, Walk], kind: str) -> None:
-    """On a busy machine an answer comes in other turns of the loop than usual, which is a call or two more: what is over
-    the budget is watched again."""
+    """On a busy machine an answer comes in other turns of the loop than usual, which is a call or two more: so what is
+    over the budget is watched again."""
     walk, (modules, changes, calls) = walked[kind], BUDGETS[kind]
     for _ in range(AGAIN):
         if walk.modules <= modules and walk.changes <= changes and walk.calls <= calls:
