@@ -18,6 +18,7 @@ STRANGERS = {"settings", "store", "upstream", "providers"}
 CORE_STDLIB = {
     "__future__", "dataclasses", "typing", "collections", "enum", "functools", "itertools", "math", "re", "json",
     "unicodedata", "difflib", "hashlib", "hmac", "bisect", "heapq", "types", "base64", "binascii",
+    "contextvars",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import cycle, zip_longest
 from typing import Any, Final, Protocol, cast
 
+from mcpproxy_py.core.record.masking_budget import NOT_SHOWN, OnePayload, may_look
 from mcpproxy_py.core.record.secret_patterns import (
     ASSIGNED,
     CARD_LIKE,
@@ -158,7 +159,7 @@ def _while_left(items: Any, left: list[int]) -> Iterator[Any]:
 
 
 _CARD: Final = "***card***"
-SHOWN: Final = frozenset({"***", *(f"***{kind}***" for kind in KINDS)})
+SHOWN: Final = frozenset({"***", NOT_SHOWN, *(f"***{kind}***" for kind in KINDS)})
 _MOST_JSON: Final = 262_144
 
 
@@ -197,6 +198,8 @@ class Masker:
             text = valid(text)
         shaped = self.shaped(text)
         if shaped or self.named(text):
+            if not may_look(len(text)):
+                return NOT_SHOWN
             if shaped:
                 text = _applied(SHAPED, text)
             text = _without_cards(without_placed(_without_assigned(_applied(RULES, text)), shaped, self.mask_text))
@@ -216,9 +219,11 @@ class Masker:
             text = encode(value)
         size = len(text)
         if size > limit:
-            return encode(_preview(encode(self.mask(pruned(value, limit))), limit)), size
+            with OnePayload():
+                return encode(_preview(encode(self.mask(pruned(value, limit))), limit)), size
         if self.named(text) or self.shaped(text) or (self.own is not None and self.own.possible(text.decode())):
-            text = encode(capped(self._masked(value, 0), 2 * limit)[0])
+            with OnePayload():
+                text = encode(capped(self._masked(value, 0), 2 * limit)[0])
         return text, size
 
     def redacted(self, value: Any, limit: int) -> Any:

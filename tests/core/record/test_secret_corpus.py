@@ -15,6 +15,7 @@ import pytest
 
 from mcpproxy_py.core.record import secret_commands, secret_patterns, secret_places, secret_texts
 from mcpproxy_py.core.record.masking import PLAIN
+from mcpproxy_py.core.record.masking_budget import A_LOOK, MOST_LOOKED_AT, NOT_SHOWN
 from mcpproxy_py.gateway.masker import MASKER
 from tests.core.corpus import score
 from tests.core.secret_corpus import HALVES, samples
@@ -149,3 +150,18 @@ def steps(text: str) -> int:
 def test_twice_the_text_is_at_most_about_twice_the_work(hostile: str) -> None:
     short, long = (steps((hostile * (size // len(hostile) + 1))[:size]) for size in (16_384, 32_768))
     assert long <= 2.5 * short + 1000
+
+
+@pytest.mark.proves("SEC-6")
+@pytest.mark.parametrize("text", ["curl -u a:b ", "--token x -p y ", "password: x ", "https://a:b@h/?key=c&"])
+@pytest.mark.parametrize("shape", [list, lambda texts: [{"note": each} for each in texts]])
+def test_of_one_payload_only_so_much_is_looked_through_and_the_rest_is_not_shown(text: str, shape: Any) -> None:
+    secret = "aQ7" + "x9Kd" * 6
+    texts = [*([text] * 4_000), f"password={secret}"]
+    kept, _ = MASKER.payload_text({"a": shape(texts)}, 1_000_000)
+    assert secret.encode() not in kept
+    assert NOT_SHOWN.encode() in kept
+    looked_at = kept.count(b"***") // 2 - kept.count(NOT_SHOWN.encode())
+    assert looked_at <= 4 * MOST_LOOKED_AT / A_LOOK
+    again, _ = MASKER.payload_text({"a": text}, 1_000_000)
+    assert NOT_SHOWN.encode() not in again, "each payload has its own"
