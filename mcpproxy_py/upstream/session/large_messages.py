@@ -113,6 +113,7 @@ class LargeMessages:
         except ValueError as error:
             self._act(partial(message.refuse, jsonrpc.complaint(error)))
             return
+        await TURNS.turn(seconds(len(message.text)))
         if own_meta.may_hold_own(message.text):
             await _remove_own(said)
         self._act(partial(message.read, said))
