@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.locate import Where
-from mcpproxy_py.cli.output import Format, complain, dump
+from mcpproxy_py.cli.output import Format, clean, complain, dump
 from mcpproxy_py.core import json_values
 from mcpproxy_py.errors import FACTS, GatewayError
 
@@ -74,6 +74,8 @@ SHARED: Final[dict[str, tuple[Any, Any]]] = {
         Format.TABLE,
     ),
 }
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer every question with yes.")]
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,15 @@ def _failures_reported(form: Format) -> Iterator[None]:
         # `| head` had enough: not a failure. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
+
+
+def confirmed(question: str, yes: bool) -> None:
+    """Goes on after a person's yes. Where there is no terminal to ask on, `--yes` has to say it."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to confirm on; add --yes", param_hint="--yes")
+    typer.confirm(clean(question), abort=True, err=True)
 
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mcpproxy_py.cli.common import CommandContext, command, group, json_object, key_values
+from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, json_object, key_values
 from mcpproxy_py.cli.locate import NoGatewayError
-from mcpproxy_py.cli.output import Format, cell, clean, note, say, table
+from mcpproxy_py.cli.output import Format, cell, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 
 MASK: Final = "***"
@@ -145,23 +145,16 @@ def _put(session: CommandContext, name: str, config: dict[str, Any], replace: bo
 def remove(
     session: CommandContext,
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Remove an upstream, after a confirmation; without a terminal --yes is needed."""
     config = described(session, name)
-    if not yes:
-        _ask_first(name, config)
+    what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
+    confirmed(f"Remove the upstream {name} ({what})?", yes)
     answer = edited(session, name, lambda client: client.delete("servers", name), lambda file: file.drop_server(name))
     session.show(answer, lambda _: say(f"Removed {name}."))
     if config is not None:
         note(f"To undo: {undo_line(name, config)}")
-
-
-def _ask_first(name: str, config: Mapping[str, Any] | None) -> None:
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to confirm on; add --yes", param_hint="NAME")
-    what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
-    typer.confirm(clean(f"Remove the upstream {name} ({what})?"), abort=True, err=True)
 
 
 @command(app, "enable")
