@@ -12,7 +12,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 SHELL: Final = ("bash", "sh", "console")
-_FENCE: Final = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOTE: Final = re.compile(r"<!-- (.*?) -->\n+", re.DOTALL)
+_FENCE: Final = re.compile(
+    rf"((?:^{_NOTE.pattern.replace('(.*?)', '(?:(?!-->).)*')})*)^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -20,11 +23,13 @@ _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Fence:
-    """A fenced block. `info` is what stands behind the language: `mcp_config` marks a configuration of ours."""
+    """A fenced block. `info` is what stands behind the language: `mcp_config` marks a configuration of ours. `notes` are
+    the comments directly before it, which readers do not see."""
 
     language: str
     info: str
     text: str
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,10 @@ class Page:
 
     @cached_property
     def fences(self) -> list[Fence]:
-        return [Fence(*_first_word(info), text) for info, text in _FENCE.findall(self.text)]
+        return [
+            Fence(*_first_word(info), text, tuple(_NOTE.findall(notes)))
+            for notes, info, text in _FENCE.findall(self.text)
+        ]
 
     @cached_property
     def prose(self) -> str:
