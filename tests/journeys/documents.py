@@ -3,8 +3,8 @@
     python -m tests.journeys.documents            what is run, what is not and why, counted
     python -m tests.journeys.documents --run PAGE run one page, and print what a person would have seen
 
-A page is read from top to bottom. A comment directly before a block, which readers do not see, says what the block alone
-does not:
+A page is read from top to bottom. A comment directly before a block, which readers do not see, says what the
+block alone does not:
 
     <!-- not run: REASON -->              it cannot run here
     <!-- first: COMMANDS -->              what has to be there before it
@@ -15,8 +15,8 @@ does not:
     <!-- runs until Ctrl-C -->            it has a terminal of its own and goes on
     <!-- no gateway -->                   before the first block: the page starts its own, or needs none
 
-A block of `mcpproxy serve` has a terminal of its own too; the next blocks wait until the gateway is ready. Unless a page
-starts a gateway, one is started for it.
+A block of `mcpproxy serve` has a terminal of its own too; the next blocks wait until the gateway is ready. Unless a
+page starts a gateway, one is started for it.
 """
 
 from __future__ import annotations
@@ -183,27 +183,44 @@ def reader(page: Page, scratch: Path) -> Iterator[Reader]:
 def fresh_environment(checkout: Path) -> dict[str, str]:
     """As after a login: nothing set for a gateway, `mcpproxy` and the servers of the test environment on the path, and
     packages at the versions that this repository locks."""
-    left_out = ("PIP_NO_INDEX", "PIP_FIND_LINKS", "VIRTUAL_ENV", "PYTHONPATH", "CI", "PYTEST", "XDG_", "CLAUDE", "CODEX")
+    left_out = (
+        "PIP_NO_INDEX",
+        "PIP_FIND_LINKS",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "CI",
+        "PYTEST",
+        "XDG_",
+        "CLAUDE",
+        "CODEX",
+    )
     kept = {name: value for name, value in clean_environment().items() if not name.startswith(left_out)}
     pins = checkout.parent / "constraints.txt"
     locked = re.findall(r"^([\w.-]+==[\w.+!-]+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE)
     pins.write_text("\n".join(locked) + "\n")
     path = os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", "")))
     return {
-        **kept, "PATH": path, "PIP_CONSTRAINT": str(pins), "UV_CONSTRAINT": str(pins), "PAGER": "cat", "SERVERS": str(SERVERS),
+        **kept, "PATH": path, "PIP_CONSTRAINT": str(pins), "UV_CONSTRAINT": str(pins), "SERVERS": str(SERVERS),
         "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path("~/.cache/pip").expanduser())),
-        "npm_config_cache": str(ROOT / ".cache" / "npm-cache"), "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "npm_config_cache": str(ROOT / ".cache" / "npm-cache"), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }  # fmt: skip
 
 
 def copy(target: Path) -> None:
     """What git knows of this checkout, as it is now."""
     names = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
     ).stdout
     target.mkdir()
     packed = subprocess.run(
-        ["tar", "-c", "--null", "--ignore-failed-read", "-T", "-"], cwd=ROOT, input=names, check=True, capture_output=True
+        ["tar", "-c", "--null", "--ignore-failed-read", "-T", "-"],
+        cwd=ROOT,
+        input=names,
+        check=True,
+        capture_output=True,
     ).stdout
     subprocess.run(["tar", "-x", "-C", str(target)], input=packed, check=True)
 
@@ -229,7 +246,9 @@ def main() -> None:
         elif str(page) == wanted:
             with tempfile.TemporaryDirectory() as scratch, reader(page, Path(scratch)) as somebody:
                 for step in somebody.read():
-                    print(f"\n=== {step.seconds:.1f} s {step.wrong}\n{step.block.rstrip()}\n---\n{step.output.rstrip()}")
+                    print(
+                        f"\n=== {step.seconds:.1f} s {step.wrong}\n{step.block.rstrip()}\n---\n{step.output.rstrip()}"
+                    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every shell block of the README, the tutorials and the how-tos works word for word, or says why it is not run (USE-8)."""
+"""Every shell block of the README, the tutorials and the how-tos works word for word, or says why not (USE-8)."""
 
 from __future__ import annotations
 
