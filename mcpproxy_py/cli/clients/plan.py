@@ -97,7 +97,8 @@ def _with_additions(
         wanted = _respectful(documents.parse(base or "", syntax, path), additions)
         after, undos = edits.add_all(base or "", syntax, wanted, path)
     except EditRefused as error:
-        raise _refused(path, error, syntax, additions) from None
+        hint = "" if path == target.servers_file else "Leave the rules out with --no-rules, or: "
+        raise _refused(path, error, syntax, additions, hint) from None
     folders = earlier.folders if earlier else tuple(writing.missing_folders(path))
     mode = PRIVATE if target.project is None else SHARED
     return FilePlan(document, after, base, tuple(undos), folders, mode=mode)
@@ -231,22 +232,18 @@ def _write_back(plan: FilePlan) -> None:
         writing.put(document.path, document.raw, expected=written, new_mode=plan.mode)
 
 
-def _refused(path: Path, error: EditRefused, syntax: Syntax, additions: Sequence[Addition]) -> GatewayError:
-    by_hand = "\n".join(pasted(each, syntax) for each in additions)
-    return GatewayError(
-        Code.CONFLICT,
-        f"{path} was not changed: {error.message}",
-        details={"remedy": f"Put this in by hand:\n{by_hand}"},
-    )
+def _refused(path: Path, error: EditRefused, syntax: Syntax, additions: Sequence[Addition], hint: str) -> GatewayError:
+    remedy = f"Nothing was changed. {hint}Put this in by hand:\n{pasted(additions, syntax)}"
+    return GatewayError(Code.CONFLICT, f"{path}: {error.message}", details={"remedy": remedy})
 
 
-def pasted(addition: Addition, syntax: Syntax) -> str:
+def pasted(additions: Sequence[Addition], syntax: Syntax) -> str:
     """Lines for a person to paste."""
-    if syntax is Syntax.TOML and isinstance(addition.value, dict):
-        return toml_edit.table_text(addition.path, addition.value)
-    value: Any = [addition.value] if addition.is_item else addition.value
-    for key in reversed(addition.path):
-        value = {key: value}
+    if syntax is Syntax.TOML:
+        return "\n".join(toml_edit.table_text(each.path, each.value) for each in additions)
+    value: dict[str, Any] = {}
+    for each in additions:
+        value = edits.merged(value, each)
     if syntax is Syntax.YAML:
         import yaml
 

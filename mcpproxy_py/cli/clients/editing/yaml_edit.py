@@ -72,6 +72,8 @@ def _place(text: str, chain: list[Any], addition: Addition, newline: str) -> tup
     if node.id not in ("mapping", "sequence") or (node.id == "sequence") != isinstance(value, list):
         kind = "a list" if isinstance(value, list) else "an object"
         raise EditRefused(f"{'.'.join(addition.path[:depth])} is not {kind}")
+    if node.id == "sequence":
+        return _after_last(text, node, value, newline)
     if node.flow_style:
         said = json.dumps(value, ensure_ascii=False)[1:-1]
         return node.start_mark.index + 1, said + (", " if node.value else "")
@@ -80,6 +82,16 @@ def _place(text: str, chain: list[Any], addition: Addition, newline: str) -> tup
     if text[line:start].strip(" \ufeff"):
         raise EditRefused("the file is written in a way that mcpproxy does not know how to edit")
     return line, _lines(value, " " * node.start_mark.column, newline)
+
+
+def _after_last(text: str, node: Any, value: list[Any], newline: str) -> tuple[int, str]:
+    """After the last item of a list, in its style."""
+    if node.flow_style:
+        said = json.dumps(value, ensure_ascii=False)[1:-1]
+        return (node.value[-1].end_mark.index, f", {said}") if node.value else (node.start_mark.index + 1, said)
+    lines = _lines(value, " " * node.start_mark.column, newline)
+    end = text.find("\n", node.value[-1].end_mark.index)
+    return (len(text), newline + lines) if end < 0 else (end + 1, lines)
 
 
 def _below(addition: Addition, depth: int) -> Any:
