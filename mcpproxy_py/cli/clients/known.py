@@ -224,7 +224,7 @@ _ALL: Final = (
             whole_file=_GEMINI_POLICY,
         ),
         programs=("gemini",),
-        next_step="Start a new session of Gemini CLI, in a folder that it trusts; `gemini mcp list` shows the connection.",
+        next_step="Start a new session of Gemini CLI in a folder that it trusts; `gemini mcp list` shows the server.",
     ),
     KnownClient(
         name="codex",

@@ -172,14 +172,39 @@ def disconnecting(kept: ClientConnection) -> list[FilePlan]:
     return plans
 
 
-def disconnecting_by_hand(target: Target, document: Document) -> FilePlan:
-    """Without an entry that somebody made by hand."""
+def disconnecting_by_hand(target: Target) -> list[FilePlan]:
+    """Without an entry that `connect` knows nothing of, and the rules beside it that are as `connect` makes them."""
     path = (*target.client.servers, target.name)
-    undo = Undo(path, documents.at(document.data, path), made=len(path))
+    rules, rules_file = target.client.permissions, target.rules_file()
+    wanted: dict[Path, list[Undo]] = {target.servers_file: [Undo(path, None, made=len(path))]}
+    syntaxes = {target.servers_file: target.client.syntax}
+    if rules_file is not None:
+        undos = [
+            Undo(each.path, each.value, each.is_item) for each in entries.rule_additions(target.client, target.name)
+        ]
+        wanted.setdefault(rules_file, []).extend(undos)
+        syntaxes.setdefault(rules_file, rules.syntax)
+    plans: list[FilePlan] = []
+    for file, undos in wanted.items():
+        document = documents.load(file, syntaxes[file])
+        text: str | None = document.text if document.exists else None
+        if text is not None and rules.whole_file and text == rules.whole_file.replace("{server}", target.name):
+            text = None
+        for undo in undos if text else ():
+            text = _out_if_ours(text or "", document, undo)
+        plans.append(FilePlan(document, text, was_changed=True))
+    return plans
+
+
+def _out_if_ours(text: str, document: Document, undo: Undo) -> str:
+    data = documents.parse(text, document.syntax, document.path)
+    if not undo.is_item and undo.value is not None and documents.at(data, undo.path) != undo.value:
+        return text
     try:
-        return FilePlan(document, edits.take_out(document.text, document.syntax, undo, document.path))
+        return edits.take_out(text, document.syntax, undo, document.path)
     except EditRefused as error:
-        raise GatewayError(error.code, f"{document.path}: {error.message}") from None
+        remedy = f"Nothing was changed. Take {'.'.join(undo.path)} out by hand."
+        raise GatewayError(error.code, f"{document.path}: {error.message}", details={"remedy": remedy}) from None
 
 
 def connection(target: Target, launch: Launch, plans: Sequence[FilePlan]) -> ClientConnection:
