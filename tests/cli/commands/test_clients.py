@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from mcpproxy_py.cli.clients import documents
 from mcpproxy_py.cli.clients.known import CLIENTS
 from mcpproxy_py.cli.clients.places import Machine, servers_file
+from mcpproxy_py.cli.main import app
 from tests.support.gateway import clean_environment, until
 
 pytestmark = pytest.mark.proves("USE-1")
@@ -63,18 +65,27 @@ def home(tmp_path: Path) -> Path:
 Connect = Callable[..., subprocess.CompletedProcess[str]]
 
 
+THEIRS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "XDG_", "CLINE", "GOOSE", "HOME", "APPDATA", "MCPPROXY_")
+
+
 def environment_of(home: Path | None, **extra: str) -> dict[str, str]:
-    kept = clean_environment(**extra)
-    theirs = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "XDG_", "CLINE", "GOOSE", "HOME", "APPDATA")
-    env = {name: value for name, value in kept.items() if not name.startswith(theirs) or name in extra}
+    env = {name: value for name, value in clean_environment().items() if not name.startswith(THEIRS)} | extra
     return env if home is None else {**env, "HOME": str(home)}
 
 
 @pytest.fixture
 def mcpproxy(home: Path) -> Connect:
+    """The command: in this process, which is faster, or as one of its own with an environment or limits of its own."""
+
     def run(
         *args: str, env: dict[str, str] | None = None, before: Callable[[], None] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        if env is None and before is None:
+            ours = {name: None for name in os.environ if name.startswith(THEIRS)} | {"HOME": str(home)}
+            result = CliRunner().invoke(app, list(args), env=ours)
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            return subprocess.CompletedProcess(args, result.exit_code, result.stdout, result.stderr)
         return subprocess.run(
             [sys.executable, "-m", "mcpproxy_py", *args], env=env or environment_of(home),
             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, cwd=home, preexec_fn=before,
