@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,11 @@ class ConfigFile:
         """The servers in the file by name, without comments, as they are written."""
         return {name: without_comments(server) for name, server in _by_name(_servers_in(self._document())).items()}
 
+    def providers(self) -> dict[str, Any]:
+        """The providers in the file by name, without comments."""
+        found = without_comments(self._document()).get("providers")
+        return found if isinstance(found, dict) else {}
+
     def put_server(self, name: str, config: Mapping[str, Any], *, replace: bool = False) -> None:
         """Add a server. `CONFLICT` if there is one of that name and `replace` was not asked for."""
 
@@ -36,6 +41,23 @@ class ConfigFile:
             _set(servers, name, config)
 
         self._edit(put)
+
+    def change_servers(self, entries: Mapping[str, Mapping[str, Any] | None], *, replace: Collection[str] = ()) -> None:
+        """Several at once, in one edit: each is added, put in the place of one that `replace` names, or with `None`
+        taken out."""
+
+        def change(servers: Servers) -> None:
+            for name, config in entries.items():
+                there = name in _by_name(servers)
+                if config is None and there:
+                    _remove(servers, name)
+                elif config is not None and there and name not in replace:
+                    message = f"a server named '{name}' exists already"
+                    raise GatewayError(Code.CONFLICT, message, details={"name": name})
+                elif config is not None:
+                    _set(servers, name, config)
+
+        self._edit(change)
 
     def drop_server(self, name: str) -> dict[str, Any]:
         """Take a server out; the answer is what it was, so that it can be put back."""

@@ -1,6 +1,7 @@
 """Secrets by reference: `${env:NAME}`, `${file:PATH}`, `${keyring:NAME}` in the values that may need one.
 
-A reference that leads nowhere is an error, never an empty text: an empty token would be a door left open.
+A reference that leads nowhere is an error, never an empty text: an empty token would be a door left open. Only
+`${env:NAME:-text}` says itself what stands there where the variable is not set or empty.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ PLACES: Final = (
 )
 KINDS: Final = ("env", "file", "keyring")
 KEYRING_SERVICE: Final = "mcpproxy"
+DEFAULT: Final = ":-"
+"""Between the name of a variable and what stands for it where it is not set, as in a shell."""
 MAX_SECRET_BYTES: Final = 65_536
 _REFERENCE: Final = re.compile(r"\$\{(\w+):([^{}]*)\}")
 # What stands in for a secret while only the shape is checked: a whole address where one is expected.
@@ -66,7 +69,10 @@ def resolver(environ: Mapping[str, str], base: Path) -> Resolve:
 
 
 def _from_environment(environ: Mapping[str, str], name: str) -> str:
+    name, has_default, default = name.partition(DEFAULT)
     value = environ.get(name)
+    if not value and has_default:
+        return default
     if not value:
         raise Unresolved(f"the environment variable {name} is {'not set' if value is None else 'empty'}")
     return value
