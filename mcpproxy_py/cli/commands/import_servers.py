@@ -131,7 +131,9 @@ def say_result(running: Any, result: Mapping[str, Any] | None) -> None:
 
 
 def say_undone(undone: Mapping[str, Any]) -> None:
-    for name in undone["servers"]:
+    for name in undone["removed"]:
+        say(f"Removed {name}, which the import had added.")
+    for name in undone["restored"]:
         say(f"Put back {name} as it was before the import.")
     for path in undone["files"]:
         say(f"Put back {path}, byte for byte.")

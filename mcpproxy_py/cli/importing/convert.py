@@ -147,7 +147,9 @@ def _config(entry: _Entry) -> dict[str, Any]:
 
 
 def _transport(entry: _Entry) -> str:
-    said = [entry.raw[key] for key in ("type", "transport", "transportType", "source") if entry.raw.get(key) is not None]
+    said = [
+        entry.raw[key] for key in ("type", "transport", "transportType", "source") if entry.raw.get(key) is not None
+    ]
     for word in said:
         if isinstance(word, str) and word in _ELSEWHERE:
             raise NotCarriedOver(f"{_ELSEWHERE[word]}, so there is nothing that a gateway could start or reach")
@@ -156,7 +158,9 @@ def _transport(entry: _Entry) -> str:
     kind = next((_KINDS[word] for word in said if _KINDS[word]), "")
     command, url = entry.first(_COMMANDS), entry.first(_URLS)
     if command is None and url is None:
-        missing = "an extension of the client starts it" if "settings" in entry.raw else "it has no `command` and no `url`"
+        missing = (
+            "an extension of the client starts it" if "settings" in entry.raw else "it has no `command` and no `url`"
+        )
         raise NotCarriedOver(missing)
     if command is not None and url is not None:
         return _one_of_both(entry, kind)
@@ -171,7 +175,9 @@ def _transport(entry: _Entry) -> str:
 
 def _one_of_both(entry: _Entry, kind: str) -> str:
     if kind:
-        entry.note(f"it has a command and a url; the {'command' if kind == 'stdio' else 'url'} was taken, as its type says")
+        entry.note(
+            f"it has a command and a url; the {'command' if kind == 'stdio' else 'url'} was taken, as its type says"
+        )
         return kind
     if entry.client == "gemini-cli":
         entry.note("it has a command and a url; the url was taken, as Gemini CLI does")
@@ -196,7 +202,8 @@ def _started(entry: _Entry) -> dict[str, Any]:
         words = _texts(program, "command")
         program, args = (words[0] if words else ""), [*words[1:], *args]
     if not isinstance(program, str) or not program.strip():
-        raise NotCarriedOver(f"its `command` is {_kind(program)}, where text is expected")
+        found = "empty" if isinstance(program, str) else f"{_kind(program)}, where text is expected"
+        raise NotCarriedOver(f"its `command` is {found}")
     program = entry.texts.value(_bounded(program, "command"))
     config: dict[str, Any] = {"command": program}
     given = [entry.texts.reference(arg) for arg in args]
@@ -306,7 +313,9 @@ def _limits(entry: _Entry) -> dict[str, Any]:
     config: dict[str, Any] = {}
     seconds = _seconds(entry, "tool_timeout_sec", 1.0) or _seconds(entry, "timeout", _unit(entry))
     if seconds is not None and entry.client == "opencode" and seconds < DEFAULT_TIMEOUT:
-        entry.note(f"its timeout of {seconds:g} s is for requests such as lists; a call may take {DEFAULT_TIMEOUT:g} s here")
+        entry.note(
+            f"its timeout of {seconds:g} s is for requests such as lists; a call may take {DEFAULT_TIMEOUT:g} s here"
+        )
     elif seconds is not None and seconds != DEFAULT_TIMEOUT:
         config["timeout"] = seconds
     connect = (
@@ -337,7 +346,8 @@ def _seconds(entry: _Entry, key: str, unit: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value * unit <= MOST_SECONDS:
         entry.note(f"its {key} {_shown(value)} is no time that can be taken over")
         return None
-    return float(f"{value * unit:.6g}")
+    seconds = float(f"{value * unit:.6g}")
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def _tools(entry: _Entry, keys: tuple[str, ...]) -> list[str] | None:
@@ -360,7 +370,9 @@ def _say_what_stays(entry: _Entry) -> None:
             "`mcpproxy tools classify` proposes classes"
         )
     if said := [key for key in _SIGN_IN if raw.get(key)]:
-        entry.note(f"the client signs in for it ({', '.join(said)}); that is not taken over, a header with a token works")
+        entry.note(
+            f"the client signs in for it ({', '.join(said)}); that is not taken over, a header with a token works"
+        )
     if raw.get("sandboxEnabled"):
         entry.note("the client runs it in a sandbox, and here it is in none")
     if left := sorted(key for key in raw.keys() - _READ - {"sandboxEnabled", "socket"}):
@@ -369,7 +381,9 @@ def _say_what_stays(entry: _Entry) -> None:
 
 def _refuse_unanswered(entry: _Entry) -> None:
     if missing := [asked.name for asked in entry.texts.unanswered if asked.needed]:
-        raise NotCarriedOver(f"the client asks for {', '.join(map(_shown, missing))} when it starts it, and nobody answered")
+        raise NotCarriedOver(
+            f"the client asks for {', '.join(map(_shown, missing))} when it starts it, and nobody answered"
+        )
 
 
 def _notes(entry: _Entry) -> tuple[str, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.importing.plan import Neighbours
 from mcpproxy_py.cli.locate import NoGatewayError
-from mcpproxy_py.errors import GatewayError
-from mcpproxy_py.settings import ConfigFile, ensure_data_dir
+from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings import ConfigFile
 
 _NOTHING: Final = (None, {}, [], (), "")
 _STANDARD_URL: Final = "http://127.0.0.1:8080"
@@ -33,8 +34,10 @@ class ImportDestination:
     def _asked(self) -> Mapping[str, Any] | None:
         try:
             return self._session.client.get("config")
-        except NoGatewayError:
-            if self._session.where.is_named:
+        except GatewayError as error:
+            # What a configuration lacks is asked only where no gateway has said that it runs.
+            none_runs = isinstance(error, NoGatewayError) or error.code is Code.CONFIG_INVALID
+            if self._session.where.is_named or not none_runs:
                 raise
             return None
 
@@ -57,10 +60,8 @@ class ImportDestination:
 
     def _urls(self, document: Mapping[str, Any]) -> list[str]:
         urls = [_STANDARD_URL] if not self.is_running else []
-        try:
+        with suppress(GatewayError):  # a configuration that cannot be read says so when it is changed
             urls.append(self._session.where.url())
-        except GatewayError:
-            pass  # a configuration that cannot be read says so when it is changed
         listen = document.get("listen")
         return [*urls, listen] if isinstance(listen, str) else urls
 
@@ -75,7 +76,6 @@ class ImportDestination:
         """Adds, replaces, and with `None` removes. The answer is what went wrong, by name."""
         if self.is_running:
             return self._by_gateway(entries, replace)
-        ensure_data_dir(self.home)
         try:
             self._file.change_servers(entries, replace=replace)
             return {}

@@ -1,6 +1,6 @@
 """Secrets that stand in a server's entry as plain text: where they are, and the entry with references instead. Pure.
 
-What a secret is, is what would be masked in the record or in `config show`: by the name it stands under or by its looks.
+A secret is what would be masked in the record or in `config show`, by the name it stands under or by its looks.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _masked_under(name: str, text: str) -> str:
 def _secret(place: Place, label: str, text: str, masked: str, known: Collection[str]) -> PlainSecret | None:
     before, value, after = _difference(text, masked)
     if not value:
-        told = next((each for each in known if len(each) >= _SHORTEST_KNOWN and each in text or each == text), None)
+        told = next((each for each in known if (len(each) >= _SHORTEST_KNOWN and each in text) or each == text), None)
         if told is None:
             return None
         before, _, after = text.partition(told)
@@ -104,7 +104,9 @@ def _label(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or "secret"
 
 
-def with_references(config: Mapping[str, Any], references: Mapping[Place, str], found: Collection[PlainSecret]) -> dict[str, Any]:
+def with_references(
+    config: Mapping[str, Any], references: Mapping[Place, str], found: Collection[PlainSecret]
+) -> dict[str, Any]:
     """The entry with a reference in place of each secret that has one."""
     done: dict[str, Any] = {
         key: dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, list) else value

@@ -139,8 +139,6 @@ def _named(
     notes = row.notes
     if free != row.name:
         notes = (*notes, f"the name {row.name} is taken; it becomes {free}")
-    elif row.name != row.server.name:
-        notes = (*notes, f"its name becomes {row.name}")
     return replace(row, name=free, notes=notes)
 
 
@@ -208,5 +206,3 @@ def lines_of(rows: Collection[ImportRow]) -> Iterator[tuple[str, str]]:
     for row in rows:
         for note in row.notes:
             yield f"{row.server.name} ({row.server.origin})", note
-
-

@@ -36,6 +36,7 @@ class ForeignServer:
     keys: KeyPath
     """Where it is in the file, its name last."""
     raw: Any
+    syntax: Syntax = Syntax.JSON
     project: Path | None = None
     inputs: Mapping[str, AskedFor] = field(default_factory=dict[str, AskedFor])
     off: bool = False
@@ -95,10 +96,10 @@ def from_file(path: Path, machine: Machine, project: Path | None) -> FoundServer
         if not found.files:
             raise GatewayError(Code.NOT_FOUND, f"There is no file {path}")
         return found
-    data = _any_syntax(path, _text(path))
+    syntax, data = _any_syntax(path, _text(path))
     found.files.append(path)
     client_name, keys, entries = _shape(data, path)
-    _take_entries(found, client_name, path, keys, entries, data, project)
+    _take_entries(found, _FileAtHand(client_name, path, syntax, data), keys, entries, project)
     return found
 
 
@@ -107,10 +108,10 @@ def from_stdin(project: Path | None) -> FoundServers:
     path, text = Path("stdin"), sys.stdin.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise GatewayError(Code.BAD_REQUEST, f"what came on stdin is larger than {MOST_BYTES >> 20} MB")
-    data = _any_syntax(path, text)
+    syntax, data = _any_syntax(path, text)
     client_name, keys, entries = _shape(data, path)
     found = FoundServers()
-    _take_entries(found, client_name, path, keys, entries, data, project)
+    _take_entries(found, _FileAtHand(client_name, path, syntax, data), keys, entries, project)
     return found
 
 
@@ -138,7 +139,9 @@ def _owner(path: Path, machine: Machine) -> tuple[KnownClient, Path | None] | No
     for client in CLIENTS.values():
         for place in client.user:
             own = machine.expanded(place.path) if machine.home or place.path.startswith("$") else None
-            if own == path or (own is not None and own.name == path.name and "mcp" in path.name and path.name.count("_") > 1):
+            if own == path or (
+                own is not None and own.name == path.name and "mcp" in path.name and path.name.count("_") > 1
+            ):
                 return client, None
             if path.name == "claude_desktop_config.json" and client.name == "claude-desktop":
                 return client, None
@@ -157,7 +160,7 @@ def _read_into(found: FoundServers, client: str, path: Path, syntax: Syntax, pro
     known = CLIENTS[client]
     for keys in (known.servers, *known.more_servers):
         for place, entries, root in _places(document.data, keys):
-            _take_entries(found, client, path, place, entries, document.data, root or project)
+            _take_entries(found, _FileAtHand(client, path, syntax, document.data), place, entries, root or project)
 
 
 def _places(data: Any, keys: KeyPath) -> Iterator[tuple[KeyPath, Any, Path | None]]:
@@ -175,22 +178,32 @@ def _places(data: Any, keys: KeyPath) -> Iterator[tuple[KeyPath, Any, Path | Non
             yield (*keys[:star], name, *keys[star + 1 :]), entries, Path(name)
 
 
-def _take_entries(
-    found: FoundServers, client: str, path: Path, keys: KeyPath, entries: Any, data: Any, project: Path | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _FileAtHand:
+    client: str
+    path: Path
+    syntax: Syntax
+    data: Any
+
+
+def _take_entries(found: FoundServers, file: _FileAtHand, keys: KeyPath, entries: Any, project: Path | None) -> None:
+    client, path = file.client, file.path
     where = f"{path}: {'.'.join(keys)}" if keys else str(path)
     if isinstance(entries, list) and client == ANY_CLIENT:
-        entries = {item["name"]: item for item in entries if isinstance(item, dict) and isinstance(item.get("name"), str)}
+        entries = {
+            item["name"]: item for item in entries if isinstance(item, dict) and isinstance(item.get("name"), str)
+        }
     if not isinstance(entries, dict):
         kind = "a list" if isinstance(entries, list) else "something else"
         found.problems.append(f"{where} is {kind}, where an object of servers by name is expected")
         return
     if len(entries) > MOST_SERVERS:
         found.problems.append(f"{where} has {len(entries)} servers; the first {MOST_SERVERS} of them are looked at")
-    inputs, off = inputs_of(data), _switched_off(client, data)
+    inputs, off = inputs_of(file.data), _switched_off(client, file.data)
     for name, raw in list(entries.items())[:MOST_SERVERS]:
         if isinstance(name, str) and not (client == ANY_CLIENT and name.startswith("//")):
-            found.servers.append(ForeignServer(client, path, (*keys, name), raw, project, inputs, name in off))
+            server = ForeignServer(client, path, (*keys, name), raw, file.syntax, project, inputs, name in off)
+            found.servers.append(server)
 
 
 def _switched_off(client: str, data: Any) -> frozenset[str]:
@@ -210,7 +223,7 @@ def _shape(data: Mapping[str, Any], path: Path) -> tuple[str, KeyPath, Any]:
     raise GatewayError(
         Code.BAD_REQUEST,
         f"{path} has no servers in it that are known here: none of {expected} is there",
-        details={"remedy": "A snippet has the form {\"mcpServers\": {\"name\": {\"command\": ...}}}."},
+        details={"remedy": 'A snippet has the form {"mcpServers": {"name": {"command": ...}}}.'},
     )
 
 
@@ -219,19 +232,19 @@ def _looks_like_servers(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(item, dict) and item.keys() & words for item in value.values())
 
 
-def _any_syntax(path: Path, text: str) -> dict[str, Any]:
+def _any_syntax(path: Path, text: str) -> tuple[Syntax, dict[str, Any]]:
     """By the ending; otherwise as JSON, and what is none as TOML or YAML. The complaint is that of the first."""
     if not text.strip().removeprefix("\ufeff"):
         raise GatewayError(Code.BAD_REQUEST, f"{path} is empty")
     first = _SUFFIXES.get(path.suffix.lower(), Syntax.JSON)
     try:
-        return parse(text, first, path)
+        return first, parse(text, first, path)
     except GatewayError as error:
         if path.suffix.lower() in {*_SUFFIXES, ".json", ".jsonc"} or text.lstrip("\ufeff \t\r\n").startswith("{"):
             raise
         for other in (Syntax.TOML, Syntax.YAML):
             try:
-                return parse(text, other, path)
+                return other, parse(text, other, path)
             except GatewayError:
                 continue
         raise error from None

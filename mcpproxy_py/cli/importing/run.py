@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,7 +17,7 @@ from mcpproxy_py.cli.clients.places import Machine
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.importing.convert import ConvertedServer, converted
 from mcpproxy_py.cli.importing.destination import ImportDestination
-from mcpproxy_py.cli.importing.moving import Removal, restore_file, take_out_of_file
+from mcpproxy_py.cli.importing.moving import restore_file, take_out_of_file
 from mcpproxy_py.cli.importing.plain_secrets import with_references
 from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, chosen, lines_of, planned
 from mcpproxy_py.cli.importing.reading import (
@@ -28,11 +29,19 @@ from mcpproxy_py.cli.importing.reading import (
     from_stdin,
     read_env_file,
 )
-from mcpproxy_py.cli.importing.secret_storage import STORES, KeyringTrouble, SecretShelf, SecretStore, keyring_trouble, take_back
+from mcpproxy_py.cli.importing.secret_storage import (
+    STORES,
+    KeyringTrouble,
+    SecretShelf,
+    SecretStore,
+    keyring_trouble,
+    take_back,
+)
 from mcpproxy_py.cli.importing.undo import UndoneImport, last_record, new_record, undo_servers
 from mcpproxy_py.cli.importing.variables import AskedFor, ImportPlace
 from mcpproxy_py.cli.output import clean, note
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings import ensure_data_dir
 
 __all__ = ["STORES", "ImportRun", "ImportWish", "UndoRun"]
 _WHERE: Final = {"keyring": "the system's keyring", "file": "a private file for each", "keep": "the configuration file"}
@@ -159,8 +168,12 @@ class ImportRun:
             note(f"The {count} plain secrets cannot go to the keyring: {trouble}.")
         said = self._wish.secrets
         if said is None and not yes and sys.stdin.isatty():
-            question = f"{count} plain secrets. Put them into the keyring, a private file each, or keep them in the configuration"
-            said = _choice(question, tuple(each for each in STORES if not (trouble and each == "keyring")), usual)
+            where = "into the keyring, a private file each, or keep them in the configuration"
+            said = _choice(
+                f"{count} plain secrets. Put them {where}",
+                tuple(each for each in STORES if not (trouble and each == "keyring")),
+                usual,
+            )
         self._store = cast("SecretStore", said or usual)
         note(f"{count} plain secrets go to {_WHERE[self._store]}.")
 
@@ -179,6 +192,7 @@ class ImportRun:
     # --- doing it ---
 
     def carry_out(self) -> None:
+        ensure_data_dir(self._destination.home)
         self._record = new_record(self._destination.home, self._destination.path)
         shelf = SecretShelf(self._store, self._destination.home)
         entries = self._with_secrets_put_away(shelf)
@@ -190,8 +204,13 @@ class ImportRun:
             if row.name in entries:
                 self._record.took(row.name, entries[row.name], old)
         self._record.secrets = shelf.put
-        self._record.save()
-        self._write(entries)
+        try:
+            self._record.save()
+            self._write(entries)
+        except GatewayError:
+            take_back(shelf.put, self._destination.home)
+            self._record.forget()
+            raise
         self._forget_what_failed(entries)
         self._move()
         if self._taken or self._moved:
@@ -242,22 +261,21 @@ class ImportRun:
             if row.name not in self._failed:
                 removals.setdefault(row.server.path, []).append(row)
         for path, rows in removals.items():
-            removal = Removal(path, rows[0].server.client, tuple(row.server.keys for row in rows))
+            entries = {row.server.keys: row.server.raw for row in rows}
+            remember = partial(self._record.keep, path)
             try:
-                moved = take_out_of_file(removal, {row.server.keys: row.server.raw for row in rows}, self._remember)
+                moved = take_out_of_file(path, rows[0].server.syntax, entries, remember)
             except GatewayError as error:
                 self._failed[str(path)] = f"the servers are taken, and still in this file: {error.message}"
                 continue
             if moved:
                 self._moved[str(path)] = [row.server.name for row in rows]
 
-    def _remember(self, moved: Any) -> None:
-        self._record.moved.append(moved)
-        self._record.save()
-
     def _say_next(self) -> None:
         if self._taken and not self._destination.is_running:
-            self._notes.append(f"No gateway is running, so {self._destination.path} was changed; it applies when one starts.")
+            self._notes.append(
+                f"No gateway is running, so {self._destination.path} was changed; it applies when one starts."
+            )
         elif self._taken:
             self._notes.append("`mcpproxy upstream list` shows how they connect.")
         connected = {row.server.path for row in self.rows if row.itself}
@@ -292,7 +310,9 @@ def _asked(asked: AskedFor) -> str:
     if asked.choices:
         about = f"{about} ({', '.join(map(clean, asked.choices))})"
     usual = asked.default if asked.default is not None else ""
-    return typer.prompt(about, default=usual, hide_input=asked.secret, show_default=bool(usual) and not asked.secret, err=True)
+    return typer.prompt(
+        about, default=usual, hide_input=asked.secret, show_default=bool(usual) and not asked.secret, err=True
+    )
 
 
 def _choice(question: str, answers: tuple[str, ...], usual: str) -> str:
@@ -328,11 +348,14 @@ class UndoRun:
         self._record.moved = left
         undo_servers(self._record, self._destination, undone)
         if undone.left:
-            for name in undone.servers:
+            for name in (*undone.removed, *undone.restored):
                 self._record.servers.pop(name, None)
             self._record.save()
         else:
             self._record.forget()
-        return {"servers": undone.servers, "files": undone.files, "left": undone.left}
-
-
+        return {
+            "removed": undone.removed,
+            "restored": undone.restored,
+            "files": undone.files,
+            "left": undone.left,
+        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Mapping
@@ -23,15 +22,11 @@ _VERSION: Final = 1
 
 @dataclass(slots=True)
 class MovedFile:
-    """A client's file as it was, and a digest of what it became."""
+    """A client's file, where it is kept as it was, and a digest of what it became."""
 
     path: str
-    before: str
-    after: str
-
-    @classmethod
-    def of(cls, path: Path, before: bytes, after: bytes) -> MovedFile:
-        return cls(str(path), base64.b64encode(before).decode(), digest(after))
+    backup: str
+    after: str = ""
 
 
 @dataclass(slots=True)
@@ -55,11 +50,22 @@ class ImportRecord:
             "config": self.config,
             "servers": self.servers,
             "secrets": self.secrets,
-            "moved": [{"path": each.path, "before": each.before, "after": each.after} for each in self.moved],
+            "moved": [{"path": each.path, "backup": each.backup, "after": each.after} for each in self.moved],
         }
         write_private(self.file, json.dumps(document, indent=1))
 
+    def keep(self, path: Path, text: str) -> MovedFile:
+        """A copy of a client's file that nobody else can read."""
+        _make(self.file.parent)
+        backup = self.file.with_name(f"{self.file.stem}-{len(self.moved) + 1}-{path.name}.bak")
+        write_private(backup, text)
+        self.moved.append(MovedFile(str(path), str(backup)))
+        self.save()
+        return self.moved[-1]
+
     def forget(self) -> None:
+        for copy in self.file.parent.glob(f"{self.file.stem}-*.bak"):
+            copy.unlink(missing_ok=True)
         self.file.unlink(missing_ok=True)
 
 
@@ -90,7 +96,7 @@ def last_record(home: Path) -> ImportRecord:
         raise GatewayError(Code.NOT_FOUND, "There is no import that could be undone")
     try:
         found = json.loads(files[-1].read_text(encoding="utf-8"))
-        moved = [MovedFile(each["path"], each["before"], each["after"]) for each in found["moved"]]
+        moved = [MovedFile(each["path"], each["backup"], each["after"]) for each in found["moved"]]
         return ImportRecord(files[-1], found["config"], found["servers"], found["secrets"], moved)
     except (OSError, ValueError, KeyError, TypeError) as error:
         remedy = f"Look at it, or remove it: {files[-1]}"
@@ -103,7 +109,8 @@ def last_record(home: Path) -> ImportRecord:
 class UndoneImport:
     """What was put back, and what stays as it is, with the reason."""
 
-    servers: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
+    restored: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
     left: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -131,6 +138,7 @@ def undo_servers(record: ImportRecord, destination: ImportDestination, undone: U
     if entries:
         wrong = destination.change(entries, frozenset(entries))
         undone.left |= wrong
-        undone.servers += [name for name in entries if name not in wrong]
+        undone.removed += [name for name, before in entries.items() if name not in wrong and before is None]
+        undone.restored += [name for name, before in entries.items() if name not in wrong and before is not None]
     if not undone.left:
         take_back(record.secrets, destination.home)
