@@ -34,6 +34,11 @@ class PlainSecret:
     before: str = ""
     after: str = ""
 
+    @property
+    def where(self) -> str:
+        """The place in words, for people."""
+        return _MASKER.mask_text(".".join(map(str, self.place)))
+
     def __repr__(self) -> str:
         return f"PlainSecret({self.place!r})"
 
@@ -63,7 +68,7 @@ def _masked_under(name: str, text: str) -> str:
     """A header with a scheme keeps the scheme, so that one can read what is sent."""
     scheme = _SCHEME.match(text)
     head = scheme[0] if scheme else ""
-    shown = _MASKER.mask({name: text[len(head) :]})[name]
+    (shown,) = _MASKER.mask({name: text[len(head) :]}).values()
     return head + (shown if isinstance(shown, str) else MASK)
 
 
@@ -101,7 +106,7 @@ def _can_be_kept(value: str) -> bool:
 
 
 def _label(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or "secret"
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", _MASKER.mask_text(text)).strip("-.") or "secret"
 
 
 def with_references(

@@ -55,7 +55,7 @@ class ImportRow:
             "action": self.action,
             "why": self.why or None,
             "notes": list(self.notes),
-            "plain_secrets": [".".join(map(str, secret.place)) for secret in self.secrets],
+            "plain_secrets": [secret.where for secret in self.secrets],
         }
 
 

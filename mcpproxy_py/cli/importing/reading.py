@@ -107,7 +107,7 @@ def from_stdin(project: Path | None) -> FoundServers:
     """What was pasted, such as the snippet of a server's README."""
     path, text = Path("stdin"), sys.stdin.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
-        raise GatewayError(Code.BAD_REQUEST, f"what came on stdin is larger than {MOST_BYTES >> 20} MB")
+        raise GatewayError(Code.CONFLICT, f"what came on stdin is larger than {MOST_BYTES >> 20} MB")
     syntax, data = _any_syntax(path, text)
     client_name, keys, entries = _shape(data, path)
     found = FoundServers()
@@ -221,7 +221,7 @@ def _shape(data: Mapping[str, Any], path: Path) -> tuple[str, KeyPath, Any]:
         return ANY_CLIENT, (), data
     expected = ", ".join(keys[0] for keys, _ in _SHAPES if len(keys) == 1)
     raise GatewayError(
-        Code.BAD_REQUEST,
+        Code.CONFLICT,
         f"{path} has no servers in it that are known here: none of {expected} is there",
         details={"remedy": 'A snippet has the form {"mcpServers": {"name": {"command": ...}}}.'},
     )
@@ -235,7 +235,7 @@ def _looks_like_servers(value: Any) -> bool:
 def _any_syntax(path: Path, text: str) -> tuple[Syntax, dict[str, Any]]:
     """By the ending; otherwise as JSON, and what is none as TOML or YAML. The complaint is that of the first."""
     if not text.strip().removeprefix("\ufeff"):
-        raise GatewayError(Code.BAD_REQUEST, f"{path} is empty")
+        raise GatewayError(Code.CONFLICT, f"{path} is empty")
     first = _SUFFIXES.get(path.suffix.lower(), Syntax.JSON)
     try:
         return first, parse(text, first, path)
@@ -257,9 +257,9 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise GatewayError(Code.NOT_FOUND, f"There is no client called '{path.name}' and no file {path}") from None
     except UnicodeDecodeError as error:
-        raise GatewayError(Code.BAD_REQUEST, f"{path} is not UTF-8 text (byte {error.start})") from None
+        raise GatewayError(Code.CONFLICT, f"{path} is not UTF-8 text (byte {error.start})") from None
     except OSError as error:
-        raise GatewayError(Code.BAD_REQUEST, f"{path} cannot be read: {error.strerror}") from None
+        raise GatewayError(Code.CONFLICT, f"{path} cannot be read: {error.strerror}") from None
 
 
 def _refuse_large(path: Path) -> None:
@@ -269,9 +269,9 @@ def _refuse_large(path: Path) -> None:
     except OSError:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise GatewayError(Code.BAD_REQUEST, f"{path} is not a file")
+        raise GatewayError(Code.CONFLICT, f"{path} is not a file")
     if found.st_size > MOST_BYTES:
-        raise GatewayError(Code.BAD_REQUEST, f"{path} is larger than {MOST_BYTES >> 20} MB")
+        raise GatewayError(Code.CONFLICT, f"{path} is larger than {MOST_BYTES >> 20} MB")
 
 
 def read_env_file(base: Path) -> Any:

@@ -302,7 +302,7 @@ def _put_away(row: ImportRow, shelf: SecretShelf) -> dict[str, Any]:
 
 def _no_keyring(why: str) -> GatewayError:
     remedy = "Use --secrets file for a private file each, or --secrets keep. Nothing was changed."
-    return GatewayError(Code.CONFIG_INVALID, f"The secrets cannot go to the keyring: {why}", details={"remedy": remedy})
+    return GatewayError(Code.CONFLICT, f"The secrets cannot go to the keyring: {why}", details={"remedy": remedy})
 
 
 def _asked(asked: AskedFor) -> str:

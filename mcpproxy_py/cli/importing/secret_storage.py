@@ -57,7 +57,7 @@ class SecretShelf:
     def reference(self, name: str, value: str) -> str:
         """The reference that leads to this secret from now on. Raises `KeyringTrouble` or `GatewayError`."""
         if self.store == "file" and not {"{", "}"}.isdisjoint(str(self._folder)):
-            raise GatewayError(Code.BAD_REQUEST, f"{self._folder} has a brace in its name, which no reference can have")
+            raise GatewayError(Code.CONFLICT, f"{self._folder} has a brace in its name, which no reference can have")
         wanted = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:120]
         for number in range(1, _MOST_TRIES):
             each = wanted if number == 1 else f"{wanted}-{number}"
@@ -88,7 +88,7 @@ class SecretShelf:
 
     def _keep(self, name: str, value: str) -> None:
         if len(value.encode()) > MAX_SECRET_BYTES:
-            raise GatewayError(Code.BAD_REQUEST, "a secret is larger than any can be")
+            raise GatewayError(Code.CONFLICT, "a secret is larger than any can be")
         if self.store == "keyring":
             keyring = _keyring()
             try:
