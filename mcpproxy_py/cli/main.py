@@ -27,6 +27,8 @@ class CommandEntry:
 COMMANDS: Final[dict[str, CommandEntry]] = {
     "serve": CommandEntry("gateway:serve_app", "Run the gateway in the foreground."),
     "stdio": CommandEntry("gateway:serve_app", "Speak MCP over stdin and stdout."),
+    "connect": CommandEntry("clients:app", "Connect a client (Claude Code, Cursor, ...) to the gateway, or list them."),
+    "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
     "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy_py.cli.clients import documents, edits
+from mcpproxy_py.cli.clients import documents
 from mcpproxy_py.cli.clients.documents import Syntax
-from mcpproxy_py.cli.clients.edit_values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing import edits
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 
 pytestmark = pytest.mark.proves("USE-1")
 
@@ -34,7 +33,9 @@ VALUES = st.recursive(
     lambda below: st.one_of(st.lists(below, max_size=3), st.dictionaries(KEYS, below, max_size=4)),
     max_leaves=10,
 )
-SPACES = st.sampled_from(["", "", " ", "\n", "\r\n", "\n  ", "\n\t", "  // a note, with {\n", "/* a */", " /* b\n c */ "])
+SPACES = st.sampled_from(
+    ["", "", " ", "\n", "\r\n", "\n  ", "\n\t", "  // a note, with {\n", "/* a */", " /* b\n c */ "]
+)
 
 
 @st.composite

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from mcpproxy_py.cli.clients import jsonc
-from mcpproxy_py.cli.clients.edit_values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 from mcpproxy_py.cli.clients.jsonc import JsonNode
 
 _REST_OF_LINE: Final = re.compile(r"[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/)?[ \t]*(?=\r?\n)")

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.cli.clients import documents, json_edit, toml_edit, yaml_edit
+from mcpproxy_py.cli.clients import documents
 from mcpproxy_py.cli.clients.documents import Syntax
-from mcpproxy_py.cli.clients.edit_values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing import json_edit, toml_edit, yaml_edit
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 
 _EDITORS: Final = {Syntax.JSON: json_edit, Syntax.TOML: toml_edit, Syntax.YAML: yaml_edit}
 

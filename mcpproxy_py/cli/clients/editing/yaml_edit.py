@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from mcpproxy_py.cli.clients import documents
-from mcpproxy_py.cli.clients.edit_values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 
 
 def add(text: str, data: Any, addition: Addition) -> tuple[str, Undo]:
@@ -140,7 +140,7 @@ def _cut(text: str, path: tuple[str, ...]) -> str:
 
 
 def _after(text: str, start: int, end: int) -> str:
-    """What follows a value that began on the line at `start`. The parser lets a block end where the next thing begins."""
+    """What follows a value that began at `start`. The parser lets a block end where the next thing begins."""
     line = text.rfind("\n", 0, end) + 1
     newline = text.find("\n", end)
     end = line if line > start and not text[line:end].strip() else len(text) if newline < 0 else newline + 1

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy_py.cli.clients import documents
-from mcpproxy_py.cli.clients.edit_values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER: Final = re.compile(
@@ -37,6 +37,10 @@ def add(text: str, data: Any, addition: Addition) -> tuple[str, Undo]:
         inserted=gap + body,
     )
     return before + gap + body, undo
+
+
+def table_text(path: tuple[str, ...], value: dict[str, Any]) -> str:
+    return "\n".join(_table(path, value))
 
 
 def _table(path: tuple[str, ...], value: dict[str, Any]) -> Iterator[str]:

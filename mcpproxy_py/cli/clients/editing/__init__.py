@@ -1,0 +1,1 @@
+"""Changing one thing in a text of JSON, TOML or YAML and keeping every other byte."""
