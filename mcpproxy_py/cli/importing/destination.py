@@ -24,7 +24,7 @@ class ImportDestination:
         self._session = session
         self.path: Path = session.where.config_path()
         self.home: Path = session.where.home()
-        self._file = ConfigFile(self.path)
+        self._file = ConfigFile(self.path, mends=True)
         self._shown = self._asked()
 
     @property
@@ -97,8 +97,10 @@ class ImportDestination:
                 if config is None:
                     self._session.client.delete("servers", name)
                 else:
-                    body = {"name": name, "config": dict(config), **({"replace": True} if name in replace else {})}
-                    self._session.client.post("servers", body=body)
+                    # A secret that is missing fails that server alone, and the plan has said so.
+                    body = {"name": name, "config": dict(config), "check": False}
+                    extra = {"replace": True} if name in replace else {}
+                    self._session.client.post("servers", body={**body, **extra})
             except GatewayError as error:
                 wrong[name] = error.message
         return wrong

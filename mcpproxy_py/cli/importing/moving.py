@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mcpproxy_py.cli.clients import edits
-from mcpproxy_py.cli.clients.documents import Syntax, at, parse
-from mcpproxy_py.cli.clients.edit_values import EditRefused, Undo
+from mcpproxy_py.cli.clients.documents import Syntax, UnreadableFile, at, parse
+from mcpproxy_py.cli.clients.editing import edits
+from mcpproxy_py.cli.clients.editing.values import EditRefused, Undo
 from mcpproxy_py.cli.clients.known import KeyPath
+from mcpproxy_py.cli.clients.writing import NotWritten, put
 from mcpproxy_py.cli.importing.undo import MovedFile, UndoneImport, digest
-from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.errors import GatewayError
+from mcpproxy_py.files import PRIVATE_FILE
 
 
 def take_out_of_file(
@@ -25,7 +25,7 @@ def take_out_of_file(
     text = before.decode("utf-8")
     for keys, raw in entries.items():
         if at(parse(text, syntax, path), keys) != raw:
-            raise GatewayError(Code.CONFLICT, f"{keys[-1]} in {path} was changed in the meantime")
+            raise NotWritten(path, f"{keys[-1]} was changed in it meanwhile", "Run this again to see it anew.")
         # A table of TOML that holds nothing is not written at all.
         stays = 0 if syntax is Syntax.TOML else len(keys) - 1
         text = edits.take_out(text, syntax, Undo(keys, None, made=stays), path)
@@ -36,7 +36,7 @@ def take_out_of_file(
         return False
     moved = remember(before.decode("utf-8"))
     moved.after = digest(after)
-    _replace(path, before, after)
+    put(path, after, expected=before, new_mode=PRIVATE_FILE)
     return True
 
 
@@ -50,7 +50,7 @@ def restore_file(moved: MovedFile, undone: UndoneImport) -> bool:
             undone.left[moved.path] = f"it was changed since the import; its earlier version is {moved.backup}"
             return False
         if now != before:
-            _replace(path, now, before)
+            put(path, before, expected=now, new_mode=PRIVATE_FILE)
     except OSError as error:
         undone.left[moved.path] = f"it cannot be put back: {error.strerror}; its earlier version is {moved.backup}"
         return False
@@ -65,25 +65,4 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise GatewayError(Code.CONFLICT, f"{path} cannot be read: {error.strerror}") from None
-
-
-def _replace(path: Path, before: bytes, after: bytes) -> None:
-    """The file as a whole, its mode kept and a link written through, unless somebody changed it just now."""
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    try:
-        mode = target.stat().st_mode & 0o7777
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.read_bytes() != before:
-            raise GatewayError(Code.CONFLICT, f"{path} was changed in the meantime, and stays as it is")
-        os.replace(temporary, target)
-    except OSError as error:
-        raise GatewayError(Code.CONFLICT, f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise UnreadableFile(path, (error.strerror or str(error)).lower()) from None

@@ -136,7 +136,7 @@ def start_shown(config: Mapping[str, Any]) -> str:
         return masked_text(str(config["url"]))
     args = [str(arg) for arg in config.get("args", ())]
     again = [str(arg) for arg in _MASKER.mask([config.get("command", ""), *masked_args(args)])[1:]]
-    return " ".join([str(config.get("command", "")), *again])
+    return " ".join([masked_text(str(config.get("command", ""))), *again])
 
 
 def likeness(config: Mapping[str, Any]) -> tuple[Any, ...]:

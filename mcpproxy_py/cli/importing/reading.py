@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.cli.clients.documents import Syntax, at, load, parse
+from mcpproxy_py.cli.clients.documents import Syntax, UnreadableFile, at, load, parse
 from mcpproxy_py.cli.clients.known import CLIENTS, KeyPath, KnownClient
 from mcpproxy_py.cli.clients.places import Machine, in_project
 from mcpproxy_py.cli.importing.variables import AskedFor, NotCarriedOver, inputs_of
@@ -107,7 +107,7 @@ def from_stdin(project: Path | None) -> FoundServers:
     """What was pasted, such as the snippet of a server's README."""
     path, text = Path("stdin"), sys.stdin.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
-        raise GatewayError(Code.CONFLICT, f"what came on stdin is larger than {MOST_BYTES >> 20} MB")
+        raise UnreadableFile(path, f"it is larger than {MOST_BYTES >> 20} MB")
     syntax, data = _any_syntax(path, text)
     client_name, keys, entries = _shape(data, path)
     found = FoundServers()
@@ -235,7 +235,7 @@ def _looks_like_servers(value: Any) -> bool:
 def _any_syntax(path: Path, text: str) -> tuple[Syntax, dict[str, Any]]:
     """By the ending; otherwise as JSON, and what is none as TOML or YAML. The complaint is that of the first."""
     if not text.strip().removeprefix("\ufeff"):
-        raise GatewayError(Code.CONFLICT, f"{path} is empty")
+        raise UnreadableFile(path, "it is empty")
     first = _SUFFIXES.get(path.suffix.lower(), Syntax.JSON)
     try:
         return first, parse(text, first, path)
@@ -257,9 +257,9 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise GatewayError(Code.NOT_FOUND, f"There is no client called '{path.name}' and no file {path}") from None
     except UnicodeDecodeError as error:
-        raise GatewayError(Code.CONFLICT, f"{path} is not UTF-8 text (byte {error.start})") from None
+        raise UnreadableFile(path, f"it is not UTF-8 (byte {error.start})") from None
     except OSError as error:
-        raise GatewayError(Code.CONFLICT, f"{path} cannot be read: {error.strerror}") from None
+        raise UnreadableFile(path, (error.strerror or str(error)).lower()) from None
 
 
 def _refuse_large(path: Path) -> None:
@@ -269,9 +269,9 @@ def _refuse_large(path: Path) -> None:
     except OSError:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise GatewayError(Code.CONFLICT, f"{path} is not a file")
+        raise UnreadableFile(path, "it is not a file")
     if found.st_size > MOST_BYTES:
-        raise GatewayError(Code.CONFLICT, f"{path} is larger than {MOST_BYTES >> 20} MB")
+        raise UnreadableFile(path, f"it is larger than {MOST_BYTES >> 20} MB")
 
 
 def read_env_file(base: Path) -> Any:

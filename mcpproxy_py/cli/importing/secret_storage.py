@@ -57,7 +57,7 @@ class SecretShelf:
     def reference(self, name: str, value: str) -> str:
         """The reference that leads to this secret from now on. Raises `KeyringTrouble` or `GatewayError`."""
         if self.store == "file" and not {"{", "}"}.isdisjoint(str(self._folder)):
-            raise GatewayError(Code.CONFLICT, f"{self._folder} has a brace in its name, which no reference can have")
+            raise _not_kept(f"{self._folder} has a brace in its name, which no reference can have")
         wanted = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:120]
         for number in range(1, _MOST_TRIES):
             each = wanted if number == 1 else f"{wanted}-{number}"
@@ -67,7 +67,7 @@ class SecretShelf:
                 return self._written(each)
             if there == value:
                 return self._written(each)
-        raise GatewayError(Code.CONFLICT, f"there are {_MOST_TRIES} secrets of the name {wanted} already")
+        raise _not_kept(f"there are {_MOST_TRIES} secrets of the name {wanted} already")
 
     def _written(self, name: str) -> str:
         return "${keyring:" + name + "}" if self.store == "keyring" else "${file:" + str(self._folder / name) + "}"
@@ -84,11 +84,11 @@ class SecretShelf:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise GatewayError(Code.CONFIG_INVALID, f"{self._folder / name} cannot be read: {error}") from None
+            raise _not_kept(f"{self._folder / name} cannot be read: {error}") from None
 
     def _keep(self, name: str, value: str) -> None:
         if len(value.encode()) > MAX_SECRET_BYTES:
-            raise GatewayError(Code.CONFLICT, "a secret is larger than any can be")
+            raise _not_kept("a secret is larger than any can be")
         if self.store == "keyring":
             keyring = _keyring()
             try:
@@ -103,9 +103,14 @@ class SecretShelf:
         try:
             self._folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         except OSError as error:
-            raise GatewayError(Code.CONFIG_INVALID, f"{self._folder} cannot be made: {error.strerror}") from None
+            raise _not_kept(f"{self._folder} cannot be made: {error.strerror}") from None
         write_private(self._folder / name, value)
         self.put.append({"kind": "file", "name": str(self._folder / name)})
+
+
+def _not_kept(why: str) -> GatewayError:
+    remedy = "Nothing was changed. Mend it, or say where else they go with --secrets."
+    return GatewayError(Code.CONFLICT, f"The secrets cannot be put away: {why}", details={"remedy": remedy})
 
 
 def _reason(error: Exception) -> str:

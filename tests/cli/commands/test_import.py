@@ -140,7 +140,9 @@ def test_move_takes_them_out_of_the_clients_and_undo_puts_every_byte_back(
     assert list((alone / "imports").iterdir()) == []
 
 
-def test_a_file_that_was_changed_since_is_left_by_undo_and_its_copy_named(imported: Any, home: Path, alone: Path) -> None:
+def test_a_file_that_was_changed_since_is_left_by_undo_and_its_copy_named(
+    imported: Any, home: Path, alone: Path
+) -> None:
     imported("cursor", "--move", "--yes")
     (home / ".cursor/mcp.json").write_text("{}")
     ran = imported("--undo", "--yes")
@@ -344,8 +346,8 @@ def test_a_snippet_may_be_pasted(imported: Any, home: Path, alone: Path) -> None
     ("text", "why"),
     [
         ('{"mcpServers": {\n  "a": {"command": }}}', "line 2, column 20"),
-        ("", "is empty"),
-        ("  \n", "is empty"),
+        ("", "it is empty"),
+        ("  \n", "it is empty"),
         ("{}", "has no servers in it that are known here"),
         ('{"mcpServers": null}', "has no servers in it that are known here"),
         ("[1, 2]", "it should hold an object"),
@@ -365,11 +367,11 @@ def test_a_file_that_says_nothing_useful_is_refused(
 
 def test_files_that_are_none(imported: Any, home: Path, alone: Path, tmp_path: Path) -> None:
     assert "There is no client called 'nobody' and no file" in imported("nobody", "--yes").err
-    assert "is not a file" in imported(str(tmp_path), "--yes").err
+    assert "it is not a file" in imported(str(tmp_path), "--yes").err
     huge = tmp_path / "huge.json"
     with huge.open("wb") as file:
         file.truncate(9 << 20)
-    assert "is larger than 8 MB" in imported(str(huge), "--yes").err
+    assert "it is larger than 8 MB" in imported(str(huge), "--yes").err
     (home / ".cursor/mcp.json").unlink()
     assert "Cursor has no file with servers" in imported("cursor", "--yes").err
 
