@@ -25,7 +25,8 @@ def spec_of(name: str, configured: UpstreamSettings, **other: Any) -> UpstreamSp
 
 def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
-    return {name: spec_of(name, server) for name, server in settings.servers.items()}
+    missing = settings.missing_secrets
+    return {name: spec_of(name, server, missing_secret=missing.get(name)) for name, server in settings.servers.items()}
 
 
 log = logging.getLogger(__name__)

@@ -148,8 +148,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         admin = Admin(
             upstreams,
             store,
-            ConfigFile(loaded.path),
+            ConfigFile(loaded.path, check=current.check),
             edit=current.edit,
+            reread=current.reread,
             rotate_key=lambda: rotate_key(data_dir),
             admin_key=_admin_key(settings),
             port=listener.getsockname()[1],
@@ -197,7 +198,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)
-        tasks.start_soon(watch, loaded, current.reload_noticed)
+        tasks.start_soon(watch, loaded, current.reload_noticed, lambda: current.awaited)
         tasks.start_soon(server.serve, [listener, private])
         # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -21,7 +22,16 @@ from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
-from mcpproxy_py.settings import Loaded, Settings, fingerprint, load, loosened, needs_restart
+from mcpproxy_py.settings import (
+    Loaded,
+    Settings,
+    TextCheck,
+    check_text,
+    fingerprint,
+    load,
+    loosened,
+    needs_restart,
+)
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.supervisor import Supervisor
 
@@ -94,7 +104,7 @@ class LiveSettings:
         for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
             log.warning("configuration: %s", sentence)
         before, servers = self.settings.surfaces, self.enabled
-        self._loaded = replace(self._loaded, settings=fresh.settings)
+        self._loaded = replace(self._loaded, settings=fresh.settings, awaited=fresh.awaited)
         after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
         specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
         self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))
@@ -121,7 +131,7 @@ class LiveSettings:
     async def reload_noticed(self) -> None:
         """The file was edited by hand. A bad edit is reported, and what was in force stays."""
         try:
-            if not self._loaded.path.exists():
+            if self._loaded.seen is not None and not self._loaded.path.exists():
                 raise GatewayError(Code.CONFIG_INVALID, f"{self._loaded.path} does not exist any more")
             async with self._changing:
                 changed = await self._reload(noticed=True)
@@ -130,6 +140,20 @@ class LiveSettings:
         except (GatewayError, StoreUnavailable) as error:
             self.error = str(error)
             log.error("the configuration is not changed: %s", error)
+
+    async def reread(self) -> None:
+        """For who starts a server anew: a secret may be there now, or be another one."""
+        if self._loaded.path.exists() or self.settings.missing_secrets:
+            await self.reload_noticed()
+
+    @property
+    def awaited(self) -> tuple[Path, ...]:
+        """Files that would have a secret that is missing."""
+        return self._loaded.awaited
+
+    def check(self, text: str) -> TextCheck:
+        """What reading this as our file would find."""
+        return check_text(text, self._loaded.path, data_dir=self.settings.data_dir, overrides=self._settled())
 
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()
@@ -140,8 +164,12 @@ class LiveSettings:
 
     def _read_again(self) -> Loaded:
         path = self._loaded.path
-        settled = {"listen": self.settings.listen}  # where we listen may have come from a flag, and stays
-        return load(config=path if path.exists() else None, data_dir=self.settings.data_dir, overrides=settled)
+        config = path if path.exists() else None
+        return load(config=config, data_dir=self.settings.data_dir, overrides=self._settled())
+
+    def _settled(self) -> dict[str, str]:
+        """Where we listen may have come from a flag, and stays."""
+        return {"listen": self.settings.listen}
 
 
 def policy_of(settings: Settings, *, frozen: bool) -> Policy:
@@ -159,12 +187,15 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
 LOOK_EVERY: Final = 1.0
 
 
-async def watch(loaded: Loaded, changed: Callable[[], Awaitable[None]]) -> None:
-    """Calls `changed` after each change of this file since it was read, its appearing and its vanishing included."""
-    seen = loaded.seen
+async def watch(
+    loaded: Loaded, changed: Callable[[], Awaitable[None]], awaited: Callable[[], Iterable[Path]] = lambda: ()
+) -> None:
+    """Calls `changed` after each change of this file since it was read, its appearing and its vanishing included; and
+    of files that are `awaited`, which were not there or not right."""
+    seen, of_secrets = loaded.seen, {path: fingerprint(path) for path in loaded.awaited}
     while True:
         await anyio.sleep(LOOK_EVERY)
-        now = fingerprint(loaded.path)
-        if now != seen:
-            seen = now
+        now, secrets = fingerprint(loaded.path), {path: fingerprint(path) for path in awaited()}
+        if now != seen or any(found != of_secrets.get(path) for path, found in secrets.items()):
+            seen, of_secrets = now, secrets
             await changed()

@@ -51,6 +51,14 @@ class Where:
         listen = flags.pop("listen", None)
         return settings.load(**flags, overrides={"listen": listen} if listen else None)
 
+    def check(self, text: str) -> Any:
+        """What is wrong with this as the text of our configuration file, environment and secrets included."""
+        from mcpproxy_py import settings
+
+        data_dir = self.data_dir if "data_dir" in self.typed else None
+        overrides = {"listen": self.listen} if "listen" in self.typed else None
+        return settings.check_text(text, self.config_path(), data_dir=data_dir, overrides=overrides)
+
     def home(self) -> Path:
         """The data directory, asked of the settings only where the configuration file could move it."""
         if self.data_dir is None and '"data_dir"' in (_text_of(self.config_path()) or ""):

@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
     "explain": CommandEntry("tools:explain_app", "Show what the gate would decide, rung by rung."),
     "upstream": CommandEntry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
+    "import": CommandEntry("import_servers:app", "Take over the servers that your clients have."),
     "activity": CommandEntry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
     "approvals": CommandEntry(
         "approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True

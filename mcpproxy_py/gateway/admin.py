@@ -51,7 +51,10 @@ class Ledger(Protocol):
 class ConfigStore(Protocol):
     """The configuration file, edited in place with its comments kept."""
 
-    def put_server(self, name: str, config: dict[str, Any], *, replace: bool = False) -> None: ...
+    def put_server(
+        self, name: str, config: dict[str, Any], *, replace: bool = False, secrets_must_be_there: bool = True
+    ) -> None: ...
+    def entry(self, name: str) -> dict[str, Any] | None: ...
     def drop_server(self, name: str) -> Any: ...
     def set_enabled(self, name: str, enabled: bool) -> None: ...
 
@@ -66,6 +69,7 @@ class Admin:
         file: ConfigStore,
         *,
         edit: Callable[[Callable[[], object]], Awaitable[None]],
+        reread: Callable[[], Awaitable[None]],
         rotate_key: Callable[[], str],
         admin_key: Callable[[], str],
         port: int,
@@ -78,6 +82,7 @@ class Admin:
         self._ledger = ledger
         self._file = file
         self._edit = edit
+        self._reread = reread
         self._rotate_key = rotate_key
         self._admin_key = admin_key
         self._port = port
@@ -86,8 +91,10 @@ class Admin:
         self._new_id = new_id
         self._masker = masker
 
-    async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
-        change = partial(self._file.put_server, name, config, replace=replace)
+    async def add_server(
+        self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False, check_secrets: bool = True
+    ) -> None:
+        change = partial(self._file.put_server, name, config, replace=replace, secrets_must_be_there=check_secrets)
         await self.on_record("add_server", name, by, config, lambda: self._edit(change))
 
     async def remove_server(self, name: str, by: Caller) -> None:
@@ -101,7 +108,12 @@ class Admin:
 
     async def restart_server(self, name: str, by: Caller) -> None:
         self._must_exist(name)
-        await self.on_record("restart_server", name, by, {}, lambda: self._servers.restart(name))
+
+        async def act() -> None:
+            await self._reread()
+            await self._servers.restart(name)
+
+        await self.on_record("restart_server", name, by, {}, act)
 
     async def set_frozen(self, frozen: bool, by: Caller) -> None:
         """Freezing takes hold before anything else can fail; thawing only once it is on record and durable."""
@@ -134,6 +146,11 @@ class Admin:
 
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
+
+    async def server_entry(self, name: str) -> dict[str, Any] | None:
+        """How it is written in the file, without its secrets; `None` where it is not from the file."""
+        self._must_exist(name)
+        return await anyio.to_thread.run_sync(self._file.entry, name)
 
     def measured(self) -> list[ServerStats]:
         return self._servers.measured()

@@ -10,7 +10,16 @@ from mcpproxy_py.settings.data_dir import (
     nearest_there_is,
     rotate_key,
 )
-from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
+from mcpproxy_py.settings.loader import (
+    CONFIG_NAME,
+    DEFAULT_DATA_DIR,
+    Loaded,
+    TextCheck,
+    check_text,
+    fingerprint,
+    load,
+    validate_text,
+)
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings, check_doors
 from mcpproxy_py.settings.reference_page import json_schema
@@ -29,10 +38,12 @@ __all__ = [
     "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "TextCheck",
     "UpstreamSettings",
     "check_data_dir",
     "check_doors",
     "check_name",
+    "check_text",
     "compared",
     "ensure_data_dir",
     "fingerprint",

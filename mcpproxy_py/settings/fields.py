@@ -22,7 +22,9 @@ Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=Fal
 FEWEST: Final = 16
 FEWEST_DIFFERENT: Final = 6
 """Random hexadecimal digits of that number have fewer once in 100 million times."""
-REFERENCES: Final = "May be, or hold, a reference: `${env:NAME}`, `${file:PATH}`, `${keyring:NAME}`."
+REFERENCES: Final = (
+    "May be, or hold, a reference: `${env:NAME}`, `${env:NAME:-default}`, `${file:PATH}`, `${keyring:NAME}`."
+)
 
 _HOST_PATTERN: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _LISTEN: Final = re.compile(r"(\[(?P<v6>[^\[\]]+)\]|(?P<name>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
 
@@ -18,7 +18,7 @@ from mcpproxy_py.settings.environment import EnvironmentSource
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import ENV_PREFIX, Settings
 from mcpproxy_py.settings.problems import dotted, problems_in, sentences, unknown_key
-from mcpproxy_py.settings.secret_references import filled_in, resolver, stood_in
+from mcpproxy_py.settings.secret_references import FilledIn, filled_in, resolver, stood_in
 
 CONFIG_NAME: Final = "mcp_config.json"
 DEFAULT_DATA_DIR: Final = "~/.mcpproxy"
@@ -42,6 +42,17 @@ class Loaded:
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     seen: Fingerprint | None = None
     """Of the file, from before it was read."""
+    awaited: tuple[Path, ...] = ()
+    """Files that would have a secret that is missing."""
+
+
+@dataclass(frozen=True)
+class TextCheck:
+    """What reading a file's text as `load` would gives: problems with their places, and per server the secrets that
+    are missing."""
+
+    problems: tuple[tuple[KeyPath, str], ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -75,23 +86,76 @@ def load(
     path, demanded = _config_path(config, flags.get("data_dir"), environ)
     seen = fingerprint(path)
     text, doubt = _read(path, demanded)
+    read = _assembled(text, path, flags, environ)
+    if read.problems:
+        _raise_for([says for _, says in (*read.problems, *read.unset)], f"the configuration ({path})")
+    settings = read.settings
+    assert settings is not None
+    warnings = (*doubt, *read.variables.warnings)
+    return Loaded(settings, path, text is not None, warnings, _sources(settings, read.layers), seen, read.awaited)
+
+
+def check_text(
+    text: str,
+    path: Path,
+    *,
+    data_dir: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> TextCheck:
+    """What `load` would find if this were the text of the file at `path`: environment and secrets included."""
+    environ = os.environ if environ is None else environ
+    read = _assembled(text, path, _flags(overrides or {}, data_dir), environ)
+    return TextCheck(read.problems, read.missing)
+
+
+@dataclass(frozen=True)
+class _Assembled:
+    """One reading of all layers."""
+
+    settings: Settings | None
+    problems: tuple[tuple[KeyPath, str], ...]
+    unset: tuple[tuple[KeyPath, str], ...]
+    missing: Mapping[str, str]
+    awaited: tuple[Path, ...]
+    layers: _Layers
+    variables: EnvironmentSource
+
+
+def _assembled(text: str | None, path: Path, flags: Document, environ: Mapping[str, str]) -> _Assembled:
     written, problems = ({}, []) if text is None else read_document(text, path.parent)
     variables = EnvironmentSource(environ)
     layers = _Layers(flags, variables(), written)
-    settings, found = _settings(layers.merged(), lambda merged: filled_in(merged, resolver(environ, path.parent)))
+    settings, filled, found = _settings(
+        layers.merged(), lambda merged: filled_in(merged, resolver(environ, path.parent))
+    )
     place = _place_finder(layers, variables, str(path))
-    _raise_for([*sentences([*problems, *variables.problems, *found], place)], f"the configuration ({path})")
-    assert settings is not None
-    return Loaded(settings, path, text is not None, (*doubt, *variables.warnings), _sources(settings, layers), seen)
+    told = tuple(_told([*problems, *variables.problems, *found], place))
+    unset, missing = tuple(_told(filled.unset, place)), _in_words(filled.missing)
+    return _Assembled(settings, told, unset, missing, tuple(filled.awaited), layers, variables)
+
+
+def _told(problems: list[ConfigProblem], place: Callable[[KeyPath], str]) -> Iterator[tuple[KeyPath, str]]:
+    for problem in dict.fromkeys(problems):
+        yield from ((problem.path, says) for says in sentences([problem], place))
+
+
+def _in_words(missing: Mapping[str, list[str]]) -> dict[str, str]:
+    return {name: "; ".join(dict.fromkeys(whys)) for name, whys in missing.items()}
 
 
 def validate_text(text: str, *, origin: str) -> list[str]:
     """Every problem of a file's text, as sentences; its secrets need not be there."""
+    return [says for _, says in check_shape(text, origin=origin).problems]
+
+
+def check_shape(text: str, *, origin: str) -> TextCheck:
+    """Like `check_text`, of the text alone: no environment, no secrets."""
     written, problems = read_document(text, Path())
     found: list[ConfigProblem] = []
     if not problems or written:
-        _, found = _settings(written, stood_in)
-    return list(sentences([*problems, *found], lambda path: f"{origin}: {dotted(path)}" if path else origin))
+        _, _, found = _settings(written, stood_in)
+    return TextCheck(tuple(_told([*problems, *found], lambda at: f"{origin}: {dotted(at)}" if at else origin)))
 
 
 def read_document(text: str, base: Path) -> tuple[Document, list[ConfigProblem]]:
@@ -129,17 +193,20 @@ def _mappings(servers: Any) -> Iterator[dict[str, Any]]:
 
 
 def _settings(
-    merged: Document, fill: Callable[[Document], tuple[Document, list[ConfigProblem]]]
-) -> tuple[Settings | None, list[ConfigProblem]]:
-    values, problems = fill(merged)
+    merged: Document, fill: Callable[[Document], FilledIn]
+) -> tuple[Settings | None, FilledIn, list[ConfigProblem]]:
+    filled = fill(merged)
+    values, problems = filled.values, list(filled.problems)
     # pydantic-settings would take keys with an underscore in front for its own switches.
     swallowed = [key for key in values if key.startswith("_")]
     problems += [unknown_key((key,)) for key in swallowed]
+    missing = _in_words(filled.missing)
     try:
-        return Settings.read({key: values[key] for key in values if key not in swallowed}, merged), problems
+        kept = {key: values[key] for key in values if key not in swallowed}
+        return Settings.read(kept, merged, missing), filled, problems
     except ValidationError as error:
         unresolved = {problem.path for problem in problems}
-        return None, problems + [found for found in problems_in(error, merged) if found.path not in unresolved]
+        return None, filled, problems + [each for each in problems_in(error, merged) if each.path not in unresolved]
 
 
 def _config_path(config: Path | None, data_dir: str | None, environ: Mapping[str, str]) -> tuple[Path, bool]:
@@ -293,10 +360,8 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[KeyPath]:
         yield path
 
 
-def _raise_for(found: list[str], what: str) -> None:
+def _raise_for(found: list[str], what: str) -> NoReturn:
     """One problem reads as a sentence, several as a list."""
-    if not found:
-        return
     several = "\n- ".join([f"{what} has {len(found)} problems:", *found])
     message = found[0] if len(found) == 1 else several
     raise GatewayError(Code.CONFIG_INVALID, message, details={"problems": found})

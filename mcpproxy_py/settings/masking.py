@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.settings.document import KeyPath
 from mcpproxy_py.settings.models import Settings
+from mcpproxy_py.settings.secret_references import is_reference
+from mcpproxy_py.settings.servers import ProviderSettings, ServerSettings
 
 MASK: Final = "***"
 _SECRET_KEYS: Final = ("mcp_token", "api_key", "sealing_keys", "database_url")
@@ -39,6 +42,8 @@ def masked_args(args: list[str]) -> list[str]:
 
 
 def _masked_arg(before: str, arg: str) -> str:
+    if is_reference(arg):
+        return arg
     return MASK if _OPTION.fullmatch(before) and not arg.startswith("-") else masked_text(arg)
 
 
@@ -61,10 +66,78 @@ def _written(settings: Settings, name: str) -> Any:
 
 def _mask_server(server: dict[str, Any], written: dict[str, Any]) -> None:
     for key in _SECRET_MAPPINGS:
-        server[key] = dict.fromkeys(server[key], MASK)
+        said = written.get(key)
+        server[key] = {name: _masked_value(_at(said, name)) for name in server[key]}
     server["args"] = masked_args(list(written.get("args", server["args"])))
     if server["url"]:
         server["url"] = masked_text(written.get("url", server["url"]))
     for entry in [server, *(entry for entries in server["tools"].values() for entry in entries)]:
         for key in [key for key, value in entry.items() if value is None]:
             del entry[key]
+
+
+def _at(said: Any, name: str) -> Any:
+    return said.get(name) if isinstance(said, Mapping) else None
+
+
+def _masked_value(value: Any) -> str:
+    """A reference is shown as it is written: it is no secret, and says where one is."""
+    return value if isinstance(value, str) and is_reference(value) else MASK
+
+
+_KNOWN: Final = {*ServerSettings.model_fields, *ProviderSettings.model_fields, "type"}
+
+
+def masked_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One server's entry as it is written, whatever is wrong in it, without its secrets. Of a key that nobody knows
+    nobody knows either whether it is one."""
+    return {key: _masked_at(key, value) if key in _KNOWN else MASK for key, value in entry.items()}
+
+
+def _masked_at(key: str, value: Any) -> Any:
+    if key in _SECRET_MAPPINGS:
+        return {name: _masked_value(item) for name, item in value.items()} if isinstance(value, Mapping) else MASK
+    if key == "args":
+        return masked_args([str(arg) for arg in value]) if isinstance(value, list) else MASK
+    return masked_text(value) if isinstance(value, str) else value
+
+
+def unmasked(entry: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with what was masked when it was shown, and was left alone since, as it was `before`. `ValueError`
+    names the place of a mask that stands for nothing."""
+    hidden = masked_entry(before)
+    found = {key: _restored(value, hidden.get(key), before.get(key)) for key, value in entry.items()}
+    if stray := next(_masks(found, before, ""), None):
+        raise ValueError(f"{stray}: {MASK} stands for a secret that is not known here; write it, or a reference to it")
+    return found
+
+
+def _restored(value: Any, hidden: Any, real: Any) -> Any:
+    if isinstance(value, str):
+        return real if MASK in value and value == hidden else value
+    if isinstance(value, Mapping) and isinstance(hidden, Mapping) and isinstance(real, Mapping):
+        return {key: _restored(item, hidden.get(key), real.get(key)) for key, item in value.items()}
+    if isinstance(value, list) and isinstance(hidden, list) and isinstance(real, list):
+        waiting = list(zip(hidden, real, strict=False))
+        return [_next_of(item, waiting) for item in value]
+    return value
+
+
+def _next_of(item: Any, waiting: list[tuple[Any, Any]]) -> Any:
+    """What this masked item was: the first that looks like it and was not taken yet, so that others may move."""
+    if not (isinstance(item, str) and MASK in item):
+        return item
+    place = next((place for place, (hidden, _) in enumerate(waiting) if hidden == item), None)
+    return item if place is None else waiting.pop(place)[1]
+
+
+def _masks(value: Any, before: Any, path: str) -> Iterator[str]:
+    """Where a mask is still all there is."""
+    if value == MASK and before != MASK:
+        yield path
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _masks(item, _at(before, key), f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _masks(item, None, f"{path}.{index}")

@@ -273,6 +273,7 @@ class Settings(BaseSettings):
     )
 
     _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])
+    _missing: Mapping[str, str] = PrivateAttr(default_factory=dict[str, str])
 
     @model_validator(mode="after")
     def _one_of_each_name(self) -> Settings:
@@ -294,11 +295,21 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], written: Mapping[str, Any]) -> Settings:
-        """Settings that remember how they were written, before secrets were filled in."""
+    def read(
+        cls, values: Mapping[str, Any], written: Mapping[str, Any], missing: Mapping[str, str] | None = None
+    ) -> Settings:
+        """Settings that remember how they were written, before secrets were filled in, and which servers have secrets
+        that are `missing`."""
         settings = cls.model_validate(values)
         settings._written = written
+        settings._missing = missing or {}
         return settings
+
+    @property
+    def missing_secrets(self) -> Mapping[str, str]:
+        """The servers that cannot be started, and why: a secret has no value. Of what stands in its place in their
+        settings nothing may be used."""
+        return self._missing
 
     @property
     def written(self) -> Mapping[str, Any]:

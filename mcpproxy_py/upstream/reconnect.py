@@ -93,8 +93,11 @@ class ReconnectLoop:
         backoff = Backoff()
         while True:
             self._stage.show("connecting", self._stage.error)
+            probed = self._opener.probes
             reason, lived = await self._connection()
             self._stage.restarts += 1
+            if probed and not self._opener.probes and lived is None:
+                continue  # it may be the question that it did not survive, so it has not failed before it is not asked
             self._tell(reason)
             if pause := backoff.pause(reason, lived):
                 self._stage.show("failed", reason)

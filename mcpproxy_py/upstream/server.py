@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,6 +31,8 @@ from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer
+
+logger = logging.getLogger(__name__)
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
@@ -78,7 +81,7 @@ class UpstreamServer:
         self._stopped = False
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-        self.show(self._first_state())
+        self.show(self._first_state(), spec.missing_secret)
 
     @property
     def session(self) -> UpstreamSession | None:
@@ -212,17 +215,23 @@ class UpstreamServer:
     def _first_state(self) -> ServerState:
         if not self.spec.enabled:
             return "disabled"
+        if self.spec.missing_secret is not None:
+            return "failed"
         return "sleeping" if self.spec.lazy and not self._wake.is_set() else "connecting"
 
     def _start_over(self) -> None:
         self.session = None
-        self.show(self._first_state())
+        self.show(self._first_state(), self.spec.missing_secret)
         self._life.cancel()
 
     async def _live(self, spec: UpstreamSpec) -> None:
-        self.show(self._first_state())
+        self.show(self._first_state(), spec.missing_secret if spec.enabled else None)
         if not spec.enabled:
             await anyio.sleep_forever()
+        if spec.missing_secret is not None:
+            logger.warning("%s: %s", spec.name, spec.missing_secret)
+            self.show("failed", spec.missing_secret)
+            await anyio.sleep_forever()  # until it is configured anew, which reading the secret again is
         if spec.lazy:
             await self._wake.wait()
         self.legacy_sessions.start_over()

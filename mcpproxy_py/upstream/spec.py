@@ -40,6 +40,8 @@ class UpstreamSpec:
     allow_tools: tuple[str, ...] | None = None
     deny_tools: tuple[str, ...] = ()
     confirm: Literal["none", "write", "destructive"] = "none"
+    missing_secret: str | None = None
+    """Why it must not be started: a secret in its configuration has no value."""
 
     @property
     def attempt_limit(self) -> float:
@@ -64,4 +66,4 @@ class UpstreamSpec:
 
     def _connection(self) -> tuple[object, ...]:
         where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))
-        return (*where, self.enabled, self.connect_timeout)
+        return (*where, self.enabled, self.connect_timeout, self.missing_secret)

@@ -14,6 +14,7 @@ import anyio.abc
 from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.policy.tool_class import by_class
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
@@ -258,6 +259,7 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "lazy": spec.lazy,
         "error": worker.error,
         "tool_count": len(worker.tool_list.tools),
+        "tools_by_class": by_class(worker.tool_list.tools.values()),
         "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
         "unmatched_entries": list(names.unmatched),
         "protocol_version": session.handshake.protocol_version if session else None,

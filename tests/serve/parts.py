@@ -129,7 +129,9 @@ class Desk:
             raise GatewayError(Code.NOT_FOUND, f"There is no server '{name}'")
         return self.rows[name]
 
-    async def add_server(self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False) -> None:
+    async def add_server(
+        self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False, check_secrets: bool = True
+    ) -> None:
         if name in self.rows and not replace:
             raise GatewayError(Code.CONFLICT, f"There is a server '{name}' already")
         if "command" not in config:
@@ -164,6 +166,10 @@ class Desk:
 
     def describe_servers(self) -> list[dict[str, Any]]:
         return list(self.rows.values())
+
+    async def server_entry(self, name: str) -> dict[str, Any] | None:
+        self._known(name)
+        return {"command": "x", "env": {"TOKEN": "${env:TOKEN}"}}
 
     async def server_log(self, name: str, lines: int) -> list[str]:
         self._known(name)

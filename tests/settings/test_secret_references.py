@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -77,9 +78,86 @@ def test_a_secret_that_is_missing_is_an_error_and_never_a_blank(tmp_path: Path, 
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "large").write_text("x" * 70_000)
     with pytest.raises(GatewayError) as caught:
-        loaded(tmp_path, {"mcpServers": {"a": {"url": "http://x", "headers": {"K": f"Bearer {reference}"}}}})
-    assert f"mcpServers.a.headers.K: {reference} has no value: " in caught.value.message
+        loaded(tmp_path, {"mcp_token": f"0123456789abcdef{reference}"})
+    assert f"mcp_token: {reference} has no value: " in caught.value.message
     assert why in caught.value.message
+
+
+@pytest.mark.proves("UP-12")
+@pytest.mark.parametrize(
+    ("reference", "why"),
+    [
+        ("${env:NOPE}", "the environment variable NOPE is not set"),
+        ("${env:EMPTY}", "the environment variable EMPTY is empty"),
+        ("${file:nope}", "nope cannot be read (No such file or directory)"),
+    ],
+)
+def test_a_secret_of_a_server_that_is_missing_is_the_failure_of_that_server_alone(
+    tmp_path: Path, reference: str, why: str
+) -> None:
+    servers = {
+        "a": {"url": reference, "headers": {"K": f"Bearer {reference}"}},
+        "b": {"command": "x", "env": {"T": "${env:A}"}},
+        "c": {"command": "x", "args": ["--token", reference]},
+    }
+    found = loaded(tmp_path, {"mcpServers": servers})
+    missing = found.settings.missing_secrets
+    assert set(missing) == {"a", "c"}
+    assert f"{why} (url)" in missing["a"] and f"{why} (headers.K)" in missing["a"]
+    assert missing["c"].endswith("(args.1)")
+    assert found.settings.servers["b"].env == {"T": ENVIRON["A"]}
+    assert found.awaited == ((tmp_path / "nope",) * 3 if "file" in reference else ())
+
+
+@pytest.mark.proves("UP-12")
+def test_a_reference_of_a_kind_that_does_not_exist_is_a_mistake_and_no_missing_secret(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError, match=r"mcpServers\.a\.env\.T: \$\{vault:x\} has no value: it is not one of"):
+        loaded(tmp_path, {"mcpServers": {"a": {"command": "x", "env": {"T": "${vault:x}"}}}})
+
+
+@pytest.mark.proves("UP-12")
+def test_the_rest_of_an_entry_is_checked_where_its_secret_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError) as caught:
+        loaded(tmp_path, {"mcpServers": {"a": {"url": "${env:NOPE}/mcp", "tiemout": 5}}})
+    assert "did you mean `timeout`" in caught.value.message
+    assert "the environment variable NOPE is not set" in caught.value.message
+
+
+@pytest.mark.proves("UP-12")
+def test_a_keyring_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is locked, and waits for a person who is not there."""
+    asked, backend = [], cast(Any, types.ModuleType("keyring"))
+    released = threading.Event()
+
+    def get_password(service: str, name: str) -> None:
+        asked.append(name)
+        released.wait(60)
+
+    backend.get_password = get_password
+    monkeypatch.setitem(sys.modules, "keyring", backend)
+    monkeypatch.setattr("mcpproxy_py.settings.secret_references.KEYRING_SECONDS", 0.01)
+    servers = {name: {"command": "x", "env": {"T": f"${{keyring:{name}}}"}} for name in "ab"}
+    try:
+        missing = loaded(tmp_path, {"mcpServers": servers}).settings.missing_secrets
+    finally:
+        released.set()
+    assert asked == ["a"]
+    assert all("it may wait for somebody to unlock it" in why for why in missing.values()) and len(missing) == 2
+
+
+@pytest.mark.proves("UP-12")
+def test_a_locked_keyring_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class KeyringLocked(Exception): ...
+
+    def get_password(service: str, name: str) -> None:
+        raise KeyringLocked("hunter2")
+
+    backend = cast(Any, types.ModuleType("keyring"))
+    backend.get_password = get_password
+    monkeypatch.setitem(sys.modules, "keyring", backend)
+    content = {"mcpServers": {"a": {"command": "x", "env": {"T": "${keyring:t}"}}}}
+    why = loaded(tmp_path, content).settings.missing_secrets["a"]
+    assert why == "the system keyring did not answer (KeyringLocked); unlock it (env.T)"
 
 
 def test_a_reference_that_something_stronger_overrides_need_not_lead_anywhere(tmp_path: Path) -> None:

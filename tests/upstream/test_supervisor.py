@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcpproxy_py.core.policy.tool_class import by_class
 from mcpproxy_py.core.protocol.client_channel import UpstreamCallContext
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
@@ -360,6 +361,7 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
         assert row(supervisor, "s") == {
             "name": "s", "transport": "stdio", "state": "connected", "enabled": True, "lazy": False, "error": None,
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
+            "tools_by_class": by_class(supervisor.snapshot.servers["s"].tools.values()),
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0,
             "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},

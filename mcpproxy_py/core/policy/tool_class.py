@@ -6,6 +6,7 @@ know, and a hint that is misread lets a deletion through the read door (UP-10).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -51,6 +52,12 @@ def class_of(tool: Tool, args: Mapping[str, Any] | None) -> tuple[ToolClass, Cla
     if tool.overrides:
         return _overridden(tool, args), "override"
     return tool.declared, _origin(tool)
+
+
+def by_class(tools: Iterable[Tool]) -> dict[ToolClass, int]:
+    """How many tools are of each class, by the highest that a call of it can have."""
+    counted = Counter(class_of(tool, None)[0] for tool in tools)
+    return {each: counted[each] for each in ("read", "write", "destructive", "unknown")}
 
 
 def _overridden(tool: Tool, args: Mapping[str, Any] | None) -> Operation:

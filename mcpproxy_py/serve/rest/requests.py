@@ -195,7 +195,11 @@ class ExplainBody(ToolCall):
 class NewServer(BodyModel):
     name: Text = Field(description="Its name: a-z, 0-9, _ and -")
     config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
-    replace: bool = Field(False, description="Whether a server of that name may be replaced")
+    replace: bool = Field(
+        False,
+        description="Whether a server of that name may be replaced. A value `***` in it then stays what it was",
+    )
+    check: bool = Field(True, description="Whether it is refused where one of its secrets is missing")
 
 
 class ApprovalPage(QueryModel):

@@ -63,9 +63,26 @@ class OpenApiAnswer(ResponseModel):
     paths: dict[str, Any]
 
 
+class ToolsByClass(ResponseModel):
+    read: int
+    write: int
+    destructive: int
+    unknown: int = Field(description="Without hints that say, and without an override")
+
+
 class ServerAnswer(ResponseModel):
     name: str
     state: ServerState | None = None
+    tools_by_class: ToolsByClass | None = Field(
+        None, description="How many of its tools are of each class, by the highest a call can have"
+    )
+
+
+class ServerInFull(ResponseModel):
+    server: ServerAnswer
+    config: dict[str, Any] | None = Field(
+        description="Its entry in the configuration file as it is written, secrets masked; null where it is not there"
+    )
 
 
 class ServerList(ResponseModel):

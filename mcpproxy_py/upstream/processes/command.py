@@ -17,6 +17,7 @@ from typing import Final
 
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.processes.last_words import STDOUT, telling
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -98,9 +99,10 @@ def ending(status: int | None) -> str:
 logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 1024 * 1024
-LAST_LINE: Final = 300
 
-
+RECENT: Final = 8192
+"""Characters of what was said last. Frames may come after the reason."""
+LONGEST_STDOUT: Final = 300
 MOST_UNMASKED: Final = 8192
 """Of a line that does not end."""
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
@@ -130,12 +132,18 @@ class ServerLog:
         return self._file.path
 
     @property
-    def last_line(self) -> str:
-        """The last thing said that is not blank, fit for one line of an error message."""
+    def last_words(self) -> str:
+        """What it said since its start that tells most of why it ended, as the end of a sentence; empty where it said
+        nothing."""
         begun = self._without_secrets(self._rest.decode("utf-8", "replace"))
-        lines = [line.strip() for line in (self._recent + begun).splitlines()]
-        spoken = [line for line in lines if line]
-        return "".join(c for c in spoken[-1] if c.isprintable())[:LAST_LINE] if spoken else ""
+        said = telling((self._recent + begun).splitlines())
+        if said.startswith(STDOUT):
+            return f"; it wrote to stdout, where only MCP messages belong: {said.removeprefix(STDOUT)}"
+        return f"; it last wrote: {said}" if said else ""
+
+    def write_stdout(self, data: bytes) -> None:
+        """What it wrote to stdout and is no message: a person who looks for what is wrong looks here."""
+        self.write(STDOUT.encode() + data[:LONGEST_STDOUT].replace(b"\n", b" ") + b"\n")
 
     def write(self, data: bytes) -> None:
         whole, newline, rest = (self._rest + data).rpartition(b"\n")
@@ -152,7 +160,7 @@ class ServerLog:
             self._in_key = _KEY_ENDS.search(lines, begins) is None
         elif self._in_key:
             self._in_key = _KEY_ENDS.search(lines) is None
-        self._recent = (self._recent + shown)[-2048:]
+        self._recent = (self._recent + shown)[-RECENT:]
         self._file.write(shown.encode())
 
     def _without_secrets(self, text: str) -> str:

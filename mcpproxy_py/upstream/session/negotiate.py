@@ -181,8 +181,7 @@ def attempt(connection: RpcConnection, spec: UpstreamSpec, log: ServerLog) -> It
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, connection.why, sent=False) from None
         raise
     except TimeoutError:
-        said = f"; it last wrote: {log.last_line}" if log.last_line else ""
-        why = f"it did not finish connecting within {spec.attempt_limit:g} s{said}"
+        why = f"it did not finish connecting within {spec.attempt_limit:g} s{log.last_words}"
         raise UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False) from None
 
 
@@ -199,6 +198,11 @@ class SessionOpener:
         self._probe = True
         self.log_level: Mapping[str, Any] | None = None
         """The params of the last `logging/setLevel`, which every further session has to hear too."""
+
+    @property
+    def probes(self) -> bool:
+        """Whether the next attempt begins with the question of the modern era."""
+        return self._probe
 
     async def greet(self, connection: RpcConnection, spec: UpstreamSpec) -> UpstreamSession:
         """The first session. Raises `UpstreamFailure`."""

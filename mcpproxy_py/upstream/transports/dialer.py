@@ -37,6 +37,8 @@ class Dialer:
     def open(self, spec: UpstreamSpec, log: ServerLog, number: int = 1) -> AbstractAsyncContextManager[RpcConnection]:
         """`number` tells a server's sessions apart, so that one can end without the others. Raises `UpstreamFailure`,
         here or on entering, when there is nothing to connect to."""
+        if spec.missing_secret is not None:
+            raise UpstreamFailure(Code.SERVER_UNAVAILABLE, spec.missing_secret, sent=False)
         match spec.transport:
             case "stdio":
                 mark = spec.name if number == 1 else f"{spec.name}~{number}"

@@ -35,6 +35,8 @@ MAX_UNREAD_ANSWERS: Final = 256
 """A server that asks us things and never reads must not fill our memory with the answers."""
 
 
+MOST_STDOUT_LOGGED: Final = 20
+"""Lines for each start that are no messages."""
 LINES_A_TURN: Final = 200
 """Enough for any honest server; a turn of that many junk lines takes well under a millisecond."""
 
@@ -52,6 +54,7 @@ class StdioConnection(RpcPeer):
         self._open_ends = {"stdout", "stderr", "process"}
         self._paused = False
         self._holds = 0
+        self._logged_stdout = 0
         self._flush_planned = False
         self._urgent: deque[Outgoing] = deque()
         self._others: deque[Outgoing] = deque()
@@ -165,6 +168,13 @@ class StdioConnection(RpcPeer):
         if line and not line.isspace():
             self.receive_text(line)
 
+    def _unreadable(self, data: bytes, complaint: str) -> None:
+        before = self._counters.garbage
+        super()._unreadable(data, complaint)
+        if self._counters.garbage > before and self._logged_stdout < MOST_STDOUT_LOGGED:
+            self._logged_stdout += 1
+            self._log.write_stdout(data)
+
     def end(self, which: str, status: int | None = None) -> None:
         """One of stdout, stderr and the process itself is over."""
         self._open_ends.discard(which)
@@ -190,8 +200,7 @@ class StdioConnection(RpcPeer):
     def _finish(self) -> None:
         if self.large.after(None, self._finish):
             return
-        said = self._log.last_line
-        self.shut(ending(self._status) + (f"; it last wrote: {said}" if said else ""))
+        self.shut(ending(self._status) + self._log.last_words)
 
     def hang_up(self) -> None:
         if self._stdin is not None:

@@ -208,7 +208,7 @@ def test_a_log_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path) -> No
     (tmp_path / "file").write_text("in the way")
     log = ServerLog(tmp_path / "file" / "s.log")
     log.write(b"first\n\x1b[31mlast\x00 words\n\n")
-    assert log.last_line == "[31mlast words"
+    assert log.last_words == "; it last wrote: [31mlast words"
 
 
 @pytest.mark.proves("UP-3")

@@ -65,8 +65,16 @@ async def list_servers(x: RestRequest) -> Mapping[str, Any]:
     return {"servers": x.parts.operator.describe_servers()}
 
 
+async def show_server(x: RestRequest) -> Mapping[str, Any]:
+    rows = x.parts.operator.describe_servers()
+    _must_know(x.path["name"], (row["name"] for row in rows), "server")
+    entry = await x.parts.operator.server_entry(x.path["name"])  # masked as a configuration is: references are shown
+    return {**x.parts.masker.mask(_one(x, x.path["name"])), "config": entry}
+
+
 async def add_server(x: RestRequest) -> Mapping[str, Any]:
-    await x.parts.operator.add_server(x.body.name, x.body.config, x.caller, replace=x.body.replace)
+    body = x.body
+    await x.parts.operator.add_server(body.name, body.config, x.caller, replace=body.replace, check_secrets=body.check)
     return _one(x, x.body.name)
 
 
@@ -142,6 +150,8 @@ _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.CONFIG_INVALID, Code.STOR
 ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/servers", "Servers", "Every upstream server and its state", list_servers,
              responses.ServerList),
+    RestEndpoint("GET", "/api/v1/servers/{name}", "Servers", "One server, its state and its configuration", show_server,
+             responses.ServerInFull, refusals=(Code.NOT_FOUND, Code.CONFIG_INVALID), masked=False),
     RestEndpoint("POST", "/api/v1/servers", "Servers", "Add a server to the configuration and connect it", add_server,
              responses.OneServer, body=requests.NewServer, status=201, refusals=_CHANGES),
     RestEndpoint("DELETE", "/api/v1/servers/{name}", "Servers", "Remove a server from the configuration", remove_server,

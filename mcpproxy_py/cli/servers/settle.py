@@ -1,0 +1,124 @@
+"""Waiting until a server is connected or has failed, and saying what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from mcpproxy_py.cli.common import CommandContext
+from mcpproxy_py.cli.output import cell, note, say, waiting
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
+
+WAIT_SECONDS: Final = 90.0
+"""One attempt may take a minute, because `npx` and `uvx` download a package first."""
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+EXIT_INTERRUPTED: Final = 130
+SETTLED: Final = ("connected", "failed", "disabled", "sleeping")
+CLASSES: Final = ("read", "write", "destructive")
+
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is connected or has failed.")]
+WaitFor = Annotated[
+    float,
+    typer.Option("--wait-for", metavar="SECONDS", min=0.0, help="How long to wait for that."),
+]
+
+
+def report(
+    session: CommandContext, name: str, answer: Mapping[str, Any], done: str, *, wait: bool, seconds: float
+) -> int:
+    """Say what was `done`, wait for the server where there is one to wait for, and say what came of it: the exit
+    status."""
+    row = answer.get("server")
+    if not wait or not isinstance(row, dict) or row.get("state") is None:
+        session.show(answer, lambda _: say(done))
+        return EXIT_OK
+    if session.human:
+        say(done)
+    row = _settled(session, name, row, seconds)
+    session.show({**answer, "server": row}, lambda _: say(result(name, row)))
+    for line in remarks(name, row):
+        note(line)
+    return EXIT_OK if row.get("state") in ("connected", "sleeping", "disabled") else EXIT_FAILED
+
+
+def _settled(session: CommandContext, name: str, row: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+    """The server's row once it is connected or has failed, or as it is when the time is over."""
+    give_up, pause, before = time.monotonic() + seconds, FIRST_PAUSE, row.get("restarts") or 0
+    try:
+        with waiting(f"Connecting {name} (Ctrl-C stops waiting, not the server)"):
+            while not _is_settled(row, before) and (left := give_up - time.monotonic()) > 0:
+                time.sleep(min(pause, left))
+                pause = min(pause * 1.5, LONGEST_PAUSE)
+                row = _row(session, name)
+    except KeyboardInterrupt:
+        note(f"\n{name} is configured and goes on connecting; `mcpproxy upstream show {name}` says how it went.")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    return row
+
+
+def _row(session: CommandContext, name: str) -> Mapping[str, Any]:
+    rows = session.client.get("servers").get("servers", [])
+    found = next((row for row in rows if row.get("name") == name), None)
+    if found is None:
+        raise GatewayError(Code.NOT_FOUND, f"{name} was removed while this waited for it")
+    return found
+
+
+def _is_settled(row: Mapping[str, Any], restarts: int) -> bool:
+    """An attempt that failed may have been followed by another before anybody looked."""
+    again = row.get("state") == "connecting" and row.get("error") and (row.get("restarts") or 0) > restarts
+    return row.get("state") in SETTLED or bool(again)
+
+
+def result(name: str, row: Mapping[str, Any]) -> str:
+    """One line: what it is, with its tools or its reason."""
+    state, error = row.get("state"), cell(row.get("error"))
+    if state == "connected":
+        return f"{name}: connected, {tools(row)}"
+    if state == "failed" or (state == "connecting" and row.get("error")):
+        return f"{name}: failed: {error}"
+    if state == "connecting":
+        return f"{name}: still connecting"
+    later = " until its first call" if state == "sleeping" else ""
+    return f"{name}: {state}{later}" + (f", {tools(row)}" if row.get("tool_count") else "")
+
+
+def tools(row: Mapping[str, Any]) -> str:
+    """`12 tools (7 read, 4 write, 1 destructive), 3 without hints`"""
+    count, by_class = row.get("tool_count") or 0, row.get("tools_by_class") or {}
+    parts = ", ".join(f"{by_class[each]} {each}" for each in CLASSES if by_class.get(each))
+    bare = without_hints(row)
+    return (
+        f"{count} tool{'' if count == 1 else 's'}"
+        + (f" ({parts})" if parts else "")
+        + (f", {bare} without hints" if bare else "")
+    )
+
+
+def without_hints(row: Mapping[str, Any]) -> int:
+    """How many of its tools say nothing of what they do, and nobody said it for them."""
+    named = row.get("unannotated_tools")
+    return len(named) if isinstance(named, list) else (row.get("tools_by_class") or {}).get("unknown") or 0
+
+
+def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
+    """What a person should know besides, and what to do next."""
+    told = [
+        f"{name}: the tool {cell(tool)} is left out: {cell(why)}" for tool, why in (row.get("left_out") or {}).items()
+    ]
+    told += [
+        f"{name}: none of its tools is meant by {cell(entry)}; `mcpproxy tools list --server {name}` has their names"
+        for entry in row.get("unmatched_entries") or ()
+    ]
+    if row.get("state") == "connecting" and not row.get("error"):
+        told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
+    elif row.get("state") in ("failed", "connecting"):
+        told.append(
+            f"It stays configured, and is tried again. `mcpproxy upstream logs {name}` has what it wrote, "
+            f"`mcpproxy upstream edit {name}` changes it, `mcpproxy upstream remove {name}` takes it out."
+        )
+    return told
