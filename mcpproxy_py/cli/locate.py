@@ -153,7 +153,7 @@ def _alive(pid: object) -> bool:
 
 
 def base_url(listen: str) -> str:
-    """`HOST:PORT`, `HOST`, `:PORT` or a URL as a URL one can connect to."""
+    """`HOST:PORT`, `HOST`, `:PORT`, `PORT` or a URL as a URL one can connect to."""
     text = listen.strip().rstrip("/")
     if is_url(text):
         return text
@@ -167,7 +167,7 @@ def is_url(text: str) -> bool:
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
+    host, colon, port = ("", ":", text) if text.isascii() and text.isdigit() else text.rpartition(":")
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:

@@ -46,6 +46,16 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 }
 
 
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
+    "Connect": ("connect", "disconnect", "import", "upstream", "approvals", "gaps", "catalog"),
+    "Call": ("call", "tools", "explain", "freeze", "unfreeze"),
+    "Look back": ("activity",),
+    "Manage": ("config", "key", "backup", "restore", "version"),
+}
+"""In what order, and under what heading, `mcpproxy --help` lists the commands."""
+
+
 class LazyRoot(TyperGroup):
     """Lists every command from the table above and imports only the one that is run.
 
@@ -55,6 +65,14 @@ class LazyRoot(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands.update({name: _placeholder(name, entry) for name, entry in COMMANDS.items()})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        shown = {name: entry.help for name, entry in COMMANDS.items()}
+        widest = max(map(len, shown))
+        for title, names in {**SECTIONS, "More": tuple(shown)}.items():
+            if rows := [(name.ljust(widest), shown.pop(name)) for name in names if name in shown]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -75,8 +93,11 @@ def loaded(name: str) -> Any:
     return command
 
 
+HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+"""What every command below inherits. Wider lines are hard to read; where nobody watches there are 80 columns."""
+
 app = group("One MCP endpoint for IDE agents, with an intent gate and a record of every call.", cls=LazyRoot,
-            add_completion=True)  # fmt: skip
+            add_completion=True, context_settings=HELP)  # fmt: skip
 
 
 def _print_version(wanted: bool) -> None:

@@ -24,6 +24,8 @@ def under(directory: Path, **variables: str) -> Loaded:
     ("name", "text", "layer"),
     [
         ("LISTEN", "0.0.0.0:1", {"listen": "0.0.0.0:1"}),
+        ("LISTEN", "9000", {"listen": "127.0.0.1:9000"}),
+        ("LISTEN", ":9000", {"listen": "127.0.0.1:9000"}),
         ("listen", "0.0.0.0:1", {"listen": "0.0.0.0:1"}),
         ("REQUIRE_MCP_AUTH", "Yes", {"require_mcp_auth": True}),
         ("REQUIRE_MCP_AUTH", "0", {"require_mcp_auth": False}),
@@ -98,7 +100,7 @@ def test_an_unknown_variable_is_a_warning_and_no_error(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("LISTEN", "80", "MCPPROXY_LISTEN: '80' is not valid; expected HOST:PORT"),
+        ("LISTEN", "80:", "MCPPROXY_LISTEN: '80:' is not valid; expected HOST:PORT"),
         ("REQUIRE_MCP_AUTH", "maybe", "MCPPROXY_REQUIRE_MCP_AUTH: 'maybe' is not valid; expected true or false"),
         ("LIMITS__MAX_SESSIONS", "9" * 5000, "MCPPROXY_LIMITS__MAX_SESSIONS: "),
         ("SHUTDOWN_TIMEOUT", "inf", "MCPPROXY_SHUTDOWN_TIMEOUT: "),
