@@ -76,11 +76,11 @@ class Where:
             home = self.home()
         except GatewayError:
             return None  # a broken configuration is nothing to a gateway that was named
-        written = _announcement(home)
+        written = announcement(home)
         if written is None or written.get("rest_socket") is None or announced(home) != url:
             return None
         path = Path(str(written["rest_socket"]))
-        return path if _is_private(path, home) else None
+        return path if is_private(path, home) else None
 
     @property
     def is_a_way(self) -> bool:
@@ -109,21 +109,22 @@ class Where:
 
 def announced(data_dir: Path) -> str | None:
     """The URL in `gateway.json`, if the gateway that wrote it is alive."""
-    written = _announcement(data_dir)
+    written = announcement(data_dir)
     return written["url"].rstrip("/") if written else None
 
 
-def _announcement(data_dir: Path) -> dict[str, Any] | None:
+def announcement(data_dir: Path) -> dict[str, Any] | None:
+    """What the gateway of this directory said of itself, if the process it named is alive."""
     try:
         written = json.loads(_text_of(data_dir / "gateway.json") or "null")
     except ValueError:
         return None
     if not isinstance(written, dict) or not isinstance(written.get("url"), str):
         return None
-    return written if _alive(written.get("pid")) else None
+    return written if is_alive(written.get("pid")) else None
 
 
-def _is_private(path: Path, data_dir: Path) -> bool:
+def is_private(path: Path, data_dir: Path) -> bool:
     """A socket of ours in a data directory of ours, where nobody else could have put it."""
     try:
         found, above, home = path.lstat(), path.parent.lstat(), data_dir.stat()
@@ -138,7 +139,8 @@ def _is_private(path: Path, data_dir: Path) -> bool:
     )
 
 
-def _alive(pid: object) -> bool:
+def is_alive(pid: object) -> bool:
+    """Whether there is a process of this number, whoever's it is."""
     if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
         return False
     if sys.platform == "win32":
