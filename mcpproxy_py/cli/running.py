@@ -64,7 +64,8 @@ def _foreign(data_dir: Path, why: str) -> GatewayError:
     return GatewayError(
         Code.CONFLICT,
         f"The gateway that {data_dir / 'gateway.json'} names cannot be proved to be yours ({why}), so nothing was sent "
-        "to it. Stop it where it was started",
+        "to it",
+        details={"remedy": "Stop it where it was started."},
     )
 
 

@@ -77,8 +77,8 @@ def restart(session: CommandContext, timeout: Timeout = 60.0) -> int:
     if found is None:
         raise NoGatewayError("No gateway is running; start one with `mcpproxy serve`")
     if not found.restarts:
-        raise GatewayError(Code.CONFLICT, "The running gateway is of a version that cannot restart: "
-                           "`mcpproxy stop`, then start it again")  # fmt: skip
+        remedy = {"remedy": "Run `mcpproxy stop`, then start it again."}
+        raise GatewayError(Code.CONFLICT, "The running gateway is of a version that cannot restart", details=remedy)
     note(f"Restarting the gateway (pid {found.pid}){_in_flight(session)}")
     found.tell(signal.SIGUSR2)
     fresh, wrong = found, None
