@@ -31,6 +31,7 @@ CHUNK: Final = 1 << 20
 LARGEST_MANIFEST: Final = 16 << 20
 MOST_FILES: Final = 100_000
 DEEPEST: Final = 16
+Stream = IO[bytes] | gzip.GzipFile
 
 
 def pack(folder: Path, target: Path, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _replaced(target: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def _add(packed: IO[bytes], name: str, size: int, file: IO[bytes]) -> None:
+def _add(packed: Stream, name: str, size: int, file: IO[bytes]) -> None:
     info = tarfile.TarInfo(name)
     info.size, info.mode = size, PRIVATE_FILE
     try:
@@ -108,7 +109,7 @@ def unpack(archive: Path, target: Path) -> dict[str, Any]:
 Member = tuple[str, int, Iterator[bytes]]
 
 
-def _members(packed: IO[bytes]) -> Iterator[Member]:
+def _members(packed: Stream) -> Iterator[Member]:
     """Name, size and content of each file. The content is read before the next file is asked for."""
     while (header := packed.read(BLOCK)) != b"\0" * BLOCK:
         try:
@@ -135,7 +136,7 @@ def is_inside(name: str) -> bool:
     )
 
 
-def _content(packed: IO[bytes], size: int) -> Iterator[bytes]:
+def _content(packed: Stream, size: int) -> Iterator[bytes]:
     left = size
     while left:
         chunk = packed.read(min(left, CHUNK))

@@ -44,7 +44,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
     "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
     "unfreeze": CommandEntry("gateway:gateway_app", "Lift a freeze."),
-    "config": CommandEntry("config:app", "The configuration, checked and explained.", is_group=True),
+    "config": CommandEntry("config:app", "The configuration: shown, checked and changed.", is_group=True),
     "backup": CommandEntry("backup:app", "Save the data directory in one file."),
     "restore": CommandEntry("backup:app", "Put a backup in place of the data directory."),
     "key": CommandEntry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),

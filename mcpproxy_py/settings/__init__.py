@@ -1,7 +1,7 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
 from mcpproxy_py.settings.changes import compared, loosened, needs_restart
-from mcpproxy_py.settings.config_file import ConfigFile
+from mcpproxy_py.settings.config_file import ConfigFile, TextChange
 from mcpproxy_py.settings.data_dir import (
     check_data_dir,
     ensure_data_dir,
@@ -10,7 +10,15 @@ from mcpproxy_py.settings.data_dir import (
     nearest_there_is,
     rotate_key,
 )
-from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR, Loaded, fingerprint, load, validate_text
+from mcpproxy_py.settings.loader import (
+    CONFIG_NAME,
+    DEFAULT_DATA_DIR,
+    Loaded,
+    fingerprint,
+    load,
+    settings_of_text,
+    validate_text,
+)
 from mcpproxy_py.settings.masking import shown
 from mcpproxy_py.settings.models import Activity, IntentDeclaration, Limits, Log, Settings, check_doors
 from mcpproxy_py.settings.reference_page import json_schema
@@ -29,6 +37,7 @@ __all__ = [
     "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "TextChange",
     "UpstreamSettings",
     "check_data_dir",
     "check_doors",
@@ -44,6 +53,7 @@ __all__ = [
     "nearest_there_is",
     "needs_restart",
     "rotate_key",
+    "settings_of_text",
     "shown",
     "validate_text",
 ]

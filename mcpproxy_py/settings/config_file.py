@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
@@ -14,6 +14,13 @@ from mcpproxy_py.settings.loader import validate_text
 BACKUP: Final = ".bak"
 
 Servers = dict[str, Any] | list[Any]
+
+
+class TextChange(NamedTuple):
+    """The file before and after; `None` where there was none."""
+
+    before: str | None
+    after: str
 
 
 class ConfigFile:
@@ -51,6 +58,33 @@ class ConfigFile:
 
     def set_enabled(self, name: str, enabled: bool) -> None:
         self._edit(lambda servers: _existing(servers, name).update(enabled=enabled))
+
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> TextChange:
+        """Edit any of its keys. What was wrong before may be mended by it; what is wrong afterwards is not written."""
+
+        def edited(before: str | None) -> str:
+            document, problems = ({}, []) if before is None else parse(before.removeprefix("\ufeff"))
+            if not isinstance(document, dict):
+                said = problems[0].text if problems else "expected an object: { ... }"
+                raise GatewayError(Code.CONFIG_INVALID, f"{self.path}: {said}")
+            edit(document)
+            return render(document)
+
+        return self.replace(edited)
+
+    def replace(self, edited: Callable[[str | None], str]) -> TextChange:
+        """Put another text in place of what is there when nobody else can write it."""
+        target = self.path.resolve()
+        _make_parent(target)
+        with locked(target.parent):
+            before = _text(target)
+            after = edited(before)
+            _refuse_bad(after, self.path)
+            if after != before:
+                if before is not None:
+                    write_private(target.with_name(target.name + BACKUP), before)
+                write_private(target, after)
+        return TextChange(before, after)
 
     def _edit(self, change: Callable[[Servers], None]) -> None:
         target = self.path.resolve()

@@ -94,6 +94,12 @@ def validate_text(text: str, *, origin: str) -> list[str]:
     return list(sentences([*problems, *found], lambda path: f"{origin}: {dotted(path)}" if path else origin))
 
 
+def settings_of_text(text: str) -> Settings | None:
+    """What a file's text alone says, its secrets stood in for; `None` for one that is wrong."""
+    written, problems = read_document(text, Path())
+    return None if problems else _settings(written, stood_in)[0]
+
+
 def read_document(text: str, base: Path) -> tuple[Document, list[ConfigProblem]]:
     """The file as a plain document with servers by name; relative directories in it start at `base`."""
     value, problems = parse(text.removeprefix("\ufeff"))

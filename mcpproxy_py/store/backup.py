@@ -3,8 +3,8 @@
 `mcpproxy backup` makes one archive of such a copy.
 
 The published head of the chain is copied first, then the journal, then the database. An event is in the one or already
-in the other, so the copy holds everything up to the moment it was begun; the other way round, what moved over in between
-would be in neither. And no head is published of an event that the copy does not hold.
+in the other, so the copy holds everything up to the moment it was begun; the other way round, what moved over in
+between would be in neither. And no head is published of an event that the copy does not hold.
 """
 
 from __future__ import annotations

@@ -24,8 +24,6 @@ def under(directory: Path, **variables: str) -> Loaded:
     ("name", "text", "layer"),
     [
         ("LISTEN", "0.0.0.0:1", {"listen": "0.0.0.0:1"}),
-        ("LISTEN", "9000", {"listen": "127.0.0.1:9000"}),
-        ("LISTEN", ":9000", {"listen": "127.0.0.1:9000"}),
         ("listen", "0.0.0.0:1", {"listen": "0.0.0.0:1"}),
         ("REQUIRE_MCP_AUTH", "Yes", {"require_mcp_auth": True}),
         ("REQUIRE_MCP_AUTH", "0", {"require_mcp_auth": False}),
@@ -129,3 +127,9 @@ def test_broken_json_in_a_variable_does_not_spill_its_secrets(tmp_path: Path) ->
 def test_the_process_environment_is_read_when_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPPROXY_SHUTDOWN_TIMEOUT", "3")
     assert load(data_dir=tmp_path).settings.shutdown_timeout == 3
+
+
+@pytest.mark.parametrize("text", ["9000", ":9000", "127.0.0.1:9000"])
+def test_a_port_alone_is_one_of_this_machine(tmp_path: Path, text: str) -> None:
+    found = under(tmp_path, LISTEN=text).settings
+    assert (found.listen, found.address, found.listens_publicly) == ("127.0.0.1:9000", ("127.0.0.1", 9000), False)

@@ -31,8 +31,8 @@ def backup(session: CommandContext, file: File, yes: Yes = False) -> None:
     """Save the data directory in one file: configuration, keys, journal and database.
 
     A gateway may go on running. The file holds everything recorded before the command began, with a digest of each
-    part. It also holds the admin key, the key that signs the record, and whatever secrets the configuration spells out: only
-    you can read it, so keep it so. A record in PostgreSQL is not in it: back that up with pg_dump, after this.
+    part. It also holds the admin key, the key that signs the record, and whatever secrets the configuration spells out:
+    only you can read it, so keep it so. A record in PostgreSQL is not in it: back that up with pg_dump, after this.
 
     For example: mcpproxy backup mcpproxy-backup.tar.gz
     """

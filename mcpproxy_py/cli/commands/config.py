@@ -1,4 +1,7 @@
-"""`mcpproxy config`: the configuration as it stands in the file and the environment. Needs no gateway."""
+"""`mcpproxy config`: the configuration as it stands in the file and the environment. Needs no gateway.
+
+What changes it is in `config_edit`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from mcpproxy_py.cli.commands import config_edit
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import flat, note, pretty, say, table
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
-app = group("The configuration, checked and explained.")
+app = group("The configuration: shown, checked and changed.")
 
 
 @command(app, "show")
@@ -62,6 +66,9 @@ def path(session: CommandContext) -> None:
     """
     found = session.where.config_path()
     session.show({"path": str(found), "exists": found.exists()}, lambda shown: say(shown["path"]))
+
+
+config_edit.register(app)
 
 
 def _problems(session: CommandContext, path: Path, *, chosen: bool) -> list[str]:
