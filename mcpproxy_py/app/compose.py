@@ -114,7 +114,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, restart.SIGNAL)
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
-        logs.keep(data_dir / logs.FILE, instead_of_stderr=detached)
+        logs.keep(data_dir / logs.FILE)
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))

@@ -48,17 +48,24 @@ def configure(level: str, style: str) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def keep(path: Path, *, instead_of_stderr: bool) -> None:
-    """From now on into this file too, or only into it, and then stdout and stderr lead there as well."""
+def keep(path: Path) -> None:
+    """From now on into this file too. Where stderr leads there already, only into it, and stdout and stderr follow."""
     root = logging.getLogger()
     ours = next(handler for handler in root.handlers if isinstance(handler.formatter, _Json | _Text))
-    handler = _LogFile(path, instead_of_stderr)
+    detached = _is_stderr(path)
+    handler = _LogFile(path, detached)
     handler.setFormatter(ours.formatter)
-    if instead_of_stderr:
+    if detached:
         root.removeHandler(ours)
     said = {"name": __name__, "levelname": "INFO", "msg": f"mcpproxy {__version__} starts, pid {os.getpid()}"}
     handler.handle(logging.makeLogRecord(said))
     root.addHandler(handler)
+
+
+def _is_stderr(path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(2), os.stat(path))
+    return False
 
 
 class _LogFile(logging.Handler):

@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),
     "restart": CommandEntry("process:app", "Restart the gateway in place."),
     "logs": CommandEntry("process:app", "The gateway's own log, or that of one upstream."),
+    "service": CommandEntry("service:app", "The gateway as a service of yours, started at login.", is_group=True),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
     "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
