@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy_py import __version__
-from mcpproxy_py.app import logs
+from mcpproxy_py.app import logs, restart
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
 from mcpproxy_py.app.live_settings import LiveSettings, watch
@@ -86,19 +86,22 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(SWITCH_INTERVAL)
-    status = EXIT_OK
+    status, again = EXIT_OK, False
     try:
-        anyio.run(
+        again = anyio.run(
             serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
         )
     except* GatewayError as problems:
         status = _say(problems)
     except* StoreUnavailable as problems:
         status = _say(problems)
+    if again:
+        restart.replace_process()
     return status
 
 
-async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> None:
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> bool:
+    """Whether it was told to start again."""
     settings = loaded.settings
     data_dir = settings.data_dir
     started = time.time()
@@ -107,10 +110,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     load_or_create_key(data_dir)
     masker = _masker(settings)
     logs.mask_with(masker)
-    new_id = IdMaker(random.randbytes)
+    new_id, again = IdMaker(random.randbytes), False
 
-    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, restart.SIGNAL)
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
+        logs.keep(data_dir / logs.FILE)
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))
@@ -204,11 +208,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             _greet(settings, url)
-            await _until_told(told, gateway, attachments, guard, idle_exit)
+            again = await _until_told(told, gateway, attachments, guard, idle_exit, current.problem)
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use((), ())
         server.should_exit = True
         tasks.cancel_scope.cancel()
+    return again
 
 
 class _Listings:
@@ -323,9 +328,11 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 async def _until_told(
-    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: AttachServer, guard: Guard, idle_exit: float | None
-) -> None:
-    """Until a signal, or until nobody has needed us for a while."""
+    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: AttachServer, guard: Guard,
+    idle_exit: float | None, problem: Callable[[], Awaitable[str | None]],
+) -> bool:  # fmt: skip
+    """Until a signal, or until nobody has needed us for a while. Whether a restart was asked for."""
+    again = False
     async with anyio.create_task_group() as tasks:
 
         async def idle(allowed: float) -> None:
@@ -340,8 +347,13 @@ async def _until_told(
         if idle_exit is not None:
             tasks.start_soon(idle, idle_exit)
         async for number in told:
+            again = number == restart.SIGNAL
+            if again and (why := await problem()) is not None:
+                log.error("no restart, since the next start would fail: %s", why)
+                continue
             log.info("%s, draining", number.name)
             tasks.cancel_scope.cancel()
+    return again
 
 
 async def _drain(gateway: Gateway, timeout: float) -> None:

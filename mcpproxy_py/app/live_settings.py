@@ -155,6 +155,15 @@ class LiveSettings:
         """What reading this as our file would find."""
         return check_text(text, self._loaded.path, data_dir=self.settings.data_dir, overrides=self._settled())
 
+    async def problem(self) -> str | None:
+        """Why a gateway could not be started with the file as it is now."""
+        try:
+            await anyio.to_thread.run_sync(self._read_again)
+        except GatewayError as error:
+            self.error = str(error)
+            return self.error
+        return None
+
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()
         event_id, by = self._new_id(now), Caller("local", "internal", ClientInfo("mcpproxy", __version__))

@@ -1,19 +1,31 @@
-"""Logging: to stderr, as text or JSON, with the request id, and never a secret (OPS-1)."""
+"""Logging: to stderr, as text or JSON, with the request id, and never a secret (OPS-1).
+
+The same in a file of the data directory, where `mcpproxy logs` finds it however the gateway was started.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
+from mcpproxy_py import __version__
 from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.files import private_file
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.serve.http.guard import request_id
 
 QUIET = ("mcp", "httpx2", "httpcore2", "uvicorn", "alembic", "asyncio", "sse_starlette", "client")
 """Libraries that narrate: below warning only where debugging is asked for."""
+
+FILE: Final = "gateway.log"
+LARGEST: Final = 5 << 20
+"""Bytes of the file; one before it is kept, with `.1` behind its name."""
 
 
 class _Masking:
@@ -34,6 +46,52 @@ def configure(level: str, style: str) -> None:
     if level.lower() != "debug":
         for name in QUIET:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def keep(path: Path) -> None:
+    """From now on into this file too. Where stderr leads there already, only into it, and stdout and stderr follow."""
+    root = logging.getLogger()
+    ours = next(handler for handler in root.handlers if isinstance(handler.formatter, _Json | _Text))
+    detached = _is_stderr(path)
+    handler = _LogFile(path, detached)
+    handler.setFormatter(ours.formatter)
+    if detached:
+        root.removeHandler(ours)
+    said = {"name": __name__, "levelname": "INFO", "msg": f"mcpproxy {__version__} starts, pid {os.getpid()}"}
+    handler.handle(logging.makeLogRecord(said))
+    root.addHandler(handler)
+
+
+def _is_stderr(path: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(2), os.stat(path))
+    return False
+
+
+class _LogFile(logging.Handler):
+    """A private file of a bounded size. Where it cannot be written the gateway goes on."""
+
+    def __init__(self, path: Path, takes_streams: bool) -> None:
+        super().__init__()
+        self._path = path
+        self._takes_streams = takes_streams
+        self._descriptor = -1
+        self._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            if os.fstat(self._descriptor).st_size > LARGEST:
+                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+                self._open()
+            os.write(self._descriptor, f"{self.format(record)}\n".encode("utf-8", "backslashreplace"))
+
+    def _open(self) -> None:
+        before, self._descriptor = self._descriptor, private_file(self._path, os.O_APPEND | os.O_NOFOLLOW)
+        if before >= 0:
+            os.close(before)
+        if self._takes_streams:
+            for stream in (1, 2):
+                os.dup2(self._descriptor, stream)
 
 
 def _parts(record: logging.LogRecord) -> dict[str, Any]:

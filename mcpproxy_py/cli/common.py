@@ -33,7 +33,7 @@ def _listen(*names: str) -> Any:
             *names,
             envvar="MCPPROXY_LISTEN",
             metavar="HOST:PORT",
-            help="Where the gateway listens; a URL works too. [default: 127.0.0.1:8080]",
+            help="Where the gateway listens; a port alone, or a URL, works too. [default: 127.0.0.1:8080]",
         ),
     ]
 

@@ -84,11 +84,11 @@ class Where:
             home = self.home()
         except GatewayError:
             return None  # a broken configuration is nothing to a gateway that was named
-        written = _announcement(home)
+        written = announcement(home)
         if written is None or written.get("rest_socket") is None or announced(home) != url:
             return None
         path = Path(str(written["rest_socket"]))
-        return path if _is_private(path, home) else None
+        return path if is_private(path, home) else None
 
     @property
     def is_a_way(self) -> bool:
@@ -117,21 +117,22 @@ class Where:
 
 def announced(data_dir: Path) -> str | None:
     """The URL in `gateway.json`, if the gateway that wrote it is alive."""
-    written = _announcement(data_dir)
+    written = announcement(data_dir)
     return written["url"].rstrip("/") if written else None
 
 
-def _announcement(data_dir: Path) -> dict[str, Any] | None:
+def announcement(data_dir: Path) -> dict[str, Any] | None:
+    """What the gateway of this directory said of itself, if the process it named is alive."""
     try:
         written = json.loads(_text_of(data_dir / "gateway.json") or "null")
     except ValueError:
         return None
     if not isinstance(written, dict) or not isinstance(written.get("url"), str):
         return None
-    return written if _alive(written.get("pid")) else None
+    return written if is_alive(written.get("pid")) else None
 
 
-def _is_private(path: Path, data_dir: Path) -> bool:
+def is_private(path: Path, data_dir: Path) -> bool:
     """A socket of ours in a data directory of ours, where nobody else could have put it."""
     try:
         found, above, home = path.lstat(), path.parent.lstat(), data_dir.stat()
@@ -146,7 +147,8 @@ def _is_private(path: Path, data_dir: Path) -> bool:
     )
 
 
-def _alive(pid: object) -> bool:
+def is_alive(pid: object) -> bool:
+    """Whether there is a process of this number, whoever's it is."""
     if not isinstance(pid, int) or isinstance(pid, bool) or pid <= 0:
         return False
     if sys.platform == "win32":
@@ -161,7 +163,7 @@ def _alive(pid: object) -> bool:
 
 
 def base_url(listen: str) -> str:
-    """`HOST:PORT`, `HOST`, `:PORT` or a URL as a URL one can connect to."""
+    """`HOST:PORT`, `HOST`, `:PORT`, `PORT` or a URL as a URL one can connect to."""
     text = listen.strip().rstrip("/")
     if is_url(text):
         return text
@@ -175,7 +177,7 @@ def is_url(text: str) -> bool:
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
+    host, colon, port = ("", ":", text) if text.isascii() and text.isdigit() else text.rpartition(":")
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = text, str(DEFAULT_PORT)
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:

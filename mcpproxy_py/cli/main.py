@@ -30,6 +30,10 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "connect": CommandEntry("clients:app", "Connect a client (Claude Code, Cursor, ...) to the gateway, or list them."),
     "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
     "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
+    "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),
+    "restart": CommandEntry("process:app", "Restart the gateway in place."),
+    "logs": CommandEntry("process:app", "The gateway's own log, or that of one upstream."),
+    "service": CommandEntry("service:app", "The gateway as a service of yours, started at login.", is_group=True),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
     "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
@@ -44,9 +48,21 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
     "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
     "unfreeze": CommandEntry("gateway:gateway_app", "Lift a freeze."),
-    "config": CommandEntry("config:app", "The configuration, checked and explained.", is_group=True),
+    "config": CommandEntry("config:app", "The configuration: shown, checked and changed.", is_group=True),
+    "backup": CommandEntry("backup:app", "Save the data directory in one file."),
+    "restore": CommandEntry("backup:app", "Put a backup in place of the data directory."),
     "key": CommandEntry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
 }
+
+
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
+    "Connect": ("connect", "disconnect", "import", "upstream", "approvals", "gaps", "catalog"),
+    "Call": ("call", "tools", "explain", "freeze", "unfreeze"),
+    "Look back": ("activity",),
+    "Manage": ("config", "key", "backup", "restore", "version"),
+}
+"""In what order, and under what heading, `mcpproxy --help` lists the commands."""
 
 
 class LazyRoot(TyperGroup):
@@ -58,6 +74,14 @@ class LazyRoot(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands.update({name: _placeholder(name, entry) for name, entry in COMMANDS.items()})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        shown = {name: entry.help for name, entry in COMMANDS.items()}
+        widest = max(map(len, shown))
+        for title, names in {**SECTIONS, "More": tuple(shown)}.items():
+            if rows := [(name.ljust(widest), shown.pop(name)) for name in names if name in shown]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -78,8 +102,11 @@ def loaded(name: str) -> Any:
     return command
 
 
+HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+"""What every command below inherits. Wider lines are hard to read; where nobody watches there are 80 columns."""
+
 app = group("One MCP endpoint for IDE agents, with an intent gate and a record of every call.", cls=LazyRoot,
-            add_completion=True)  # fmt: skip
+            add_completion=True, context_settings=HELP)  # fmt: skip
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,7 +1,7 @@
 """The only reader of environment and files: one configuration, frozen, from defaults, file, variables and flags."""
 
 from mcpproxy_py.settings.changes import compared, loosened, needs_restart
-from mcpproxy_py.settings.config_file import ConfigFile
+from mcpproxy_py.settings.config_file import ConfigFile, TextChange
 from mcpproxy_py.settings.data_dir import (
     check_data_dir,
     ensure_data_dir,
@@ -18,6 +18,7 @@ from mcpproxy_py.settings.loader import (
     check_text,
     fingerprint,
     load,
+    settings_of_text,
     validate_text,
 )
 from mcpproxy_py.settings.masking import shown
@@ -38,6 +39,7 @@ __all__ = [
     "ProviderSettings",
     "ServerSettings",
     "Settings",
+    "TextChange",
     "TextCheck",
     "UpstreamSettings",
     "check_data_dir",
@@ -55,6 +57,7 @@ __all__ = [
     "nearest_there_is",
     "needs_restart",
     "rotate_key",
+    "settings_of_text",
     "shown",
     "validate_text",
 ]

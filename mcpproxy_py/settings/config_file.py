@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.errors import Code, GatewayError
@@ -18,6 +18,13 @@ BACKUP: Final = ".bak"
 
 Servers = dict[str, Any] | list[Any]
 Check = Callable[[str], TextCheck]
+
+
+class TextChange(NamedTuple):
+    """The file before and after; `None` where there was none."""
+
+    before: str | None
+    after: str
 
 
 class ConfigFile:
@@ -133,6 +140,33 @@ class ConfigFile:
             entry["enabled"] = enabled
 
         self._edit(switch, self._refuse_worse, name)
+
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> TextChange:
+        """Edit any of its keys. What was wrong before may be mended by it; what is wrong afterwards is not written."""
+
+        def edited(before: str | None) -> str:
+            document, problems = ({}, []) if before is None else parse(before.removeprefix("\ufeff"))
+            if not isinstance(document, dict):
+                said = problems[0].text if problems else "expected an object: { ... }"
+                raise GatewayError(Code.CONFIG_INVALID, f"{self.path}: {said}")
+            edit(document)
+            return render(document)
+
+        return self.replace(edited)
+
+    def replace(self, edited: Callable[[str | None], str]) -> TextChange:
+        """Put another text in place of what is there when nobody else can write it."""
+        target = self.path.resolve()
+        _make_parent(target)
+        with locked(target.parent):
+            before = _text(target)
+            after = edited(before)
+            self._refuse_worse(TextCheck(), self._check(after))
+            if after != before:
+                if before is not None:
+                    write_private(target.with_name(target.name + BACKUP), before)
+                write_private(target, after)
+        return TextChange(before, after)
 
     def _edit(
         self, change: Callable[[Servers], None], judge: Callable[[TextCheck, TextCheck], None], name: str

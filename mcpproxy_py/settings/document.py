@@ -7,12 +7,14 @@ the first.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_DEPTH: Final = 100
 KeyPath = tuple[str | int, ...]
+_KEY: Final = re.compile(r'"([^"]+)"|([^."]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,48 @@ def render(value: Any) -> str:
     """The text of an edited file. A lone surrogate keeps its escape, so that any text can be written."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def key_path(text: str) -> tuple[str, ...]:
+    """The keys of a dotted path; one that holds a dot stands in double quotes. `ValueError` for what is no path."""
+    keys = tuple(quoted or plain for quoted, plain in _KEY.findall(text))
+    if not keys or ".".join(f'"{key}"' if f'"{key}"' in text else key for key in keys) != text:
+        raise ValueError("a key such as log.level; one that holds a dot stands in double quotes")
+    return keys
+
+
+def put_at(document: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set the value at a path, in its old place or at the end. `ValueError` names what is no object on the way."""
+    *above, last = path
+    holder: Any = document
+    for number, key in enumerate(above):
+        below = _entry(holder, key)
+        if below is None:
+            below = Node()
+            if not isinstance(holder, dict):
+                raise ValueError(f"{'.'.join(path[:number])} has no {key}")
+            holder[key] = below
+        holder = below
+    if not isinstance(holder, dict):
+        raise ValueError(f"{'.'.join(above)} is no object, so nothing can be set in it; set it as a whole")
+    holder[last] = value
+
+
+def take_from(document: dict[str, Any], path: Sequence[str]) -> Any:
+    """Take the value at a path out. `KeyError` where there is none."""
+    holder: Any = document
+    for key in path[:-1]:
+        holder = _entry(holder, key)
+    if not isinstance(holder, dict):
+        raise KeyError(path[-1])
+    return holder.pop(path[-1])
+
+
+def _entry(holder: Any, key: str) -> Any:
+    """What is below this key, by its `name` where servers are a list."""
+    if isinstance(holder, list):
+        return next((item for item in holder if isinstance(item, dict) and item.get("name") == key), None)
+    return holder.get(key) if isinstance(holder, dict) else None
 
 
 def servers_by_name(value: Any) -> Any:

@@ -26,8 +26,10 @@ REFERENCES: Final = (
     "May be, or hold, a reference: `${env:NAME}`, `${env:NAME:-default}`, `${file:PATH}`, `${keyring:NAME}`."
 )
 
+LOCAL: Final = "127.0.0.1"
+
 _HOST_PATTERN: Final = re.compile(r"\*|(\*\.)?[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
-_LISTEN: Final = re.compile(r"(\[(?P<v6>[^\[\]]+)\]|(?P<name>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
+_LISTEN: Final = re.compile(r"((\[(?P<v6>[^\[\]]+)\]|(?P<name>[A-Za-z0-9._-]+))?:)?(?P<port>[0-9]{1,5})")
 _ORIGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+")
 _VARIABLE: Final = re.compile(r"[^=\0]+")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -118,11 +120,11 @@ def _pattern_name(value: str) -> str:
 
 
 def split_listen(value: str) -> tuple[str, int]:
-    """Host and port of a `listen` value; `ValueError` says what was expected."""
+    """Host and port of a `listen` value; a port alone is one of this machine. `ValueError` says what was expected."""
     found = _LISTEN.fullmatch(value)
     if not found or int(found["port"]) > 65_535 or not _is_ipv6(found["v6"] or "::1"):
         raise ValueError("HOST:PORT such as 127.0.0.1:8080 or [::1]:8080")
-    return found["v6"] or found["name"], int(found["port"])
+    return found["v6"] or found["name"] or LOCAL, int(found["port"])
 
 
 def _is_ipv6(text: str) -> bool:
@@ -135,7 +137,7 @@ def _is_ipv6(text: str) -> bool:
 
 def _listen(value: str) -> str:
     split_listen(value)
-    return value
+    return value if ":" in value.lstrip(":") else f"{LOCAL}:{value.removeprefix(':')}"
 
 
 def is_loopback(host: str) -> bool:

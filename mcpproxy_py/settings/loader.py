@@ -158,6 +158,12 @@ def check_shape(text: str, *, origin: str) -> TextCheck:
     return TextCheck(tuple(_told([*problems, *found], lambda at: f"{origin}: {dotted(at)}" if at else origin)))
 
 
+def settings_of_text(text: str) -> Settings | None:
+    """What a file's text alone says, its secrets stood in for; `None` for one that is wrong."""
+    written, problems = read_document(text, Path())
+    return None if problems else _settings(written, stood_in)[0]
+
+
 def read_document(text: str, base: Path) -> tuple[Document, list[ConfigProblem]]:
     """The file as a plain document with servers by name; relative directories in it start at `base`."""
     value, problems = parse(text.removeprefix("\ufeff"))

@@ -228,7 +228,9 @@ class Settings(BaseSettings):
         env_nested_delimiter=ENV_DELIMITER,
     )
 
-    listen: Listen = Field(default="127.0.0.1:8080", description="Address to listen on, HOST:PORT.")
+    listen: Listen = Field(
+        default="127.0.0.1:8080", description="Address to listen on, HOST:PORT; a port alone is one of 127.0.0.1."
+    )
     data_dir: Directory = Field(
         default=Path("~/.mcpproxy"),
         validate_default=True,

@@ -1,7 +1,10 @@
 """A copy of a whole data directory, also while a gateway uses it: `python -m mcpproxy_py.store.backup FROM TO`.
 
-The journal is copied before the database. An event is in the one or already in the other, so the copy holds
-everything up to the moment it was begun; the other way round, what moved over in between would be in neither.
+`mcpproxy backup` makes one archive of such a copy.
+
+The published head of the chain is copied first, then the journal, then the database. An event is in the one or already
+in the other, so the copy holds everything up to the moment it was begun; the other way round, what moved over in
+between would be in neither. And no head is published of an event that the copy does not hold.
 """
 
 from __future__ import annotations
@@ -15,22 +18,28 @@ from pathlib import Path
 
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, StoreUnavailable
 from mcpproxy_py.files import explained, private_file, private_folder
+from mcpproxy_py.store.chain_key import HEAD
 from mcpproxy_py.store.store import DATABASE, JOURNAL, LOCK
 
 # Belong to a running gateway, and mean nothing without it; the last two are inside the database's copy.
-LEFT_OUT = frozenset({LOCK, f"{DATABASE}-wal", f"{DATABASE}-shm"})
+LEFT_OUT = frozenset({LOCK, "start.lock", "gateway.json", f"{DATABASE}-wal", f"{DATABASE}-shm"})
+ASIDE = "before-restore-"
+"""What a restore put aside is no part of a later backup."""
 
 
-def back_up(data_dir: Path, target: Path) -> None:
-    """Raises `StoreUnavailable`, naming the path, when it cannot be read, or when `target` holds something already."""
-    if not (data_dir / DATABASE).is_file():
+def back_up(data_dir: Path, target: Path, *, needs_database: bool = True) -> None:
+    """Raises `StoreUnavailable`, naming the path, when it cannot be read, or when `target` holds something already.
+    A gateway that never ran, or whose record is in PostgreSQL, has no database here."""
+    if needs_database and not (data_dir / DATABASE).is_file():
         raise StoreUnavailable(f"there is no mcpproxy database in {data_dir}.")
     private_folder(target)
     if any(target.iterdir()):
         raise StoreUnavailable(f"{target} is not empty. Name a directory that does not exist yet.")
     with explained(target, "copy to"):
-        _copy_tree(data_dir / JOURNAL, target / JOURNAL)
-        _copy_database(data_dir / DATABASE, target / DATABASE)
+        for path in (data_dir / HEAD, data_dir / JOURNAL):
+            _copy_tree(path, target / path.name) if path.is_dir() else _copy_file(path, target / path.name)
+        if (data_dir / DATABASE).is_file():
+            _copy_database(data_dir / DATABASE, target / DATABASE)
         _copy_tree(data_dir, target)
 
 
@@ -40,7 +49,7 @@ def _copy_tree(source: Path, target: Path) -> None:
     private_folder(target)
     for path in sorted(source.iterdir()):
         copy = target / path.name
-        if path.is_symlink() or path.name in LEFT_OUT or copy.is_file():
+        if path.is_symlink() or path.name in LEFT_OUT or path.name.startswith(ASIDE) or copy.is_file():
             continue
         if path.is_dir():
             _copy_tree(path, copy)

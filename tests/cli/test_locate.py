@@ -35,6 +35,7 @@ def dead_pid() -> int:
         ("[::1]", "http://[::1]:8080"),
         ("::1", "http://[::1]:8080"),
         (":9000", "http://127.0.0.1:9000"),
+        ("9000", "http://127.0.0.1:9000"),
         ("example.com", "http://example.com:8080"),
         ("https://example.com/gate/", "https://example.com/gate"),
     ],

@@ -82,7 +82,7 @@ def test_a_rotated_key_opens_and_the_old_one_does_not(tmp_path: Path) -> None:
     with gateway(tmp_path / "data", {"mcpServers": {}}) as own:
         old = own.key
         assert command(own, "key", "show").strip() == old
-        command(own, "key", "rotate")
+        command(own, "key", "rotate", "--yes")
         assert own.client.get("/api/v1/status").status_code == 401
         new = command(own, "key", "show").strip()
         assert new != old

@@ -98,7 +98,7 @@ def test_an_unknown_variable_is_a_warning_and_no_error(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("LISTEN", "80", "MCPPROXY_LISTEN: '80' is not valid; expected HOST:PORT"),
+        ("LISTEN", "80:", "MCPPROXY_LISTEN: '80:' is not valid; expected HOST:PORT"),
         ("REQUIRE_MCP_AUTH", "maybe", "MCPPROXY_REQUIRE_MCP_AUTH: 'maybe' is not valid; expected true or false"),
         ("LIMITS__MAX_SESSIONS", "9" * 5000, "MCPPROXY_LIMITS__MAX_SESSIONS: "),
         ("SHUTDOWN_TIMEOUT", "inf", "MCPPROXY_SHUTDOWN_TIMEOUT: "),
@@ -127,3 +127,9 @@ def test_broken_json_in_a_variable_does_not_spill_its_secrets(tmp_path: Path) ->
 def test_the_process_environment_is_read_when_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCPPROXY_SHUTDOWN_TIMEOUT", "3")
     assert load(data_dir=tmp_path).settings.shutdown_timeout == 3
+
+
+@pytest.mark.parametrize("text", ["9000", ":9000", "127.0.0.1:9000"])
+def test_a_port_alone_is_one_of_this_machine(tmp_path: Path, text: str) -> None:
+    found = under(tmp_path, LISTEN=text).settings
+    assert (found.listen, found.address, found.listens_publicly) == ("127.0.0.1:9000", ("127.0.0.1", 9000), False)

@@ -60,7 +60,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"intent_declaration": {"schema": "falt"}}, "intent_declaration.schema: 'falt' is not valid; expected 'nested' or 'flat'"),
     *[
         ({"listen": listen}, f"listen: '{listen}' is not valid; expected HOST:PORT such as 127.0.0.1:8080 or [::1]:8080")
-        for listen in ("8080", ":8080", "127.0.0.1", "127.0.0.1:65536", "::1:80", "[127.0.0.1]:80", "http://x:1", "a b:1", "x:-1", "x:٣")
+        for listen in ("", ":", "65536", ":65536", "127.0.0.1", "127.0.0.1:65536", "::1:80", "[127.0.0.1]:80", "http://x:1", "a b:1", "x:-1", "x:٣")
     ],
     ({"allowed_hosts": ["http://x"]}, "allowed_hosts.0: 'http://x' is not valid; expected a host such as example.com"),
     ({"allowed_origins": ["x.com"]}, "allowed_origins.0: 'x.com' is not valid; expected an origin such as https://example.com"),

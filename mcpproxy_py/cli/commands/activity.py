@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.client import every_page, matching, records
-from mcpproxy_py.cli.common import CommandContext, command, group, moment, one_line
+from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, moment, one_line
 from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, save, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
 
@@ -66,7 +66,10 @@ def list_activity(
     cursor: Annotated[str | None, typer.Option("--cursor", help="Start after the page that gave this cursor.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every page, not only the first.")] = False,
 ) -> None:
-    """Records, newest first."""
+    """Records, newest first.
+
+    For example: mcpproxy activity list --status blocked --since 2h
+    """
     query |= {"limit": limit or (500 if everything else None), "cursor": cursor}
     read = every_page if everything else _one_page
     session.show(read(session.client, "activity", items="activities", **query), _print_records)
@@ -78,7 +81,10 @@ def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str,
 
 @command(app, "show")
 def show(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """One complete record."""
+    """One complete record.
+
+    For example: mcpproxy activity show 01997a3c
+    """
     session.show(session.client.get("activity", activity_id), _print_record)
 
 
@@ -90,7 +96,10 @@ def watch(
     tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
     status: Annotated[Text, typer.Option("--status", help="Such as success, error or blocked.")] = None,
 ) -> None:
-    """New records as they arrive, until interrupted. With `-o json`, one per line."""
+    """New records as they arrive, until interrupted. With `-o json`, one per line.
+
+    For example: mcpproxy activity watch --server git
+    """
     wanted = matching({"server": server, "tool": tool, "status": status})
     with suppress(KeyboardInterrupt):
         for kind, record in records(session.client):
@@ -112,6 +121,8 @@ def verify(
 
     Exits with 0 if it is intact, 1 if it is broken, and 5 if not all of it can be checked, such as the chain of
     a gateway with another key. With an anchor, a record that was put back to before it, or written anew, is found too.
+
+    For example: mcpproxy activity verify
     """
     kept = None if anchor is None else one_line(anchor, "--anchor")
     try:
@@ -144,6 +155,8 @@ def anchor(session: CommandContext) -> None:
     """The head of the record as one line, to be kept where nobody can change it together with the record.
 
     `activity verify --anchor LINE` then finds a record that was put back to before it.
+
+    For example: mcpproxy activity anchor
     """
     session.show(session.client.get("activity", "anchor"), lambda answer: say(str(answer.get("anchor"))))
 
@@ -161,15 +174,24 @@ def _print_verdict(answer: Mapping[str, Any]) -> None:
 
 
 @command(app, "erase")
-def erase(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """Erase the arguments and the answer of a record for good. That the call was made stays on record."""
+def erase(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")], yes: Yes = False) -> None:
+    """Erase the arguments and the answer of a record for good, after a confirmation.
+
+    That the call was made stays on record.
+
+    For example: mcpproxy activity erase 01997a3c
+    """
+    confirmed(f"Erase the arguments and the answer of {activity_id}? Nothing brings them back.", yes)
     session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
 
 
 @command(app, "summary")
 @filtered
 def summary(session: CommandContext, *, query: dict[str, Any]) -> None:
-    """Counts and durations."""
+    """Counts and durations.
+
+    For example: mcpproxy activity summary --since 7d
+    """
     session.show(session.client.get("activity", "summary", **query), pairs)
 
 
@@ -187,7 +209,10 @@ def export(
         Path, typer.Option("--out", metavar="FILE", help="Output file; - is stdout.", allow_dash=True)
     ] = Path("-"),
 ) -> None:
-    """Every matching record, as a file."""
+    """Every matching record, as a file.
+
+    For example: mcpproxy activity export --format csv --out activity.csv
+    """
     with session.client.stream("activity", "export", format=form, **query) as chunks:
         save(chunks, out)
 

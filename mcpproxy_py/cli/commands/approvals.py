@@ -32,26 +32,38 @@ def list_approvals(
         State | None, typer.Option("--status", metavar="pending|approved|denied|expired", help="Only in this state.")
     ] = None,
 ) -> None:
-    """Requests, newest first."""
+    """Requests, newest first.
+
+    For example: mcpproxy approvals list --status pending
+    """
     answer = every_page(session.client, "approvals", items="approvals", status=status)
     session.show(answer, _print_requests)
 
 
 @command(approvals_app, "show")
 def show(session: CommandContext, approval_id: Id) -> None:
-    """One complete request."""
+    """One complete request.
+
+    For example: mcpproxy approvals show apr_1
+    """
     session.show(session.client.get("approvals", approval_id), pairs)
 
 
 @command(approvals_app, "approve")
 def approve(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Approve a request. Nothing is connected: the command that would do that is printed."""
+    """Approve a request. Nothing is connected: the command that would do that is printed.
+
+    For example: mcpproxy approvals approve apr_1 --notes 'for the release'
+    """
     _decide(session, approval_id, "approve", notes, yes)
 
 
 @command(approvals_app, "deny")
 def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Deny a request. The same request is denied again for a day."""
+    """Deny a request. The same request is denied again for a day.
+
+    For example: mcpproxy approvals deny apr_1 --notes 'use git instead'
+    """
     _decide(session, approval_id, "deny", notes, yes)
 
 
@@ -107,7 +119,10 @@ def report(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Maximum number of gaps.")] = 50,
 ) -> None:
-    """What was missing, ranked: requested, hinted at, searched without result, refused, failing."""
+    """What was missing, ranked: requested, hinted at, searched without result, refused, failing.
+
+    For example: mcpproxy gaps report --since 7d
+    """
     answer = session.client.get("gaps", since=moment(since), limit=limit)
     session.show(answer, _print_gaps)
 

@@ -38,6 +38,8 @@ def bench(session: CommandContext, model: Models = None, gateway: Through = Fals
     """Measure how well the catalog's tools are found and used: offline, and with the models you name.
 
     Keys come from ANTHROPIC_API_KEY, OPENAI_API_KEY and GEMINI_API_KEY. The prompts are sent to those APIs.
+
+    For example: mcpproxy catalog bench --gateway
     """
     from mcpproxy_py.bench import report
 
@@ -154,7 +156,10 @@ def validate(
         typer.Argument(metavar="[DIR]", help="Your own data. [default: catalog in the data directory, if it is there]"),
     ] = None,
 ) -> int:
-    """Check the shipped data together with your own: schema, coverage, and age of the facts."""
+    """Check the shipped data together with your own: schema, coverage, and age of the facts.
+
+    For example: mcpproxy catalog validate
+    """
     from datetime import date
 
     from mcpproxy_py.providers.catalog.validate import validate as check

@@ -1,4 +1,7 @@
-"""`mcpproxy config`: the configuration as it stands in the file and the environment. Needs no gateway."""
+"""`mcpproxy config`: the configuration as it stands in the file and the environment. Needs no gateway.
+
+What changes it is in `config_edit`.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,20 @@ from typing import Annotated, Any
 
 import typer
 
+from mcpproxy_py.cli.commands import config_edit
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import flat, note, pretty, say, table
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
-app = group("The configuration, checked and explained.")
+app = group("The configuration: shown, checked and changed.")
 
 
 @command(app, "show")
 def show(session: CommandContext) -> None:
-    """Every setting as it applies now, secrets masked, and where it came from."""
+    """Every setting as it applies now, secrets masked, and where it came from.
+
+    For example: mcpproxy config show -o yaml
+    """
     from mcpproxy_py import settings
 
     loaded = session.where.loaded()
@@ -30,7 +37,10 @@ def validate(
     session: CommandContext,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A file other than the configured one.")] = None,
 ) -> int:
-    """Check a configuration file and list all mistakes in it."""
+    """Check a configuration file and list all mistakes in it.
+
+    For example: mcpproxy config validate
+    """
     path = file or session.where.config_path()
     problems = _problems(session, path, chosen=bool(file or session.where.config))
     session.show({"file": str(path), "valid": not problems, "problems": problems}, _print_problems)
@@ -39,7 +49,10 @@ def validate(
 
 @command(app, "schema")
 def schema(session: CommandContext) -> None:
-    """The JSON Schema of the configuration file, for an editor."""
+    """The JSON Schema of the configuration file, for an editor.
+
+    For example: mcpproxy config schema
+    """
     from mcpproxy_py import settings
 
     session.show(settings.json_schema(), lambda made: print(pretty(made)))
@@ -47,9 +60,15 @@ def schema(session: CommandContext) -> None:
 
 @command(app, "path")
 def path(session: CommandContext) -> None:
-    """Where the configuration file is, or would be."""
+    """Where the configuration file is, or would be.
+
+    For example: mcpproxy config path
+    """
     found = session.where.config_path()
     session.show({"path": str(found), "exists": found.exists()}, lambda shown: say(shown["path"]))
+
+
+config_edit.register(app)
 
 
 def _problems(session: CommandContext, path: Path, *, chosen: bool) -> list[str]:

@@ -24,6 +24,8 @@ def doctor(session: CommandContext) -> int:
     Checks the configuration, the data directory, the address, the database, and for each server whether its command
     exists or its address answers. If a gateway is running, checks the state that it reports of itself and its servers.
     Changes nothing and starts nothing. The exit status is 1 if there is a problem.
+
+    For example: mcpproxy doctor
     """
     with waiting("Checking"):
         findings = list(_findings(session))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.common import CommandContext, command, group
+from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, pairs, say
 from mcpproxy_py.errors import Code, GatewayError
@@ -30,6 +30,8 @@ def serve(
 
     Without any configuration it makes a data directory, serves the gate without any servers yet, and prints the
     address to connect to.
+
+    For example: mcpproxy serve --listen 127.0.0.1:9000
     """
     # Nothing that an import makes is garbage, and looking for some takes a twentieth of the start.
     gc.disable()
@@ -56,6 +58,8 @@ def stdio(
 
     For clients that launch a command. It attaches to the one gateway of the data directory; with none running it
     starts one, which ends after it was idle for a while.
+
+    For example: mcpproxy stdio --surface direct
     """
     from mcpproxy_py.cli import attach
 
@@ -67,7 +71,10 @@ gateway_app = group("The running gateway.")
 
 @command(gateway_app, "status")
 def status(session: CommandContext) -> None:
-    """State of the running gateway."""
+    """State of the running gateway.
+
+    For example: mcpproxy status
+    """
     session.show(session.client.get("status"), pairs)
 
 
@@ -76,6 +83,8 @@ def freeze(session: CommandContext) -> None:
     """Refuse everything above read, at once.
 
     Reads go on. It lasts until `mcpproxy unfreeze`, also through a restart.
+
+    For example: mcpproxy freeze
     """
     answer = session.client.post("freeze")
     session.show(answer, lambda _: say("Frozen: only reads run, until `mcpproxy unfreeze`."))
@@ -83,7 +92,10 @@ def freeze(session: CommandContext) -> None:
 
 @command(gateway_app, "unfreeze")
 def unfreeze(session: CommandContext) -> None:
-    """Lift a freeze."""
+    """Lift a freeze.
+
+    For example: mcpproxy unfreeze
+    """
     answer = session.client.post("unfreeze")
     session.show(answer, lambda _: say("Unfrozen: writes and deletions run again."))
 
@@ -93,7 +105,10 @@ key_app = group("The admin key, which opens the REST interface.")
 
 @command(key_app, "show")
 def show(session: CommandContext) -> None:
-    """Print the admin key; one is made if there is none yet."""
+    """Print the admin key; one is made if there is none yet.
+
+    For example: mcpproxy key show
+    """
     session.show({"key": session.where.configured_key() or _kept_key(session)}, _print_key)
 
 
@@ -106,8 +121,12 @@ def _kept_key(session: CommandContext) -> str:
 
 
 @command(key_app, "rotate")
-def rotate(session: CommandContext) -> None:
-    """Make a new admin key; the old one stops working at once."""
+def rotate(session: CommandContext, yes: Yes = False) -> None:
+    """Make a new admin key, after a confirmation; the old one stops working at once.
+
+    For example: mcpproxy key rotate
+    """
+    confirmed("Make a new admin key? Whatever uses the old one stops working at once.", yes)
     session.show(_rotated(session), _print_key)
 
 

@@ -19,8 +19,11 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
 
 call_app = group("Call a tool through the intent gate.")
 
+Tool = Annotated[
+    str | None, typer.Argument(metavar="SERVER:TOOL", help="The tool, as `tools list` names it.", show_default=False)
+]
 ToolName = Annotated[
-    str, typer.Option("--tool-name", metavar="SERVER:TOOL", help="The tool, as `tools list` names it.")
+    str | None, typer.Option("--tool-name", metavar="SERVER:TOOL", help="The tool, as an option instead.")
 ]
 Arguments = Annotated[
     str | None,
@@ -37,29 +40,47 @@ Sensitivity = Annotated[
 
 @command(call_app, "tool-read")
 def tool_read(
-    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool: Tool = None, tool_name: ToolName = None, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
-    """Call a tool that only reads."""
-    return _call(session, "read", tool_name, json_args, reason, sensitivity)
+    """Call a tool that only reads.
+
+    For example: mcpproxy call tool-read time:get_current_time --json_args '{"timezone": "Europe/Berlin"}'
+    """
+    return _call(session, "read", _named(tool, tool_name), json_args, reason, sensitivity)
 
 
 @command(call_app, "tool-write")
 def tool_write(
-    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool: Tool = None, tool_name: ToolName = None, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
-    """Call a tool that changes something."""
-    return _call(session, "write", tool_name, json_args, reason, sensitivity)
+    """Call a tool that changes something.
+
+    For example: mcpproxy call tool-write git:git_add --json_args @files.json --reason 'prepare the release'
+    """
+    return _call(session, "write", _named(tool, tool_name), json_args, reason, sensitivity)
 
 
 @command(call_app, "tool-destructive")
 def tool_destructive(
-    session: CommandContext, tool_name: ToolName, json_args: Arguments = None,
+    session: CommandContext, tool: Tool = None, tool_name: ToolName = None, json_args: Arguments = None,
     reason: Reason = None, sensitivity: Sensitivity = None,
 ) -> int:  # fmt: skip
-    """Call a tool that deletes or overwrites."""
-    return _call(session, "destructive", tool_name, json_args, reason, sensitivity)
+    """Call a tool that deletes or overwrites.
+
+    For example: mcpproxy call tool-destructive files:delete_file --json_args '{"path": "old.txt"}'
+    """
+    return _call(session, "destructive", _named(tool, tool_name), json_args, reason, sensitivity)
+
+
+def _named(tool: str | None, tool_name: str | None) -> str:
+    """The tool by either way of saying it. Two that differ are a mistake, and none of them is called."""
+    if tool is None and tool_name is None:
+        raise typer.BadParameter("name the tool, as `mcpproxy tools list` names it", param_hint="SERVER:TOOL")
+    if tool is not None and tool_name is not None and tool != tool_name:
+        raise typer.BadParameter("the argument names another tool", param_hint="--tool-name")
+    return tool or tool_name or ""
 
 
 def _call(
@@ -129,7 +150,10 @@ ServerFilter = Annotated[str | None, typer.Option("--server", metavar="NAME", he
 
 @command(tools_app, "list")
 def list_tools(session: CommandContext, server: ServerFilter = None) -> None:
-    """Every tool, with its class and the variant to call it with."""
+    """Every tool, with its class and the variant to call it with.
+
+    For example: mcpproxy tools list --server git
+    """
     session.show(every_page(session.client, "tools", items="tools", server=server), _print_tools)
 
 
@@ -146,7 +170,10 @@ def search(
     read_only_only: Annotated[bool, typer.Option("--read-only-only", help="Only read-only tools.")] = False,
     exclude_destructive: Annotated[bool, typer.Option("--exclude-destructive", help="No destructive tools.")] = False,
 ) -> None:
-    """Find tools as an agent finds them, by `retrieve_tools`."""
+    """Find tools as an agent finds them, by `retrieve_tools`.
+
+    For example: mcpproxy tools search 'read a file'
+    """
     flags = {"read_only_only": read_only_only or None, "exclude_destructive": exclude_destructive or None}
     found = session.client.get("tools", "search", query=query, limit=limit, detail=detail, server=server, **flags)
     session.show(found, _print_hits)
@@ -154,7 +181,10 @@ def search(
 
 @command(tools_app, "show")
 def show(session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
-    """One tool: its class, its description and its input schema."""
+    """One tool: its class, its description and its input schema.
+
+    For example: mcpproxy tools show git:git_status
+    """
     session.show(session.client.get("tools", name), _print_tool)
 
 
@@ -211,6 +241,8 @@ def explain(
     """Show what the gate would decide, rung by rung.
 
     Nothing is called and nothing is recorded.
+
+    For example: mcpproxy explain git:git_reset --variant read
     """
     body: dict[str, Any] = {"name": name}
     if variant is not None:

@@ -80,7 +80,10 @@ Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
 
 @command(app, "list")
 def list_upstreams(session: CommandContext) -> None:
-    """Every upstream with its state."""
+    """Every upstream with its state.
+
+    For example: mcpproxy upstream list
+    """
     session.show(session.client.get("servers"), _print_servers)
 
 
@@ -147,7 +150,10 @@ def remove(
     name: Name,
     yes: Yes = False,
 ) -> None:
-    """Remove an upstream, after a confirmation; without a terminal --yes is needed."""
+    """Remove an upstream, after a confirmation; without a terminal --yes is needed.
+
+    For example: mcpproxy upstream remove time
+    """
     config = described(session, name)
     what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
     confirmed(f"Remove the upstream {name} ({what})?", yes)
@@ -159,13 +165,19 @@ def remove(
 
 @command(app, "enable")
 def enable(session: CommandContext, name: Name) -> None:
-    """Enable an upstream again."""
+    """Enable an upstream again.
+
+    For example: mcpproxy upstream enable time
+    """
     _switch(session, name, "enable")
 
 
 @command(app, "disable")
 def disable(session: CommandContext, name: Name) -> None:
-    """Disable an upstream; it stays configured."""
+    """Disable an upstream; it stays configured.
+
+    For example: mcpproxy upstream disable time
+    """
     _switch(session, name, "disable")
 
 
@@ -181,7 +193,10 @@ def _switch(session: CommandContext, name: str, verb: str) -> None:
 
 @command(app, "restart")
 def restart(session: CommandContext, name: Name) -> None:
-    """Stop an upstream and start it again."""
+    """Stop an upstream and start it again.
+
+    For example: mcpproxy upstream restart time
+    """
     session.show(session.client.post("servers", name, "restart"), lambda _: say(f"Restarted {name}."))
 
 
@@ -194,7 +209,10 @@ def logs(
     ] = 100,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines, until Ctrl-C.")] = False,
 ) -> None:
-    """What an upstream wrote to its stderr."""
+    """What an upstream wrote to its stderr.
+
+    For example: mcpproxy upstream logs time -f
+    """
     if not follow:
         answer = session.client.get("servers", name, "logs", lines=lines)
         session.show(answer, lambda shown: _print_lines(shown.get("lines", [])))

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -105,7 +106,9 @@ def announced(data_dir: Path, url: str, socket_file: Path) -> Iterator[None]:
     draft.touch(mode=0o600)
     rest = rest_socket_path(data_dir)
     where = {"url": url, "socket": str(socket_file), "rest_socket": str(rest)}
-    draft.write_text(json.dumps({"pid": os.getpid(), **where, "version": __version__}))
+    # When it was started tells one run from the next, which may be the same process; see `app/restart.py`.
+    run = {"pid": os.getpid(), "started": time.time(), "restarts": True}
+    draft.write_text(json.dumps({**run, **where, "version": __version__}))
     draft.replace(path)
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -55,15 +56,37 @@ def _filled(database: Database) -> bool:
     return True
 
 
-def upgrade(database: Database, found: str | None) -> None:
+def refuse_newer(database: Database) -> None:
+    """Raises `StoreUnavailable` for a database that this version does not know, or what is none."""
+    try:
+        with database.readers.connect() as connection:
+            found = revision(connection)
+    except SQLAlchemyError as error:
+        raise StoreUnavailable(f"{database.label} is not a database of mcpproxy: {plain(error)}.") from error
+    if found != HEAD:
+        _must_be_known(database, found, _known(_config()))
+
+
+def _config() -> Any:
     # Imported here: most starts find the database current or empty, and Alembic costs a quarter of a second.
-    from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    return config
+
+
+def _known(config: Any) -> set[str]:
+    from alembic.script import ScriptDirectory
+
+    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+
+
+def upgrade(database: Database, found: str | None) -> None:
+    from alembic import command
+
+    config = _config()
+    known = _known(config)
     _must_be_known(database, found, known)
     with database.writing() as connection:
         database.lock_for_changes(connection)

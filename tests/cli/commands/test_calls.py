@@ -183,3 +183,13 @@ def test_explain_check_exits_3_unless_every_rung_passed(run, gateway) -> None:
     gateway.answer("POST", "/explain", {**EXPLAINED, "refusal": None, "rungs": EXPLAINED["rungs"][:1]})
     assert run("explain", "a:b", "--check").status == 0
     assert gateway.seen[-1].body == {"name": "a:b"}
+
+
+def test_the_tool_is_named_as_an_argument_or_as_an_option_and_not_as_two(run, gateway) -> None:
+    gateway.answer("POST", "/call", {"id": "1", "status": "success", "result": {"content": []}, "warning": None})
+    for words in (["time:now"], ["--tool-name", "time:now"], ["time:now", "--tool-name", "time:now"]):
+        assert run("call", "tool-read", *words).status == 0
+    assert [seen.body["name"] for seen in gateway.seen] == ["time:now"] * 3
+    for words in ([], ["time:now", "--tool-name", "time:then"]):
+        assert run("call", "tool-read", *words).status == 2
+    assert len(gateway.seen) == 3

@@ -82,7 +82,7 @@ def test_key_show_prints_the_key_and_makes_one_where_there_is_none(run, gateway,
 @pytest.mark.proves("API-2")
 def test_a_running_gateway_rotates_its_own_key(run, gateway, data_dir) -> None:
     gateway.answer("POST", "/key/rotate", {"key": "mcpk_new"})
-    assert run("key", "rotate").out == "mcpk_new\n"
+    assert run("key", "rotate", "--yes").out == "mcpk_new\n"
     assert (data_dir / "admin.key").read_text().strip() == gateway.key
 
 
@@ -90,9 +90,9 @@ def test_a_running_gateway_rotates_its_own_key(run, gateway, data_dir) -> None:
 def test_without_a_gateway_the_key_is_rotated_in_the_data_directory(run, gateway, data_dir) -> None:
     (data_dir / "gateway.json").unlink()
     (data_dir / "mcp_config.json").write_text('{"listen": "127.0.0.1:1"}')
-    fresh = run("key", "rotate").out.strip()
+    fresh = run("key", "rotate", "--yes").out.strip()
     assert fresh == (data_dir / "admin.key").read_text().strip() != gateway.key
-    ran = run("key", "rotate", env={"MCPPROXY_API_KEY": "mine-and-of-nobody-else"})
+    ran = run("key", "rotate", "--yes", env={"MCPPROXY_API_KEY": "mine-and-of-nobody-else"})
     assert (ran.status, "api_key" in ran.err) == (1, True)
 
 
@@ -111,3 +111,13 @@ def test_status_prints_every_value_by_its_dotted_name(run, gateway) -> None:
     assert run("-o", "json", "status").json == json.loads(
         '{"version": "1", "frozen": false, "store": {"writable": true}}'
     )
+
+
+def test_what_cannot_be_undone_is_asked_first_and_without_a_terminal_needs_a_yes(run, gateway) -> None:
+    gateway.answer("POST", "/key/rotate", {"key": "mcpk_new"})
+    gateway.answer("DELETE", "/activity/01ABC/payload", {"id": "01ABC"})
+    for words in (("key", "rotate"), ("activity", "erase", "01ABC")):
+        assert (run(*words).status, gateway.seen) == (2, [])
+    for words in (("key", "rotate", "--yes"), ("activity", "erase", "01ABC", "-y")):
+        assert run(*words).status == 0
+    assert [seen.method for seen in gateway.seen] == ["POST", "DELETE"]
