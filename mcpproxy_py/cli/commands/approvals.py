@@ -58,7 +58,9 @@ def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes
 def _decide(session: CommandContext, approval_id: str, step: str, notes: str | None, yes: bool) -> None:
     terminal = sys.stdin.isatty()
     if terminal and not yes:
-        pairs(session.client.get("approvals", approval_id))
+        shown = session.client.get("approvals", approval_id)
+        pairs(shown)
+        approval_id = shown["approval_id"]  # of what was shown, whatever was filed meanwhile
         typer.confirm(clean(f"{step.capitalize()} {approval_id}?"), abort=True, err=True)
     body = {"terminal": terminal, "name": _name(), "notes": notes}
     answer = session.client.post(
