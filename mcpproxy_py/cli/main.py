@@ -27,7 +27,7 @@ class CommandEntry:
 COMMANDS: Final[dict[str, CommandEntry]] = {
     "serve": CommandEntry("gateway:serve_app", "Run the gateway in the foreground."),
     "stdio": CommandEntry("gateway:serve_app", "Speak MCP over stdin and stdout."),
-    "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
+    "status": CommandEntry("status:app", "State of the running gateway."),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
     "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),

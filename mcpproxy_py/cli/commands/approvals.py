@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from mcpproxy_py.cli import times
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import CommandContext, command, group, moment
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 
 approvals_app = group("Servers that agents request, and your decisions.")
@@ -105,12 +106,12 @@ def report(
     session: CommandContext,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="From this time on: RFC 3339, or an age such as 7d. [default: 30d]"),
+        typer.Option("--since", help=f"From this time on: {times.HELP}. [default: 30d]"),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Maximum number of gaps.")] = 50,
 ) -> None:
     """What was missing, ranked: requested, hinted at, searched without result, refused, failing."""
-    answer = session.client.get("gaps", since=moment(since), limit=limit)
+    answer = session.client.get("gaps", since=times.moment(since, option="--since"), limit=limit)
     session.show(answer, _print_gaps)
 
 

@@ -54,9 +54,10 @@ def rows_of(
     return [*found, *connection.execute(rest)]
 
 
-def page_query(filters: Filters, dialect: str, columns: Sequence[Any] = _SHOWN) -> Select[Any]:
+def page_query(filters: Filters, dialect: str, columns: Any = _SHOWN) -> Select[Any]:
     """Without a text to look for: along the index of the filter that lets the fewest through."""
-    return select(*columns).where(*_conditions(filters, dialect)).order_by(activity.c.n.desc())
+    query: Any = select(*columns)
+    return query.where(*_conditions(filters, dialect)).order_by(activity.c.n.desc())
 
 
 def _conditions(filters: Filters, dialect: str) -> Iterator[ColumnElement[bool]]:
@@ -81,9 +82,7 @@ def _walk(filters: Filters, dialect: str, edge: int | None, columns: Sequence[An
     return query if edge is None else query.where(activity.c.n > edge)
 
 
-def look_up_query(
-    filters: Filters, dialect: str, edge: int | None = None, columns: Sequence[Any] = _SHOWN
-) -> Select[Any]:
+def look_up_query(filters: Filters, dialect: str, edge: int | None = None, columns: Any = _SHOWN) -> Select[Any]:
     """What the index of words finds; from row `edge` back, where the rows after it were gone through already."""
     n: Any = words.c.rowid
     # The zero keeps PostgreSQL from gathering all older rows from another index, only to find these few among them.
@@ -97,7 +96,8 @@ def look_up_query(
     found = hits.order_by(n.desc()).subquery("found")
     # The zero keeps PostgreSQL from going through all rows in step with the few that were found.
     both = found.join(activity, activity.c.n == found.c.rowid + 0)
-    query = select(*columns).where(*equalities(filters, dialect, by_index=False))
+    query: Any = select(*columns)
+    query = query.where(*equalities(filters, dialect, by_index=False))
     return query.select_from(both).order_by(found.c.rowid.desc())
 
 

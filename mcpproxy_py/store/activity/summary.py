@@ -1,7 +1,7 @@
 """Counts and durations over the activity: from the roll-ups wherever they can tell, else from the rows.
 
-The roll-ups are coarse about durations and know nothing of clients and of what refused. So the newest rows are read too,
-up to a bound: where these are all that match, percentiles are exact and clients are all there are.
+The roll-ups are coarse about durations and know nothing of clients and of what refused. So the newest rows are read
+too, up to a bound: where these are all that match, percentiles are exact and clients are all there are.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ def _ranked(often: Counter[str]) -> dict[str, int]:
 
 def _most(parts: Sequence[_Part], group: str) -> dict[str, int]:
     often: Counter[str] = Counter()
-    for part in parts:
-        value = getattr(part, group)
+    for some in parts:
+        value = getattr(some, group)
         if value is not None and value != "":
-            often[value] += part.many
+            often[value] += some.many
     return _ranked(often)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from starlette.responses import StreamingResponse
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.record.short_ids import LEAST_TYPED
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.approvals import ambiguous
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
@@ -55,7 +56,8 @@ async def _found(x: RestRequest, typed: str) -> Mapping[str, Any]:
             raise ambiguous(typed, meant)
         found = await x.parts.store.activity(meant[0]["id"]) if meant else None
     if found is None:
-        raise GatewayError(Code.NOT_FOUND, f"There is no activity '{quoted(typed)}'")
+        remedy = f"See `mcpproxy activity list`; at least {LEAST_TYPED} digits of an id are needed."
+        raise GatewayError(Code.NOT_FOUND, f"There is no activity '{quoted(typed)}'", details={"remedy": remedy})
     return found
 
 

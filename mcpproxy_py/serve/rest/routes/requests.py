@@ -52,8 +52,8 @@ def _before(cursor: str | None) -> str | None:
 
 _GROUP: Final = "Approvals"
 _SHORT_IDS: Final = (
-    "The id may be a short form, or the beginning of an id; `apr_` can be left out. One that several requests have is a "
-    "400, whose `details.candidates` are these, and nothing is decided."
+    "The id may be a short form, or the beginning of an id; `apr_` can be left out. One that several requests have is "
+    "a 400, whose `details.candidates` are these, and nothing is decided."
 )
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE)
 
