@@ -109,7 +109,7 @@ def _tell_hidden(
     with suppress(GatewayError):
         hidden = session.client.get("activity", "summary", **asked).get("total")
         if hidden:
-            note(f"Hidden: {hidden} that servers did of their own accord; --all shows them too")
+            note(f"Hidden: {hidden} that servers did themselves; --all shows them")
 
 
 def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def watch(
         else:
             watching.print_plain(connect, wanted, _watched)
     if wanted.hidden:
-        note(f"Hidden: {wanted.hidden} that servers did of their own accord; --all shows them too")
+        note(f"Hidden: {wanted.hidden} that servers did themselves; --all shows them")
 
 
 @command(app, "verify")

@@ -25,13 +25,14 @@ SERVERS: Final = {
 WIDE_NAME: Final = "デスクトップのファイル"
 CALLS: Final[tuple[tuple[Any, ...], ...]] = (
     # minutes before now, server, tool, intent, status, milliseconds, reason, rule or error, client
-    (0.1, "github", "search_issues", "read", "success", 182.4, "find the issue that the user means", None, "claude-code"),
+    (0.1, "github", "search_issues", "read", "success", 182.4, "find the issue that the user means", None,
+     "claude-code"),
     (1, "github", "delete_repo", "read", "blocked", 0.2, "tidy up the old fork", "class", "claude-code"),
     (3, "github", "create_issue", "write", "success", 611.0, "the user wants this on record", None, "cursor"),
     (4, "files", "read_file", "read", "error", 3.1, "look at the configuration before changing it", "ENOENT: no such "
      "file or directory, open '/home/ada/project/config/settings.production.local.yaml'", "cursor"),
-    (9, "files", "write_file", "destructive", "success", 12.0, "重要な設定ファイルを書き換えます 🎉🎉 とユーザーが言いました", None,
-     "claude-code"),
+    (9, "files", "write_file", "destructive", "success", 12.0, "重要な設定ファイルを書き換えます 🎉🎉 と言いました",
+     None, "claude-code"),
     (12, "files", WIDE_NAME, "read", "success", 7.7, "a tool whose name is wide", None, "goose"),
     (15, "github", "get_file_contents_with_a_name_that_goes_on_and_on_for_ever", "read", "success", 95.2, "", None,
      "claude-code"),

@@ -18,8 +18,13 @@ LINES: Final = 40
 PATIENCE: Final = 60.0
 
 
-def run(words: Sequence[str], width: int, environment: Mapping[str, str], program: Sequence[str] = ("-m", "mcpproxy_py"),
-        until: Callable[[str], bool] | None = None) -> str:  # fmt: skip
+def run(
+    words: Sequence[str],
+    width: int,
+    environment: Mapping[str, str],
+    program: Sequence[str] = ("-m", "mcpproxy_py"),
+    until: Callable[[str], bool] | None = None,
+) -> str:
     """All that it wrote to the terminal. With `until`, it is ended by Ctrl-C once that is true."""
     person, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, width, 0, 0))
