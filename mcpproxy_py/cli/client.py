@@ -295,21 +295,29 @@ PATIENCE: Final = 60.0
 """Seconds that a gateway which was there may be away, for a restart say."""
 
 
-def records(client: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each event's kind and the record as it is then. Endless: a connection that breaks is taken up where it was."""
-    last, seen_at = None, None
+def records(connect: Callable[[], Any], tell: Callable[[str], None] = note) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each event's kind and the record as it is then; `hello`, with nothing, where a connection begins. Endless: one
+    that breaks is taken up where it was, at whatever address the gateway is then. That is told, once each way."""
+    last, seen_at, away, client = None, None, False, None
     while True:
         try:
+            client = client or connect()
             with client.stream("events", after=last) as chunks:
                 for event in parsed(chunks):
                     seen_at, last = time.monotonic(), event.get("id", last)
-                    if isinstance(record := json.loads(event.get("data", "null")), dict):
-                        yield event.get("event", ""), record
+                    if away:
+                        tell("The gateway is back; nothing was missed")
+                        away = False
+                    record = json.loads(event.get("data", "null"))
+                    if isinstance(record, dict) or event.get("event") == "hello":
+                        yield event.get("event", ""), record or {}
         except GatewayError as error:
             gone = seen_at is None or time.monotonic() - seen_at > PATIENCE
             if gone or error.code is not Code.NOT_REACHABLE:
                 raise
-            note("The gateway is not reachable; waiting for it")
+        if not away:
+            tell("The gateway is away; waiting for it")
+        away, client = True, None
         time.sleep(PAUSE)
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -202,9 +200,6 @@ def confirmed(question: str, yes: bool) -> None:
     typer.confirm(clean(question), abort=True, err=True)
 
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-
 def json_text(given: str, option: str) -> str:
     """The text itself, that of a file (`@file`), or that of stdin (`-`), of a JSON object that can be sent on."""
     text = _read(given, option)
@@ -255,15 +250,3 @@ def key_values(given: Sequence[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter("expected K=V", param_hint=option)
         found[key] = value
     return found
-
-
-def moment(given: str | None, now: datetime | None = None) -> str | None:
-    """RFC 3339 from an age such as `10m`, `2h` or `3d`; anything else goes on for the gateway to judge."""
-    age = re.fullmatch(r"(\d{1,6})([smhdw])", given or "", re.ASCII)
-    if age is None:
-        return given
-    try:
-        then = (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-    except OverflowError:
-        raise typer.BadParameter(f"{given} ago was before the first year") from None
-    return then.isoformat(timespec="microseconds").replace("+00:00", "Z")

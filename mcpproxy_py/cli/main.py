@@ -29,7 +29,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "stdio": CommandEntry("gateway:serve_app", "Speak MCP over stdin and stdout."),
     "connect": CommandEntry("clients:app", "Connect a client (Claude Code, Cursor, ...) to the gateway, or list them."),
     "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
-    "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
+    "status": CommandEntry("status:app", "State of the running gateway."),
     "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),
     "restart": CommandEntry("process:app", "Restart the gateway in place."),
     "logs": CommandEntry("process:app", "The gateway's own log, or that of one upstream."),

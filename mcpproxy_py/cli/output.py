@@ -66,7 +66,7 @@ def first_line(text: Any) -> str:
 
 def pretty(value: Any) -> str:
     """JSON to read. Escapes what JSON allows in a string and a terminal would obey."""
-    text = json.dumps(value, ensure_ascii=not _writes_unicode(), indent=2)
+    text = json.dumps(value, ensure_ascii=not writes_unicode(), indent=2)
     return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
@@ -82,7 +82,7 @@ def yaml_text(value: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, represent)
-    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=_writes_unicode(), width=2**31)
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=writes_unicode(), width=2**31)
     return _CONTROL.sub(lambda found: f"\\U{ord(found[0]):08X}", text)
 
 
@@ -95,7 +95,7 @@ def dump(answer: Any, form: Format, stream: Any = None) -> None:
         print(pretty(answer), file=out)
 
 
-def _writes_unicode() -> bool:
+def writes_unicode() -> bool:
     return (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
 
 
@@ -176,6 +176,15 @@ def complain(error: Mapping[str, Any], form: Format) -> None:
     # Where nothing was reached, the message knows more than the hint of its code.
     if remedy and shape.get("code") != Code.NOT_REACHABLE:
         note(f"  {remedy}")
+    for candidate in shape.get("details", {}).get("candidates") or ():
+        note(f"  {_candidate(candidate)}")
+
+
+def _candidate(candidate: Any) -> str:
+    """One of several things that an id can mean: the id, and what else is known of it."""
+    if not isinstance(candidate, Mapping):
+        return cell(candidate)
+    return "  ".join(cell(value) for value in candidate.values() if value is not None)
 
 
 def waiting(text: str) -> AbstractContextManager[Any]:

@@ -33,6 +33,7 @@ T = TypeVar("T")
 Step = Literal["approve", "deny"]
 
 AT_ONCE: Final = 500
+MOST_CANDIDATES: Final = 10
 FINAL: Final = "A decision is final. If it was wrong, the agent can ask again; after a denial in 24 hours."
 CLOCK: Final = Caller("local", "internal", ClientInfo("mcpproxy", __version__))
 """Who lets a request expire."""
@@ -46,6 +47,7 @@ class Book(Protocol):
     ) -> Submitted | NotAccepted: ...
     async def decide(self, request_id: str, step: Step, review: ApprovalDecision) -> ApprovalRequest | NotAccepted: ...
     async def get(self, request_id: str) -> ApprovalRequest | None: ...
+    async def candidates(self, typed: str, limit: int) -> Sequence[ApprovalRequest]: ...
     async def list(self, *, status: Status | None, before: str | None, limit: int) -> Sequence[ApprovalRequest]: ...
     async def overdue(self, now_ms: int, limit: int) -> Sequence[ApprovalRequest]: ...
     async def expire(self, request_id: str, now_ms: int) -> None: ...
@@ -112,7 +114,7 @@ class ApprovalService:
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]:
         """A person's word, which is final. It connects nothing."""
         await self._let_expire()
-        await self._found(request_id)
+        request_id = (await self._found(request_id)).id
 
         async def act() -> ApprovalRequest:
             notes = verdict.notes and self._masker.mask_text(verdict.notes)
@@ -134,10 +136,17 @@ class ApprovalService:
         return replace(wish, **{**masked, "requested_tools": tuple(masked["requested_tools"])})
 
     async def _found(self, request_id: str) -> ApprovalRequest:
+        """By its whole id, or by a beginning of it that only one has."""
         found = await self._book.get(request_id)
-        if found is None:
+        if found is not None:
+            return found
+        meant = await self._book.candidates(request_id, MOST_CANDIDATES + 1)
+        if not meant:
             raise GatewayError(Code.NOT_FOUND, f"There is no request '{quoted(request_id)}'")
-        return found
+        if len(meant) > 1:
+            said = [{"id": one.id, "status": one.status, "server": one.wish.mcp_name} for one in meant]
+            raise ambiguous(request_id, said)
+        return meant[0]
 
     async def _let_expire(self) -> None:
         """Time's own step. Nobody sees a request as expired before that is on record."""
@@ -159,6 +168,14 @@ class ApprovalService:
 
     def _shown(self, request: ApprovalRequest) -> dict[str, Any]:
         return {**request.in_full(), "connect_command": self._advice(request.wish)}
+
+
+def ambiguous(typed: str, candidates: Sequence[Mapping[str, Any]]) -> GatewayError:
+    """Several ids begin like this. None of them is taken for what was meant."""
+    more = len(candidates) > MOST_CANDIDATES
+    details = {"remedy": "Say more of the id.", "candidates": list(candidates[:MOST_CANDIDATES]), "more": more}
+    count = f"more than {MOST_CANDIDATES}" if more else len(candidates)
+    return GatewayError(Code.BAD_REQUEST, f"'{quoted(typed)}' can be {count} ids", details=details)
 
 
 def _reviewer(by: Caller, verdict: Verdict) -> str:

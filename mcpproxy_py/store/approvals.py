@@ -27,8 +27,10 @@ from mcpproxy_py.core.catalog.approval_rules import (
     Status,
     Submitted,
 )
+from mcpproxy_py.core.record.short_ids import id_ranges
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
+from mcpproxy_py.store.database.columns import within
 from mcpproxy_py.store.database.engine import Database, plain
 from mcpproxy_py.store.database.tables import approvals, turns
 from mcpproxy_py.store.seals import DECIDED, OnRecord, Seals, UnbelievedRows
@@ -79,6 +81,10 @@ class ApprovalStore:
         found = await self._in_thread(partial(self._read, approvals.c.id == request_id, limit=1))
         return found[0] if found else None
 
+    async def candidates(self, typed: str, limit: int) -> list[ApprovalRequest]:
+        """What a short form, or the beginning of an id, can mean."""
+        return await self._in_thread(partial(self._candidates, typed, limit))
+
     async def list(
         self, *, status: Status | None = None, before: str | None = None, limit: int
     ) -> list[ApprovalRequest]:
@@ -106,6 +112,17 @@ class ApprovalStore:
                 break
             before = some[-1].id
         return found[:limit]
+
+    def _candidates(self, typed: str, limit: int) -> list[ApprovalRequest]:
+        edges = self._read(limit=1), self._read(limit=1, order=approvals.c.id.asc())
+        if not all(edges):
+            return []
+        (last,), (first,) = edges
+        found: dict[str, ApprovalRequest] = {}
+        for ids in id_ranges(typed, first.created_at_ms, last.created_at_ms, rules.ID_PREFIX):
+            if len(found) < limit:
+                found |= {one.id: one for one in self._read(within(approvals.c.id, ids), limit=limit - len(found))}
+        return list(found.values())
 
     def _submit(self, wish: CapabilityWish, principal: str, new_id: str, now_ms: int) -> Submitted | NotAccepted:
         mine = approvals.c.principal == principal
@@ -166,14 +183,14 @@ class ApprovalStore:
                 if after.status != found.status:  # else it would only be sealed again, as whoever changed it left it
                     self._put(connection, after)
 
-    def _read(self, *where: ColumnElement[bool], limit: int) -> list[ApprovalRequest]:
+    def _read(self, *where: ColumnElement[bool], limit: int, order: Any = None) -> list[ApprovalRequest]:
         with self._database.reading() as connection:
-            return self._requests(connection, *where, limit=limit)
+            return self._requests(connection, *where, limit=limit, order=order)
 
     def _requests(
-        self, connection: Connection, *where: ColumnElement[bool], limit: int | None = None
+        self, connection: Connection, *where: ColumnElement[bool], limit: int | None = None, order: Any = None
     ) -> list[ApprovalRequest]:
-        found = requests(connection, self._seals, *where, limit=limit)
+        found = requests(connection, self._seals, *where, limit=limit, order=order)
         for request in found:
             if request.sealed:
                 self._doubts.settled(request.id)
@@ -204,9 +221,10 @@ class ApprovalStore:
 
 
 def requests(
-    connection: Connection, seals: Seals, *where: ColumnElement[bool], limit: int | None = None
+    connection: Connection, seals: Seals, *where: ColumnElement[bool], limit: int | None = None, order: Any = None
 ) -> list[ApprovalRequest]:
-    query = select(approvals).where(*where).order_by(approvals.c.id.desc()).limit(limit)
+    """The newest first, unless another order is said."""
+    query = select(approvals).where(*where).order_by(approvals.c.id.desc() if order is None else order).limit(limit)
     return [_believed(row, seals) for row in connection.execute(query)]
 
 

@@ -234,6 +234,9 @@ class Store:
     async def activity(self, activity_id: str) -> dict[str, Any] | None:
         return await self._in_thread(partial(self._reader.get, activity_id))
 
+    async def candidates(self, typed: str) -> list[dict[str, Any]]:
+        return await self._in_thread(partial(self._reader.candidates, typed))
+
     async def summary(self, filters: Filters) -> dict[str, Any]:
         return await self._in_thread(partial(self._reader.summary, filters))
 

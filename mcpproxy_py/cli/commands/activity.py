@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,15 +11,20 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.client import every_page, matching, records
-from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, moment, one_line
-from mcpproxy_py.cli.output import cell, complain, note, pairs, pretty, save, say, table, waiting
+from mcpproxy_py.cli import times
+from mcpproxy_py.cli.client import RestClient, every_page, matching
+from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, one_line
+from mcpproxy_py.cli.output import Format, cell, complain, note, pairs, pretty, save, say, table, waiting
+from mcpproxy_py.cli.record import facts
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
 
 app = group("The record: what was called, by whom, and how it ended.")
 
 Text = str | None
-FILTERS: dict[str, tuple[str, str]] = {
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="As `activity list` shows it, or the beginning of it that only one has.")
+]
+FILTERS: dict[str, tuple[str, ...]] = {
     "intent_type": ("--intent-type", "read, write or destructive, as declared."),
     "type": ("--type", "Kind of record, such as tool_call."),
     "status": ("--status", "Such as success, error or blocked."),
@@ -30,9 +34,9 @@ FILTERS: dict[str, tuple[str, str]] = {
     "request_id": ("--request-id", "Only this request."),
     "client": ("--client", "Only the client of this name."),
     "principal": ("--principal", "Only this principal."),
-    "start_time": ("--since", "From this time on: RFC 3339, or an age such as 10m, 2h, 3d."),
-    "end_time": ("--until", "Up to this time: RFC 3339, or an age."),
-    "q": ("--q", "Only records that contain all of these words."),
+    "start_time": ("--since", f"From this time on: {times.HELP}."),
+    "end_time": ("--until", "Up to this time, given like --since."),
+    "q": ("-q", "--q", "Only records that contain all of these words."),
 }
 
 
@@ -42,14 +46,14 @@ def filtered(function: Any) -> Any:
     def run(session: CommandContext, **values: Any) -> int | None:
         query = {name: values.pop(name) for name in FILTERS}
         for name in ("start_time", "end_time"):
-            query[name] = moment(query[name])
+            query[name] = times.moment(query[name], option=FILTERS[name][0])
         return function(session, query=query, **values)
 
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "query"]
     filters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                          annotation=Annotated[Text, typer.Option(option, help=about)])
-        for name, (option, about) in FILTERS.items()
+                          annotation=Annotated[Text, typer.Option(*options, help=about)])
+        for name, (*options, about) in FILTERS.items()
     ]  # fmt: skip
     run.__signature__ = inspect.Signature([*own, *filters])  # type: ignore[attr-defined]
     run.__doc__ = function.__doc__
@@ -64,15 +68,48 @@ def list_activity(
     query: dict[str, Any],
     limit: Annotated[int | None, typer.Option("--limit", help="Records per page, 1 to 500. [default: 50]")] = None,
     cursor: Annotated[str | None, typer.Option("--cursor", help="Start after the page that gave this cursor.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every page, not only the first.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every page, and what servers do of their own accord too.")
+    ] = False,
 ) -> None:
     """Records, newest first.
 
-    For example: mcpproxy activity list --status blocked --since 2h
+    On a terminal one ask is one line: its time, its short id, how it ended, its intent, what was called, what refused
+    it, and the reason that the agent gave. Signs: ✓ success, ✗ error, ⊘ refused, ◔ timeout, – cancelled,
+    ! interrupted, ~ under way. Intents: r read, w write, d destructive. The wider the terminal, the more a line says.
+
+    For example: mcpproxy activity list --since yesterday --status blocked
     """
     query |= {"limit": limit or (500 if everything else None), "cursor": cursor}
+    hides = _hide_servers_own(session, query, everything)
     read = every_page if everything else _one_page
-    session.show(read(session.client, "activity", items="activities", **query), _print_records)
+    answer = read(session.client, "activity", items="activities", **query)
+    session.show(answer, _print_records)
+    if hides:
+        _tell_hidden(session, query, answer.get("activities", []))
+
+
+def _hide_servers_own(session: CommandContext, query: dict[str, Any], everything: bool) -> bool:
+    """What servers do of their own accord is nothing that anybody asked for. Programs get all there is."""
+    hides = session.human and not everything and query.get("type") is None
+    if hides:
+        query["exclude_type"] = facts.SERVERS_OWN
+    return hides
+
+
+def _tell_hidden(
+    session: CommandContext, query: Mapping[str, Any], shown: list[Mapping[str, Any]] | None = None
+) -> None:
+    """How many are hidden among those that are shown. A gateway of an older version may not know."""
+    asked = {**query, "type": facts.SERVERS_OWN, "exclude_type": None, "limit": None, "cursor": None}
+    if shown and query.get("cursor"):
+        asked["end_time"] = shown[0].get("timestamp")
+    if shown and len(shown) >= (query.get("limit") or 50):
+        asked["start_time"] = shown[-1].get("timestamp")
+    with suppress(GatewayError):
+        hidden = session.client.get("activity", "summary", **asked).get("total")
+        if hidden:
+            note(f"Hidden: {hidden} that servers did themselves; --all shows them")
 
 
 def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str, Any]:
@@ -80,12 +117,16 @@ def _one_page(client: Any, /, *path: str, items: str, **query: Any) -> dict[str,
 
 
 @command(app, "show")
-def show(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """One complete record.
+def show(
+    session: CommandContext,
+    activity_id: Id,
+    full: Annotated[bool, typer.Option("--full", help="Arguments and answer whole, however long they are.")] = False,
+) -> None:
+    """One complete record: who, what, when, what was decided and how far it came, arguments and answer.
 
-    For example: mcpproxy activity show 01997a3c
+    For example: mcpproxy activity show 9d3fc2a1
     """
-    session.show(session.client.get("activity", activity_id), _print_record)
+    session.show(session.client.get("activity", activity_id), lambda record: _print_record(record, full))
 
 
 @command(app, "watch")
@@ -95,17 +136,42 @@ def watch(
     server: Annotated[Text, typer.Option("--server", help="Only this upstream.")] = None,
     tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
     status: Annotated[Text, typer.Option("--status", help="Such as success, error or blocked.")] = None,
+    kind: Annotated[Text, typer.Option("--type", help="Kind of record, such as tool_call.")] = None,
+    client: Annotated[Text, typer.Option("--client", help="Only the client of this name.")] = None,
+    intent_type: Annotated[Text, typer.Option("--intent-type", help="read, write or destructive, as declared.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="What servers do of their own accord too.")] = False,
 ) -> None:
-    """New records as they arrive, until interrupted. With `-o json`, one per line.
+    """What happens, as it happens, until Ctrl-C.
 
-    For example: mcpproxy activity watch --server git
+    One line for each ask when it ends; on a terminal the last line shows those under way. While the gateway restarts
+    it waits, and goes on where it was. With `-o json` every event is one line.
+
+    For example: mcpproxy activity watch --status blocked
     """
-    wanted = matching({"server": server, "tool": tool, "status": status})
+    from mcpproxy_py.cli.record import watch as watching
+
+    if session.format is Format.YAML:
+        raise GatewayError(Code.BAD_REQUEST, "watch prints lines; use it with -o table or json")
+    values = {"server": server, "tool": tool, "status": status, "type": kind, "client": client,
+              "intent_type": intent_type}  # fmt: skip
+    matches = matching(values)
+    wanted = watching.Watched(
+        lambda record: matches({**record, "client": facts.client_of(record), "intent_type": facts.intent_of(record)}),
+        servers_own=everything or kind is not None or not session.human,
+    )
+
+    def connect() -> RestClient:
+        return RestClient(session.where)
+
     with suppress(KeyboardInterrupt):
-        for kind, record in records(session.client):
-            if wanted(record):
-                say("  ".join(map(cell, (kind, *_watched(kind, record)))) if session.human else json.dumps(record))
-                sys.stdout.flush()
+        if not session.human:
+            watching.print_json(connect, wanted)
+        elif sys.stdout.isatty():
+            watching.print_live(connect, wanted)
+        else:
+            watching.print_plain(connect, wanted, _watched)
+    if wanted.hidden:
+        note(f"Hidden: {wanted.hidden} that servers did themselves; --all shows them")
 
 
 @command(app, "verify")
@@ -174,12 +240,12 @@ def _print_verdict(answer: Mapping[str, Any]) -> None:
 
 
 @command(app, "erase")
-def erase(session: CommandContext, activity_id: Annotated[str, typer.Argument(metavar="ID")], yes: Yes = False) -> None:
+def erase(session: CommandContext, activity_id: Id, yes: Yes = False) -> None:
     """Erase the arguments and the answer of a record for good, after a confirmation.
 
     That the call was made stays on record.
 
-    For example: mcpproxy activity erase 01997a3c
+    For example: mcpproxy activity erase 9d3fc2a1
     """
     confirmed(f"Erase the arguments and the answer of {activity_id}? Nothing brings them back.", yes)
     session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
@@ -187,12 +253,22 @@ def erase(session: CommandContext, activity_id: Annotated[str, typer.Argument(me
 
 @command(app, "summary")
 @filtered
-def summary(session: CommandContext, *, query: dict[str, Any]) -> None:
-    """Counts and durations.
+def summary(
+    session: CommandContext,
+    *,
+    query: dict[str, Any],
+    everything: Annotated[bool, typer.Option("--all", help="What servers do of their own accord too.")] = False,
+) -> None:
+    """How much was asked and when, of which tools and by whom, how long it took, and what was refused.
 
-    For example: mcpproxy activity summary --since 7d
+    On a terminal durations with a ~ are only about right; those of up to 2,000 records are exact.
+
+    For example: mcpproxy activity summary --since today
     """
-    session.show(session.client.get("activity", "summary", **query), pairs)
+    hides = _hide_servers_own(session, query, everything)
+    session.show(session.client.get("activity", "summary", **query), lambda answer: _print_summary(answer, query))
+    if hides:
+        _tell_hidden(session, query)
 
 
 @command(app, "export", prints=False)
@@ -218,9 +294,14 @@ def export(
 
 
 def _print_records(answer: Mapping[str, Any]) -> None:
-    rows = [_row(record) for record in answer.get("activities", [])]
-    columns = ("time", "status", "intent", "tool", "ms", "client", "id", "why")
-    table(columns, rows, empty="No records.")
+    found = answer.get("activities", [])
+    if found and sys.stdout.isatty():
+        from mcpproxy_py.cli.record.lines import print_lines
+
+        print_lines(found, times.now())
+    else:
+        columns = ("time", "status", "intent", "tool", "ms", "client", "id", "why")
+        table(columns, map(_row, found), empty="No records.")
     if answer.get("next_cursor"):
         note(f"More: add --cursor {answer['next_cursor']}, or --all")
 
@@ -245,8 +326,22 @@ def _dict(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _print_record(record: Mapping[str, Any]) -> None:
+def _print_summary(answer: Mapping[str, Any], query: Mapping[str, Any]) -> None:
+    if not sys.stdout.isatty():
+        pairs(answer)
+        return
+    from mcpproxy_py.cli.record.summary import print_summary
+
+    print_summary(answer, query.get("start_time"))
+
+
+def _print_record(record: Mapping[str, Any], full: bool = False) -> None:
     """Short values first, then the payloads as JSON: they are what one wants to read or copy."""
+    if sys.stdout.isatty():
+        from mcpproxy_py.cli.record.page import print_page
+
+        print_page(record, whole=full)
+        return
     payloads = ("arguments", "response", "metadata")
     pairs({key: value for key, value in record.items() if key not in payloads})
     for key in payloads:

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
 
+from mcpproxy_py.cli import times
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import CommandContext, command, group, moment
+from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
+from mcpproxy_py.core.record.short_ids import short_ids
 
 approvals_app = group("Servers that agents request, and your decisions.")
 
 State = Literal["pending", "approved", "denied", "expired"]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The request, as `mcpproxy approvals list` shows it.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The request, as `approvals list` shows it, or the beginning of its id.")
+]
 Notes = Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Why; the agent sees it too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked.")]
 
@@ -70,7 +74,9 @@ def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes
 def _decide(session: CommandContext, approval_id: str, step: str, notes: str | None, yes: bool) -> None:
     terminal = sys.stdin.isatty()
     if terminal and not yes:
-        pairs(session.client.get("approvals", approval_id))
+        shown = session.client.get("approvals", approval_id)
+        pairs(shown)
+        approval_id = shown["approval_id"]  # of what was shown, whatever was filed meanwhile
         typer.confirm(clean(f"{step.capitalize()} {approval_id}?"), abort=True, err=True)
     body = {"terminal": terminal, "name": _name(), "notes": notes}
     answer = session.client.post(
@@ -95,16 +101,24 @@ def _print_decided(request: Mapping[str, Any]) -> None:
 
 
 def _print_requests(answer: Mapping[str, Any]) -> None:
+    terminal = sys.stdout.isatty()
+    ids = _shown_ids([row["approval_id"] for row in answer["approvals"]])
     rows = [
-        [row["approval_id"], row["status"], row["context"].get("mcp_name"), row["target_resource"]["id"],
-         _time(row["expires_at_ms"]), row["rationale"]]
+        [ids[row["approval_id"]], row["status"], row["context"].get("mcp_name"), row["target_resource"]["id"],
+         _time(row["expires_at_ms"], local=terminal), row["rationale"]]
         for row in answer["approvals"]
     ]  # fmt: skip
     table(("id", "status", "server", "agent", "expires", "rationale"), rows, empty="No requests.")
 
 
-def _time(millis: int) -> str:
-    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
+def _shown_ids(ids: Sequence[str]) -> Mapping[str, str]:
+    """Short ones for people; whole ones for a pipe, whose columns stay as they are."""
+    return short_ids(ids) if sys.stdout.isatty() else {each: each for each in ids}
+
+
+def _time(millis: int, *, local: bool) -> str:
+    utc = datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="minutes").replace("+00:00", "Z")
+    return times.clock_time(utc, times.now(), seconds=False) if local else utc
 
 
 gaps_app = group("Capabilities that agents did not find.")
@@ -115,7 +129,7 @@ def report(
     session: CommandContext,
     since: Annotated[
         str | None,
-        typer.Option("--since", help="From this time on: RFC 3339, or an age such as 7d. [default: 30d]"),
+        typer.Option("--since", help=f"From this time on: {times.HELP}. [default: 30d]"),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="Maximum number of gaps.")] = 50,
 ) -> None:
@@ -123,14 +137,17 @@ def report(
 
     For example: mcpproxy gaps report --since 7d
     """
-    answer = session.client.get("gaps", since=moment(since), limit=limit)
+    answer = session.client.get("gaps", since=times.moment(since, option="--since"), limit=limit)
     session.show(answer, _print_gaps)
 
 
 def _print_gaps(answer: Mapping[str, Any]) -> None:
+    ids = _shown_ids([gap["examples"][0]["id"] for gap in answer["gaps"]])
+    terminal, now = sys.stdout.isatty(), times.now()
     rows = [
         [gap["capability"], gap["count"], ", ".join(f"{kind} {count}" for kind, count in gap["kinds"].items()),
-         gap["last_seen"], gap["examples"][0]["id"]]
+         times.clock_time(gap["last_seen"], now, seconds=False) if terminal else gap["last_seen"],
+         ids[gap["examples"][0]["id"]]]
         for gap in answer["gaps"]
     ]  # fmt: skip
     table(("capability", "count", "kinds", "last seen", "example"), rows, empty="Nothing was missing.")

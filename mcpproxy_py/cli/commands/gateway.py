@@ -1,6 +1,6 @@
 """`mcpproxy serve` and `mcpproxy stdio`: the two commands that are a gateway, or lead to one.
 
-`mcpproxy status`, `freeze` and `unfreeze`: the running gateway as a whole.
+`mcpproxy freeze` and `unfreeze`: the running gateway as a whole.
 
 `mcpproxy key`: the admin key, which opens REST and never an MCP surface.
 """
@@ -14,7 +14,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
 from mcpproxy_py.cli.locate import NoGatewayError
-from mcpproxy_py.cli.output import note, pairs, say
+from mcpproxy_py.cli.output import note, say
 from mcpproxy_py.errors import Code, GatewayError
 
 serve_app = group("Run a gateway, or reach one over stdio.")
@@ -67,15 +67,6 @@ def stdio(
 
 
 gateway_app = group("The running gateway.")
-
-
-@command(gateway_app, "status")
-def status(session: CommandContext) -> None:
-    """State of the running gateway.
-
-    For example: mcpproxy status
-    """
-    session.show(session.client.get("status"), pairs)
 
 
 @command(gateway_app, "freeze")

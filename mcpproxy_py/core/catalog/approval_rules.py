@@ -28,6 +28,7 @@ from typing import Any, Final, Literal
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.catalog.model import NotAnswered, key
 
+ID_PREFIX: Final = "apr_"
 MOST_TOOLS: Final = 50
 MAX_CONTEXT: Final = 8_000
 TEXT_LIMITS: Final[Mapping[str, int]] = {"agent_id": 128, "mcp_name": 128, "rationale": 2_000, "catalog_slug": 128}
@@ -239,7 +240,7 @@ def submit(
             f"{waiting} of your requests wait for a person already; at most {MOST_PENDING} may. Nothing was filed."
         )
     life = wish.expires_at_ms if wish.expires_at_ms is not None else now_ms + DEFAULT_LIFE
-    return Submitted(ApprovalRequest(f"apr_{new_id}", principal, wish, now_ms, life), fresh=True)
+    return Submitted(ApprovalRequest(f"{ID_PREFIX}{new_id}", principal, wish, now_ms, life), fresh=True)
 
 
 def _earlier(mine: Sequence[ApprovalRequest], subject: str, now_ms: int) -> ApprovalRequest | None:

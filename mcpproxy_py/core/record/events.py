@@ -250,7 +250,10 @@ def _first_text(result: Mapping[str, Any]) -> str:
 
 
 def _type(ask: Ask) -> str:
-    """A search through the tools is counted apart from calling them."""
+    """A search through the tools is counted apart from calling them; and so is what a server wants of its own accord,
+    which nobody asked for who uses the gateway."""
+    if ask.source == "internal" and ask.server is not None:
+        return "server_request"
     if ask.method != "tools/call":
         return TYPES.get(ask.method, "request")
     return "tool_search" if ask.tool == "retrieve_tools" and ask.surface not in UNDECLARING else "tool_call"

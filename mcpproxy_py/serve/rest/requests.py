@@ -43,8 +43,9 @@ from mcpproxy_py.upstream.session.large_messages import measured
 from mcpproxy_py.upstream.turns import TURNS
 
 ActivityType = Literal[
-    "tool_call", "tool_search", "resource_read", "prompt_get", "completion", "request", "config_change", "approval"
-]
+    "tool_call", "tool_search", "resource_read", "prompt_get", "completion", "request", "server_request",
+    "config_change", "approval",
+]  # fmt: skip
 
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -86,6 +87,9 @@ class ProofQuery(QueryModel):
 class ActivityFilter(QueryModel):
     intent_type: Operation | None = Field(None, description="The declared operation type")
     type: ActivityType | None = Field(None, description="The kind of ask")
+    exclude_type: ActivityType | None = Field(
+        None, description="Not this kind of ask; `server_request` is what servers want of their own accord"
+    )
     status: Status | None = Field(None, description="How it ended")
     server: Text | None = Field(None, description="The upstream server")
     tool: Text | None = Field(None, description="The tool's own name")

@@ -187,7 +187,14 @@ class Summary(ResponseModel):
     by_server: dict[str, int]
     by_tool: dict[str, int]
     by_day: dict[str, int] = Field(description="The latest days, UTC")
-    duration_ms: dict[str, float | None] = Field(description="`p50` and `p95`, to some percent")
+    by_hour: dict[str, int] = Field(description="The latest hours of eight days, by their beginning")
+    by_client: dict[str, int] = Field(description="Clients of the newest `sampled` records, as they name themselves")
+    by_rule: dict[str, int] = Field(description="What refused, of the newest refusals")
+    sampled: int = Field(description="So many records were read one by one")
+    exact: bool = Field(
+        description="Whether these are all that match; then durations are exact, and else to some percent"
+    )
+    duration_ms: dict[str, float | None] = Field(description="`p50` and `p95`")
     duration_ms_by_server: dict[str, dict[str, float | None]]
     duration_ms_by_tool: dict[str, dict[str, float | None]]
 

@@ -37,6 +37,7 @@ class Filters:
 
     intent_type: str | None = None
     type: str | None = None
+    exclude_type: str | None = None
     status: str | None = None
     server: str | None = None
     tool: str | None = None
@@ -114,6 +115,8 @@ def equalities(filters: Filters, dialect: str, *, by_index: bool = True) -> Iter
             compared: Any = activity.c[column]
             yield (compared if by_index or dialect != "sqlite" else _unindexed(compared)) == name(value)
             by_index = False
+    if filters.exclude_type is not None:
+        yield activity.c.type != name(filters.exclude_type)
 
 
 def _unindexed(column: Any) -> Any:

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
+from mcpproxy_py.core.record.short_ids import id_ranges
 from mcpproxy_py.store.activity.filters import Filters, PageCursor, equalities, span
-from mcpproxy_py.store.activity.summary import summarise
+from mcpproxy_py.store.activity.summary import MOST_REFUSED, MOST_SAMPLED, SAMPLED, of_sample, refusals, summarise
 from mcpproxy_py.store.codec import decode
-from mcpproxy_py.store.database.columns import at_of
+from mcpproxy_py.store.database.columns import at_of, within
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity, words
 from mcpproxy_py.store.database.text_search import asked_words, matching, saying
@@ -35,24 +36,28 @@ def shown(*where: ColumnElement[bool]) -> Select[Any]:
     return select(*_SHOWN).where(*where)
 
 
-def rows_of(connection: Connection, filters: Filters, walk: int = WALK) -> Sequence[Any]:
-    """The rows of one page, and one more where there is another page."""
-    dialect, many = connection.dialect.name, filters.limit + 1
+def rows_of(
+    connection: Connection, filters: Filters, walk: int = WALK, columns: Sequence[Any] = _SHOWN, many: int | None = None
+) -> Sequence[Any]:
+    """The rows of one page, and one more where there is another page; or so `many`."""
+    dialect, many = connection.dialect.name, filters.limit + 1 if many is None else many
     if not filters.q:
-        return connection.execute(page_query(filters, dialect).limit(many)).all()
+        return connection.execute(page_query(filters, dialect, columns).limit(many)).all()
     found: list[Any] = []
     edge: int | None = None
     if _walks(filters, dialect):
         edge = connection.execute(_edge(filters, dialect, walk)).scalar()
-        found += connection.execute(_walk(filters, dialect, edge).limit(many))
+        found += connection.execute(_walk(filters, dialect, edge, columns).limit(many))
         if edge is None or len(found) == many:
             return found
-    return [*found, *connection.execute(look_up_query(filters, dialect, edge).limit(many - len(found)))]
+    rest = look_up_query(filters, dialect, edge, columns).limit(many - len(found))
+    return [*found, *connection.execute(rest)]
 
 
-def page_query(filters: Filters, dialect: str) -> Select[Any]:
+def page_query(filters: Filters, dialect: str, columns: Any = _SHOWN) -> Select[Any]:
     """Without a text to look for: along the index of the filter that lets the fewest through."""
-    return shown(*_conditions(filters, dialect)).order_by(activity.c.n.desc())
+    query: Any = select(*columns)
+    return query.where(*_conditions(filters, dialect)).order_by(activity.c.n.desc())
 
 
 def _conditions(filters: Filters, dialect: str) -> Iterator[ColumnElement[bool]]:
@@ -72,12 +77,12 @@ def _edge(filters: Filters, dialect: str, walk: int) -> Select[Any]:
     return of_filters.order_by(activity.c.n.desc()).offset(walk).limit(1)
 
 
-def _walk(filters: Filters, dialect: str, edge: int | None) -> Select[Any]:
-    query = page_query(filters, dialect).where(saying(dialect, filters.q or "", activity.c.n))
+def _walk(filters: Filters, dialect: str, edge: int | None, columns: Sequence[Any]) -> Select[Any]:
+    query = page_query(filters, dialect, columns).where(saying(dialect, filters.q or "", activity.c.n))
     return query if edge is None else query.where(activity.c.n > edge)
 
 
-def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Select[Any]:
+def look_up_query(filters: Filters, dialect: str, edge: int | None = None, columns: Any = _SHOWN) -> Select[Any]:
     """What the index of words finds; from row `edge` back, where the rows after it were gone through already."""
     n: Any = words.c.rowid
     # The zero keeps PostgreSQL from gathering all older rows from another index, only to find these few among them.
@@ -91,12 +96,16 @@ def look_up_query(filters: Filters, dialect: str, edge: int | None = None) -> Se
     found = hits.order_by(n.desc()).subquery("found")
     # The zero keeps PostgreSQL from going through all rows in step with the few that were found.
     both = found.join(activity, activity.c.n == found.c.rowid + 0)
-    return shown(*equalities(filters, dialect, by_index=False)).select_from(both).order_by(found.c.rowid.desc())
+    query: Any = select(*columns)
+    query = query.where(*equalities(filters, dialect, by_index=False))
+    return query.select_from(both).order_by(found.c.rowid.desc())
 
 
 __all__ = ["Filters", "Page", "Reader"]
 
 EXPORT_PAGE = 200
+MOST_CANDIDATES: Final = 10
+_NAMED: Final = [activity.c[column] for column in ("id", "n", "server", "tool", "status")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +135,33 @@ class Reader:
             row = connection.execute(shown(activity.c.id == activity_id)).first()
         return None if row is None else as_json(row)
 
+    def candidates(self, typed: str) -> list[dict[str, Any]]:
+        """What a short form, or the beginning of an id, can mean: some words on each, and at most one more than
+        `MOST_CANDIDATES`."""
+        found: dict[str, Any] = {}
+        with self._database.reading() as connection:
+            first, last = (connection.execute(select(edge(activity.c.n))).scalar() for edge in (func.min, func.max))
+            if first is None or last is None:
+                return []
+            for ids in id_ranges(typed, at_of(first) // 1000, at_of(last) // 1000):
+                query = select(*_NAMED).where(within(activity.c.id, ids)).order_by(activity.c.id.desc())
+                rows = connection.execute(query.limit(MOST_CANDIDATES + 1 - len(found)))
+                found |= {row.id: row for row in rows}
+                if len(found) > MOST_CANDIDATES:
+                    break
+        return [{"id": row.id, "timestamp": timestamp(at_of(row.n)), "server": row.server, "tool": row.tool,
+                 "status": row.status} for row in found.values()]  # fmt: skip
+
     def summary(self, filters: Filters) -> dict[str, Any]:
         """Counts and durations of everything that matches; `limit` and `cursor` mean nothing here."""
         with self._database.reading() as connection:
-            return summarise(connection, filters)
+            filters = replace(filters, cursor=None)
+            newest = rows_of(connection, filters, self._walk, SAMPLED, MOST_SAMPLED + 1)
+            refused = newest
+            if len(newest) > MOST_SAMPLED and filters.status in (None, "blocked"):
+                of_refused = replace(filters, status="blocked")
+                refused = rows_of(connection, of_refused, self._walk, SAMPLED, MOST_REFUSED + 1)
+            return summarise(connection, filters) | of_sample(newest) | refusals(refused)
 
     def pages(self, filters: Filters) -> Iterator[Page]:
         """Everything that matches from the cursor on, in pages of the store's own size. Each is a reading of its

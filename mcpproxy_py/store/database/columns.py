@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Any, Final
 from zlib import crc32
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, and_, select
 
+from mcpproxy_py.core.record.short_ids import IdRange
 from mcpproxy_py.store.database.tables import activity
 
 NAME_LIMIT: Final = 500
@@ -52,6 +53,12 @@ def clean(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "␀").encode("utf-8", "replace").decode()
+
+
+def within(column: Any, ids: IdRange) -> ColumnElement[bool]:
+    """Along the index of the column, whose few hits are then looked at for how they end."""
+    ends = [column.like(f"%{ids.ending}")] if ids.ending else []
+    return and_(column >= ids.first, column < ids.last, *ends)
 
 
 def number(value: Any) -> int | None:

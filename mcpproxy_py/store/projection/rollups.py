@@ -103,5 +103,11 @@ def _within(bucket: int, share: float) -> float:
     return low + (BOUNDS[bucket] - low) * share
 
 
+def exact_durations(took: Sequence[float]) -> dict[str, float | None]:
+    """By the nearest rank: each is the duration of a call that was made."""
+    ranked = sorted(took)
+    return {f"p{share}": ranked[-(-len(ranked) * share // 100) - 1] if ranked else None for share in (50, 95)}
+
+
 def durations(took: Sequence[int]) -> dict[str, float | None]:
     return {f"p{share}": percentile(took, share) for share in (50, 95)}

@@ -12,7 +12,9 @@ from typing import Any, Final
 from starlette.responses import StreamingResponse
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.record.short_ids import LEAST_TYPED
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway.approvals import ambiguous
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.activity_csv import csv_header, csv_lines
@@ -26,6 +28,12 @@ Rows = Sequence[Mapping[str, Any]]
 MEDIA: Final = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 
 
+SHORT_IDS: Final = (
+    "The id may be the short form that `mcpproxy activity list` shows, or the beginning of an id, from four digits on. "
+    "One that several records have is a 400, whose `details.candidates` are these."
+)
+
+
 async def list_activity(x: RestRequest) -> Mapping[str, Any]:
     """The first page waits until the database knows what was answered; later ones go on where they were."""
     if x.query.cursor is None:
@@ -36,9 +44,20 @@ async def list_activity(x: RestRequest) -> Mapping[str, Any]:
 
 async def show_activity(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.store.caught_up()
-    found = await x.parts.store.activity(x.path["id"])
+    return await _found(x, x.path["id"])
+
+
+async def _found(x: RestRequest, typed: str) -> Mapping[str, Any]:
+    """By its whole id, or by a short form or a beginning that only one record has."""
+    found = await x.parts.store.activity(typed)
     if found is None:
-        raise GatewayError(Code.NOT_FOUND, f"There is no activity '{quoted(x.path['id'])}'")
+        meant = await x.parts.store.candidates(typed)
+        if len(meant) > 1:
+            raise ambiguous(typed, meant)
+        found = await x.parts.store.activity(meant[0]["id"]) if meant else None
+    if found is None:
+        remedy = f"See `mcpproxy activity list`; at least {LEAST_TYPED} digits of an id are needed."
+        raise GatewayError(Code.NOT_FOUND, f"There is no activity '{quoted(typed)}'", details={"remedy": remedy})
     return found
 
 
@@ -100,12 +119,12 @@ async def anchor(x: RestRequest) -> Mapping[str, Any]:
 
 async def erase(x: RestRequest) -> Mapping[str, Any]:
     """Its payloads, not the record: that it was, and who erased it, stays."""
-    await show_activity(x)
+    record_id = (await show_activity(x))["id"]
     client = x.parts.masker.mask_text(x.caller.client.name)
     by = {"principal": x.caller.principal, "source": x.caller.source, "client": client}
-    await x.parts.store.erase(x.path["id"], by)
+    await x.parts.store.erase(record_id, by)
     await x.parts.store.caught_up()
-    return await show_activity(x)
+    return await _found(x, record_id)
 
 
 ACTIVITY_ENDPOINTS: Final = (
@@ -121,10 +140,10 @@ ACTIVITY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
              responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity",
-             "Erase the arguments and the answer of a record", erase, responses.ActivityAnswer,
+             "Erase the arguments and the answer of a record", erase, responses.ActivityAnswer, more=SHORT_IDS,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
     RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
-             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
+             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False, more=SHORT_IDS),
 )  # fmt: skip
 
 

@@ -51,17 +51,22 @@ def _before(cursor: str | None) -> str | None:
 
 
 _GROUP: Final = "Approvals"
+_SHORT_IDS: Final = (
+    "The id may be a short form, or the beginning of an id; `apr_` can be left out. One that several requests have is "
+    "a 400, whose `details.candidates` are these, and nothing is decided."
+)
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE)
 
 APPROVAL_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/approvals", _GROUP, "Requests by agents for a server, newest first", list_approvals,
              responses.ApprovalList, query=requests.ApprovalPage, refusals=(Code.STORE_UNAVAILABLE,)),
     RestEndpoint("GET", "/api/v1/approvals/{id}", _GROUP, "One request", show_approval, responses.ApprovalAnswer,
+             more=_SHORT_IDS,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
     RestEndpoint("POST", "/api/v1/approvals/{id}/approve", _GROUP, "Approve a request; connects nothing", approve,
-             responses.ApprovalAnswer, body=requests.DecisionBody, refusals=_CHANGES),
+             responses.ApprovalAnswer, more=_SHORT_IDS, body=requests.DecisionBody, refusals=_CHANGES),
     RestEndpoint("POST", "/api/v1/approvals/{id}/deny", _GROUP, "Deny a request", deny, responses.ApprovalAnswer,
-             body=requests.DecisionBody, refusals=_CHANGES),
+             more=_SHORT_IDS, body=requests.DecisionBody, refusals=_CHANGES),
 )  # fmt: skip
 
 

@@ -1,0 +1,186 @@
+"""`mcpproxy status`: what a person wants to know of the running gateway, in about ten lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from mcpproxy_py.cli import times
+from mcpproxy_py.cli.common import CommandContext, command, group
+from mcpproxy_py.cli.output import cell, say
+from mcpproxy_py.cli.record.facts import SERVERS_OWN
+from mcpproxy_py.errors import GatewayError
+
+app = group("The running gateway.")
+
+LABEL: Final = 10
+MOST_PENDING: Final = 100
+MOST_DOWN: Final = 5
+CLASSES: Final = ("read", "write", "destructive", "unknown")
+UNANNOTATED: Final[Mapping[str, str]] = {
+    "allow": "the read door lets them through",
+    "write": "they count as writing",
+    "destructive": "they count as destructive",
+}
+FAILED: Final = ("error", "timeout", "interrupted")
+
+
+class StatusLine(NamedTuple):
+    label: str
+    says: str
+    style: str = ""
+
+
+@command(app, "status")
+def status(session: CommandContext) -> None:
+    """State of the running gateway: servers, asks of today, what waits for a person. `-o json` has all of it.
+
+    For example: mcpproxy status
+    """
+    answer = session.client.get("status")
+    more = {
+        "servers": session.client.get("servers").get("servers", []),
+        "today": _asked_today(session.client),
+        "waiting": _waiting(session.client),
+    }
+    session.show({**answer, **more}, _print)
+
+
+def _asked_today(client: Any) -> Any:
+    """`None` where the record cannot be read: the rest is worth to be seen all the same."""
+    try:
+        return client.get(
+            "activity", "summary", start_time=times.moment("today", times.now()), exclude_type=SERVERS_OWN
+        )
+    except GatewayError:
+        return None
+
+
+def _waiting(client: Any) -> Any:
+    try:
+        answer = client.get("approvals", status="pending", limit=MOST_PENDING)
+    except GatewayError:
+        return None
+    return {"count": len(answer.get("approvals", [])), "more": bool(answer.get("next_cursor"))}
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    lines = [*_lines(answer)]
+    if not sys.stdout.isatty():
+        say("\n".join(f"{line.label:<{LABEL}}  {cell(line.says)}".rstrip() for line in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+    for line in lines:
+        text = Text()
+        text.append(f"{line.label:<{LABEL}}  ", style="dim")
+        said = Text(cell(line.says), style=line.style)
+        for number, part in enumerate(said.wrap(console, max(20, console.width - LABEL - 2))):
+            part.rstrip()
+            text.append(f"\n{' ' * (LABEL + 2)}" if number else "").append_text(part)
+        console.print(text, highlight=False, soft_wrap=True)
+
+
+def _lines(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
+    get = answer.get
+    yield StatusLine("mcpproxy", f"{get('version')}, up {times.span(get('uptime_seconds') or 0)}, process {get('pid')}")
+    yield StatusLine("address", f"{get('url')} ({', '.join(get('surfaces') or ['no surface'])})")
+    if get("config_error"):
+        yield StatusLine(
+            "problem", f"the configuration cannot be used, the old one applies: {get('config_error')}", "red"
+        )
+    yield from _mode(answer)
+    # The built-in one is no server that somebody has.
+    servers = [row for row in get("servers") or [] if isinstance(row, Mapping) and row.get("transport") != "local"]
+    yield from _servers(servers)
+    yield _tools(servers, answer)
+    yield _today(answer)
+    yield from _for_a_person(get("waiting"))
+    yield from _record(get("store") or {}, answer)
+    yield StatusLine("data", str(get("data_dir")))
+    yield StatusLine("log", _log(answer))
+
+
+def _mode(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
+    strict = answer.get("mode") == "strict"
+    said = "a call must be declared as what the tool is" if strict else "a tool may be called with a weaker declaration"
+    yield StatusLine("mode", f"{answer.get('mode')}: {said}", "" if strict else "yellow")
+    if answer.get("frozen"):
+        yield StatusLine("frozen", "only reads run, until `mcpproxy unfreeze`", "red")
+    if answer.get("draining"):
+        yield StatusLine("stopping", "calls in flight may finish; nothing new is taken", "yellow")
+
+
+def _servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[StatusLine]:
+    if not servers:
+        yield StatusLine("servers", "none yet; add one with `mcpproxy upstream add`")
+        return
+    enabled = [row for row in servers if row.get("state") != "disabled"]
+    up = [row for row in enabled if row.get("state") in ("connected", "sleeping")]
+    off = f", {len(servers) - len(enabled)} disabled" if len(servers) > len(enabled) else ""
+    all_up = len(up) == len(enabled)
+    yield StatusLine("servers", f"{len(up)} of {len(enabled)} up{off}", "green" if all_up else "yellow")
+    down = [row for row in enabled if row not in up]
+    for row in down[:MOST_DOWN]:
+        why = row.get("error") or "no reason given yet"
+        yield StatusLine(
+            "", f"{row.get('name')} {row.get('state')}: {why}", "red" if row.get("state") == "failed" else ""
+        )
+    if len(down) > MOST_DOWN:
+        yield StatusLine("", f"and {len(down) - MOST_DOWN} more: mcpproxy upstream list", "red")
+
+
+def _tools(servers: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> StatusLine:
+    said = str(sum(row.get("tool_count") or 0 for row in servers))
+    classes = [row["tools_by_class"] for row in servers if isinstance(row.get("tools_by_class"), Mapping)]
+    counts = {name: sum(each.get(name) or 0 for each in classes) for name in CLASSES}
+    if any(counts.values()):
+        said += f" ({', '.join(f'{count} {name}' for name, count in counts.items() if count)})"
+    unannotated = sum(len(row.get("unannotated_tools") or ()) for row in servers)
+    if not unannotated:
+        return StatusLine("tools", said)
+    what = UNANNOTATED.get(str(answer.get("unannotated")), "see `mcpproxy tools classify`")
+    return StatusLine("tools", f"{said}; {unannotated} without hints: {what}", "yellow")
+
+
+def _today(answer: Mapping[str, Any]) -> StatusLine:
+    today = answer.get("today")
+    if not isinstance(today, Mapping):
+        return StatusLine("asks today", "unknown: the record cannot be read", "red")
+    by_status = today.get("by_status") or {}
+    refused, failed = by_status.get("blocked", 0), sum(by_status.get(name, 0) for name in FAILED)
+    parts = [str(today.get("total") or 0)]
+    parts += [f"{refused} refused"] * bool(refused) + [f"{failed} failed"] * bool(failed)
+    parts += [f"{answer['in_flight']} under way"] * bool(answer.get("in_flight"))
+    return StatusLine("asks today", ", ".join(parts))
+
+
+def _for_a_person(waiting: Any) -> Iterator[StatusLine]:
+    count = waiting.get("count") if isinstance(waiting, Mapping) else 0
+    if count:
+        more = " or more" if waiting.get("more") else ""
+        said = f"{count}{more} {'request' if count == 1 else 'requests'} for a server: mcpproxy approvals list"
+        yield StatusLine("waiting", said, "yellow")
+
+
+def _record(store: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[StatusLine]:
+    """Only where something is wrong with it."""
+    if not store.get("writable", True):
+        yield StatusLine(
+            "problem", f"nothing can be recorded: {store.get('last_error') or 'see mcpproxy doctor'}", "red"
+        )
+    elif store.get("last_error"):
+        yield StatusLine("problem", f"the database does not take records: {store.get('last_error')}", "red")
+    if answer.get("unrecorded"):
+        yield StatusLine("problem", f"{answer['unrecorded']} calls could not be recorded since the start", "red")
+
+
+def _log(answer: Mapping[str, Any]) -> str:
+    if answer.get("log"):
+        return str(answer["log"])
+    kept = Path(str(answer.get("data_dir"))) / "gateway.log"
+    return str(kept) if kept.exists() else "on stderr of the process"
