@@ -174,9 +174,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams,
             {
                 "gate": lambda _: traces.surface(GateSurface(asking, links, current.gate_options)),
-                "direct": lambda _: traces.surface(
-                    DirectSurface(asking, links, upstreams, lambda: current.gate_options().request_capability_text)
-                ),
+                "direct": lambda _: traces.surface(DirectSurface(asking, links, upstreams, current.gate_options)),
                 "passthrough": lambda server: traces.surface(
                     PassthroughSurface(server, asking, upstreams, lambda: current.gate_options().private)
                 ),

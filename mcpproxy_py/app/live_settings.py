@@ -16,7 +16,8 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy_py import __version__
-from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams, server_specs
+from mcpproxy_py.app.builtin_upstreams import CATALOG, BuiltinUpstreams, server_specs
+from mcpproxy_py.core.policy.server_line import server_line
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
@@ -57,6 +58,7 @@ class LiveSettings:
         self._new_id = new_id
         self._inside = inside
         self._changing = anyio.Lock()
+        self._gate_options: tuple[Settings, GateOptions] | None = None
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
         self.on_surfaces: Callable[[Iterable[str], Iterable[str]], None] = lambda surfaces, servers: None
@@ -70,13 +72,20 @@ class LiveSettings:
         return self._loaded.settings
 
     def gate_options(self) -> GateOptions:
+        """Made once for each version of the settings. In reach is what is enabled, connected at this moment or not, so
+        that a server which comes and goes does not change what agents read; the catalog is there always."""
         settings = self.settings
-        return GateOptions(
-            schema=settings.intent_declaration.schema_,
-            offers_requests=settings.capture_missing_capabilities,
-            request_capability_text=settings.request_capability_description,
-            private=settings.mcp_token is not None,
-        )
+        if self._gate_options is None or self._gate_options[0] is not settings:
+            made = GateOptions(
+                schema=settings.intent_declaration.schema_,
+                offers_requests=settings.capture_missing_capabilities,
+                request_capability_text=settings.request_capability_description,
+                private=settings.mcp_token is not None,
+                servers=server_line(name for name in self.enabled if name != CATALOG),
+                host_confirm=settings.intent_declaration.host_confirm == "destructive",
+            )
+            self._gate_options = settings, made
+        return self._gate_options[1]
 
     async def edit(self, change: Callable[[], object]) -> None:
         """What somebody changes in the file through us. Nobody reads it in between: who watches it would take this for

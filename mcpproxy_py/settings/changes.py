@@ -308,6 +308,7 @@ RULES: Final[Mapping[str, Rule]] = {
     ),
     "intent_declaration.unannotated": ranked("allow", "write", "destructive"),
     "intent_declaration.missing": ranked("infer", "refuse"),
+    "intent_declaration.host_confirm": ranked("never", "destructive"),
     "intent_declaration.schema": neutral,
     "capture_missing_capabilities": neutral,
     "request_capability_description": neutral,

@@ -70,6 +70,11 @@ class IntentDeclaration(BaseModel):
     missing: Literal["refuse", "infer"] = Field(
         default="refuse", description="`infer` fills a missing intent from the variant, recorded as inferred."
     )
+    host_confirm: Literal["never", "destructive"] = Field(
+        default="never",
+        description="`destructive` tells the host to ask its user before each destructive call, whatever its own rules "
+        "allow. Claude Code does; other hosts ignore it.",
+    )
     schema_: Literal["nested", "flat"] = Field(
         default="nested", alias="schema", description="Which spelling of the intent is advertised; both are accepted."
     )

@@ -50,6 +50,17 @@ The `instructions` of the server say:
 
 > {instructions}
 
+After them, and at the end of the description of `retrieve_tools`, a line names the servers in reach, for example
+`Servers: github time.` These are the servers and providers that are configured and enabled, whether or not they are
+connected at this moment, sorted by name, without the catalog, which is always there. The line takes at most 60 tokens
+for twenty servers with names of the usual kind. What does not fit is counted: `and 7 more`. When it changes, clients
+get `notifications/tools/list_changed`.
+
+`_meta` tells hosts what they understand: `anthropic/alwaysLoad` keeps a tool in the model's sight where a host has a
+tool search of its own, `anthropic/maxResultSizeChars` says how many characters of a result may go to the model, and
+`anthropic/requiresUserInteraction` on `call_tool_destructive` (with `intent_declaration.host_confirm: "destructive"`)
+has the host ask its user before each call.
+
 Unknown parameters are refused, with the nearest right one.
 """
 _FLAT: Final = """
@@ -236,6 +247,7 @@ def _flat_variant() -> Mapping[str, Any]:
 def _tool(tool: Mapping[str, Any]) -> Iterator[str]:
     hints = ", ".join(f"`{hint}: {json.dumps(value)}`" for hint, value in tool["annotations"].items())
     yield f"### `{tool['name']}`\n\n{tool['description']}\n\nIts own annotations: {hints}.\n"
+    yield "`_meta`: " + ", ".join(f"`{key}: {json.dumps(value)}`" for key, value in tool["_meta"].items()) + ".\n"
     yield from _parameters(tool)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
 LEVELS: dict[str, int] = {
-    "errors": 0, "jsonrpc": 1, "files": 1, "core": 1, "settings": 2, "store": 2, "upstream": 2, "providers": 2,
+    "errors": 0, "jsonrpc": 1, "files": 1, "word_vectors": 1, "core": 1,
+    "settings": 2, "store": 2, "upstream": 2, "providers": 2,
     "gateway": 3, "bench": 3, "serve": 4, "tracing": 5, "app": 6, "doctor": 7, "cli": 8, "__main__": 9,
 }  # fmt: skip
 STRANGERS = {"settings", "store", "upstream", "providers"}

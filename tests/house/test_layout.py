@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
 
 MOST_ENTRIES = 15
-WIDER: dict[str, int] = {".": 16}
+WIDER: dict[str, int] = {".": 17}
 """Levels with more, and how many they may have."""
 HISTORY = "migrations/versions"
 """Here one is added for each change of the tables, and none goes."""

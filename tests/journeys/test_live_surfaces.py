@@ -230,7 +230,7 @@ async def test_each_change_of_the_list_reaches_whom_it_concerns_once(live: Live,
             assert gone is None or gone not in names
         await told(of_s, 2)
         live.edit(request_capability_description="Say what is missing.")
-        await told(at_gate, 1)
+        await told(at_gate, 3)  # the servers in reach changed twice
         for peer in (old, new):
             await told(peer, len(steps) + 1)
 
@@ -246,6 +246,9 @@ async def test_who_listens_at_the_gate_hears_when_its_own_tools_change_and_of_no
         live.serve(added=python_server("plain.py"))
         with anyio.fail_after(WAIT):
             await anyio.to_thread.run_sync(live.running.wait_for, "added")
+        for peer in (old, new):
+            await told(peer, 1)
+        live.serve(added=python_server("plain.py", deny_tools=["echo"]))
         for number, changes in enumerate(
             (
                 {"capture_missing_capabilities": False},
@@ -253,13 +256,13 @@ async def test_who_listens_at_the_gate_hears_when_its_own_tools_change_and_of_no
                 {"request_capability_description": "Say what is missing."},
                 {"intent_declaration": {"schema": "flat"}},
             ),
-            1,
+            2,
         ):
             live.edit(**changes)
             for peer in (old, new):
                 await told(peer, number)
             names = [tool["name"] for tool in (await old.request("tools/list"))["tools"]]
-            assert ("request_capability" in names) == (number > 1)
+            assert ("request_capability" in names) == (number > 2)
 
 
 @pytest.mark.proves("UP-8", "SURF-2")
@@ -275,3 +278,64 @@ def test_another_description_of_the_wish_is_shown_at_both_doors(live: Live) -> N
     live.edit(request_capability_description="Say it again.")
     until(lambda: described("/mcp") == {"Say it again."})
     assert described("/mcp/direct") == {"Say it again."}
+
+
+@pytest.mark.anyio
+@pytest.mark.proves("SURF-11", "UP-4")
+async def test_agents_are_told_which_servers_are_in_reach_and_hear_when_that_changes(live: Live) -> None:
+    command = [sys.executable, "-m", "mcpproxy_py", "stdio", "--data-dir", str(live.running.data_dir)]
+    links = (live.link("/mcp"), live.link("/mcp"), StdioLink(command, env=clean_environment()))
+    async with (
+        connected(links[0], HANDSHAKE) as old,
+        connected(links[1], MODERN) as new,
+        connected(links[2], HANDSHAKE) as piped,
+    ):
+        await new.watch()
+        for number, (entries, line) in enumerate(
+            (
+                ({}, "Servers: s."),
+                ({"gone": {"command": "/nowhere/at/all"}, "a": python_server("dies.py")}, "Servers: a gone s."),
+                ({"a": {**python_server("dies.py"), "enabled": False}}, "Servers: gone s."),
+                ({"s": None, "gone": None}, ""),
+            )
+        ):
+            if entries:
+                live.serve(**entries)
+            for peer in (old, new, piped):
+                if number:
+                    await told(peer, number)
+                tools = {tool["name"]: tool for tool in (await peer.request("tools/list"))["tools"]}
+                assert tools["retrieve_tools"]["description"].endswith(f"Start here. {line}".strip())
+                assert tools["retrieve_tools"]["_meta"]["anthropic/alwaysLoad"] is True
+            said = (await new.request("server/discover"))["instructions"]
+            assert said.endswith(f"request_capability. {line}".strip())
+        said = live.wire("/mcp", HANDSHAKE).welcome["instructions"]
+        assert said.endswith("request_capability.")
+
+
+@pytest.mark.anyio
+@pytest.mark.proves("SURF-11", "SURF-2", "UP-8")
+async def test_hosts_ask_their_user_before_destructive_calls_where_that_is_set(live: Live) -> None:
+    key = "anthropic/requiresUserInteraction"
+    live.serve(s={**live.config["mcpServers"]["s"], "tools": {"echo": "destructive"}})
+    live.edit(surfaces=ALL)
+    until(lambda: is_open(live, "/mcp/direct"))
+
+    async def asking(peer: Peer) -> set[str]:
+        tools = (await peer.request("tools/list"))["tools"]
+        return {tool["name"] for tool in tools if tool.get("_meta", {}).get(key) is True}
+
+    async with connected(live.link("/mcp"), MODERN) as gate, connected(live.link("/mcp/direct"), HANDSHAKE) as direct:
+        await gate.watch()
+        assert await asking(gate) == await asking(direct) == set()
+        live.edit(intent_declaration={"host_confirm": "destructive"})
+        for peer in (gate, direct):
+            await told(peer, 1)
+        assert await asking(gate) == {"call_tool_destructive"}
+        assert "s__echo" in await asking(direct)
+        assert "s__write_note" not in await asking(direct)
+        assert live.loosened() == ["surface direct was opened", "surface passthrough was opened"]
+        live.edit(intent_declaration=None)
+        await told(gate, 2)
+        assert await asking(gate) == set()
+        assert "intent_declaration.host_confirm went from destructive to never" in live.loosened()

@@ -50,6 +50,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "intent_declaration.strict_server_validation": (True, False, L, T),
     "intent_declaration.unannotated": ("destructive", "allow", L, T),
     "intent_declaration.missing": ("refuse", "infer", L, T),
+    "intent_declaration.host_confirm": ("destructive", "never", L, T),
     "intent_declaration.schema": ("nested", "flat", N, N),
     "capture_missing_capabilities": (True, False, N, N),
     "request_capability_description": ("a", "b", N, N),

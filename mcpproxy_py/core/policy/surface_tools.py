@@ -22,6 +22,16 @@ from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Opera
 
 MAX_TEXT: Final = 4000
 
+ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
+"""Hosts with a tool search of their own show this tool without it. A search for the search would find nothing."""
+MAX_RESULT_CHARS: Final = "anthropic/maxResultSizeChars"
+"""Up to so many characters the host hands a result to the model, and puts a larger one into a file."""
+REQUIRES_USER: Final = "anthropic/requiresUserInteraction"
+"""The host asks its user before each call, whatever its permission rules allow."""
+LARGE_RESULT: Final = 100_000
+"""About the 25,000 tokens that hosts allow a result of MCP anyway. Claude Code takes 50,000 without this, and at most
+500,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -153,25 +163,36 @@ RETRIEVE_OUTPUT: Final[dict[str, Any]] = {
 }
 
 
+def instructions(sentences: str, servers: str) -> str:
+    """`servers` is the line that names them (`server_line`), or nothing."""
+    return f"{sentences} {servers}" if servers else sentences
+
+
 def definitions(
-    *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None
-) -> list[dict[str, Any]]:
-    """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's."""
-    tools = [_retrieve_tools(), *(_variant(operation, schema) for operation in OPERATIONS)]
+    *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None,
+    servers: str = "", host_confirm: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's. With
+    `host_confirm` hosts are told to ask their user before each destructive call."""
+    tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in OPERATIONS)]
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
-def _retrieve_tools() -> dict[str, Any]:
+def _retrieve_tools(servers: str) -> dict[str, Any]:
     return {
         "name": "retrieve_tools",
-        "description": "Search the tools of all connected servers. Start here.",
+        "description": instructions("Search the tools of all connected servers. Start here.", servers),
         "inputSchema": input_schema("retrieve_tools"),
         "outputSchema": {**RETRIEVE_OUTPUT},
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "_meta": {ALWAYS_LOAD: True, MAX_RESULT_CHARS: LARGE_RESULT},
     }
 
 
-def _variant(operation: Operation, schema: str) -> dict[str, Any]:
+def _variant(operation: Operation, schema: str, host_confirm: bool) -> dict[str, Any]:
+    """Large results come from reading."""
+    large = {MAX_RESULT_CHARS: LARGE_RESULT} if operation == "read" else {}
+    asks = {REQUIRES_USER: True} if host_confirm and operation == "destructive" else {}
     intent = _flat_intent(operation) if schema == "flat" else _nested_intent(operation)
     required = ["name", "intent_operation_type" if schema == "flat" else "intent"]
     return {
@@ -188,6 +209,7 @@ def _variant(operation: Operation, schema: str) -> dict[str, Any]:
             "required": required,
         },
         "annotations": dict(HINTS[operation]),
+        "_meta": {ALWAYS_LOAD: True, **large, **asks},
     }
 
 
@@ -214,6 +236,7 @@ def _request_capability(text: str | None) -> dict[str, Any]:
         "description": text or REQUEST_CAPABILITY,
         "inputSchema": input_schema("request_capability"),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "_meta": {ALWAYS_LOAD: True},
     }
 
 
@@ -223,13 +246,15 @@ PASSIVE_INTENT: Final = {
 }
 
 
-def shown_directly(tool: Tool, policy: Policy) -> dict[str, Any]:
+def shown_directly(tool: Tool, policy: Policy, host_confirm: bool = False) -> dict[str, Any]:
     """A fresh object; the upstream's own is left alone."""
     shown = {**tool.wire, "name": tool.direct_name}
     if not has_own_intent(tool):
         shown["inputSchema"] = _with_intent(tool.wire.get("inputSchema"))
     if (counted := _other_class(tool, policy)) is not None:
         shown["annotations"] = {**tool.annotations, **HINTS[counted]}
+    if host_confirm and effective(tool, class_of(tool, None)[0], policy) == "destructive":
+        shown["_meta"] = {**(json_values.as_object(tool.wire.get("_meta")) or {}), REQUIRES_USER: True}
     return shown
 
 

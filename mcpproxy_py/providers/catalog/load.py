@@ -63,7 +63,7 @@ def _arguments(package: Mapping[str, Any]) -> list[str]:
     return [package["identifier"], *fixed]
 
 
-Rank = Callable[[Sequence[Term]], Similar | None]
+Rank = Callable[[Sequence[Term], Mapping[str, str]], Similar | None]
 
 
 def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
@@ -103,7 +103,7 @@ def _names(terms: Sequence[Term], aliases: Mapping[str, str], rank: Rank | None)
     for phrase, name in aliases.items():
         if name not in known:
             raise DataError(f"aliases.json: '{phrase}' stands for '{name}', which is no capability")
-    return Names(terms, aliases, rank(terms) if rank else None)
+    return Names(terms, aliases, rank(terms, aliases) if rank else None)
 
 
 def _agent(document: Mapping[str, Any], terms: Iterable[Term]) -> Agent:

@@ -135,10 +135,12 @@ class ListChangeNotifier:
         if before is None or gate_options == before:
             return
         self._hub.tell_changed("gate", TOOLS_CHANGED)
-        if (
-            gate_options.request_capability_text != before.request_capability_text
-        ):  # the rest of what both show is in the policy
+        if _shown_directly(gate_options) != _shown_directly(before):  # the rest of what both show is in the policy
             self._hub.tell_changed("direct", TOOLS_CHANGED)
+
+
+def _shown_directly(gate_options: GateOptions) -> object:
+    return gate_options.request_capability_text, gate_options.host_confirm
 
 
 def _differs(before: Snapshot, after: Snapshot, name: str) -> bool:

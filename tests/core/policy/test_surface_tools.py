@@ -5,9 +5,14 @@ import json
 import bpe_openai
 import pytest
 
-from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.policy.server_line import server_line
+from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions, instructions
 from mcpproxy_py.core.values import VARIANTS
 
+TWENTY = [
+    "github", "git", "filesystem", "playwright", "chrome-devtools", "context7", "sqlite", "postgres", "slack", "notion",
+    "linear", "jira", "sentry", "stripe", "memory", "fetch", "time", "puppeteer", "figma", "supabase",
+]  # fmt: skip
 NAMES = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"]
 
 
@@ -23,6 +28,42 @@ def test_all_definitions_together_cost_an_agent_less_than_1200_tokens(schema: st
     text = json.dumps(definitions(schema=schema), ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
         assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+
+
+@pytest.mark.proves("SURF-1", "SURF-11")
+@pytest.mark.parametrize("schema", ["nested", "flat"])
+def test_they_still_do_with_twenty_servers_named_and_all_that_hosts_are_told(schema: str) -> None:
+    tools = definitions(schema=schema, servers=server_line(TWENTY), host_confirm=True)
+    text = json.dumps(tools, ensure_ascii=False)
+    for encoding in ("o200k_base", "cl100k_base"):
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+
+
+@pytest.mark.proves("SURF-11")
+def test_hosts_are_told_in_their_own_terms() -> None:
+    told = {tool["name"]: tool["_meta"] for tool in definitions()}
+    always = {"anthropic/alwaysLoad": True}
+    large = {**always, "anthropic/maxResultSizeChars": 100_000}
+    assert told == {
+        "retrieve_tools": large, "call_tool_read": large, "call_tool_write": always, "call_tool_destructive": always,
+        "request_capability": always,
+    }  # fmt: skip
+    asking = {tool["name"]: tool["_meta"] for tool in definitions(host_confirm=True)}
+    key = "anthropic/requiresUserInteraction"
+    assert {name for name, meta in asking.items() if key in meta} == {"call_tool_destructive"}
+    assert asking["call_tool_destructive"][key] is True
+
+
+@pytest.mark.proves("SURF-11")
+def test_the_servers_in_reach_stand_in_the_instructions_and_where_tools_are_searched() -> None:
+    line = server_line(["b", "a"])
+    assert line == "Servers: a b."
+    assert instructions(INSTRUCTIONS, line).endswith("request_capability. Servers: a b.")
+    assert definitions(servers=line)[0]["description"].endswith("Start here. Servers: a b.")
+    assert [tool["description"] for tool in definitions(servers=line)[1:]] == [
+        tool["description"] for tool in definitions()[1:]
+    ]
+    assert instructions(INSTRUCTIONS, "") == INSTRUCTIONS
 
 
 @pytest.mark.proves("SURF-1")

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
-from mcpproxy_py.core.policy.surface_tools import definitions, shown_directly
+from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
@@ -23,6 +23,7 @@ from mcpproxy_py.serve.mcp.surfaces.asks import (
     read_linked,
     relayed,
 )
+from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks, in_list, in_prompt
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
@@ -63,14 +64,14 @@ class DirectSurface(TableSurface):
         asking: AskRunner,
         links: ResourceLinks,
         upstreams: Listings,
-        request_capability_text: Callable[[], str | None],
+        gate_options: Callable[[], GateOptions],
     ) -> None:
         self._asking = asking
         self._links = links
         self._upstreams = upstreams
-        self._wish_text = request_capability_text
+        self._gate_options = gate_options
         self._mirrored = ParamHeaderCache()
-        self._shown: tuple[Snapshot | None, list[dict[str, Any]]] = (None, [])
+        self._shown: tuple[Snapshot | None, GateOptions | None, list[dict[str, Any]]] = (None, None, [])
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
@@ -82,7 +83,7 @@ class DirectSurface(TableSurface):
         }
 
     async def welcome(self) -> SurfaceInfo:
-        return SurfaceInfo(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, self._gate_options().servers))
 
     def cache(self, method: str) -> CachePolicy:
         return CachePolicy(LIST_TTL_MS) if method == "tools/list" else CachePolicy()
@@ -105,14 +106,11 @@ class DirectSurface(TableSurface):
 
     def _tools(self) -> list[dict[str, Any]]:
         """Made once for each snapshot: a list of thousands is asked for by every client that connects."""
-        snapshot = self._upstreams.snapshot
-        if self._shown[0] is not snapshot:
-            self._shown = snapshot, [*self._wish(snapshot), *_shown(snapshot)]
-        return self._shown[1]
-
-    def _wish(self, snapshot: Snapshot) -> Iterable[dict[str, Any]]:
-        if snapshot.policy.offers_requests:
-            yield from (tool for tool in definitions(request_capability_text=self._wish_text()) if tool["name"] == WISH)
+        snapshot, gate_options = self._upstreams.snapshot, self._gate_options()
+        if self._shown[0] is not snapshot or self._shown[1] is not gate_options:
+            rows = [*_wish(snapshot, gate_options), *_shown(snapshot, gate_options.host_confirm)]
+            self._shown = snapshot, gate_options, rows
+        return self._shown[2]
 
     # Prompts and resources of everybody.
 
@@ -169,7 +167,11 @@ class DirectSurface(TableSurface):
             return []
 
 
-def _shown(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
+def _wish(snapshot: Snapshot, gate_options: GateOptions) -> Iterable[dict[str, Any]]:
+    return (tool for tool in gate_options.tools() if tool["name"] == WISH and snapshot.policy.offers_requests)
+
+
+def _shown(snapshot: Snapshot, host_confirm: bool) -> Iterable[dict[str, Any]]:
     """In the order of the configuration and of each server's own list. A name that two tools have is nobody's."""
     taken: dict[str, Tool | None] = {}
     for server in snapshot.servers.values():
@@ -178,7 +180,7 @@ def _shown(snapshot: Snapshot) -> Iterable[dict[str, Any]]:
         for tool in server.tools.values():
             if server.offers(tool.name):
                 taken[tool.direct_name] = None if tool.direct_name in taken else tool
-    return [shown_directly(tool, snapshot.policy) for tool in taken.values() if tool is not None]
+    return [shown_directly(tool, snapshot.policy, host_confirm) for tool in taken.values() if tool is not None]
 
 
 def _connected(snapshot: Snapshot) -> Iterable[Server]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions
+from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions, instructions
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, call_linking, gated, read_linked
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
@@ -26,19 +26,25 @@ CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resou
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """What of the gate is configuration: how intent is advertised, and whether wishes are taken."""
+    """What of the gate is configuration: how intent is advertised, whether wishes are taken, and what is in reach."""
 
     schema: str = "nested"
     offers_requests: bool = True
     request_capability_text: str | None = None
     private: bool = False
     """Whether a token filters what a caller sees; then nobody may share a cached list."""
+    servers: str = ""
+    """The line that names the servers in reach."""
+    host_confirm: bool = False
+    """Whether hosts are told to ask their user before a destructive call."""
 
     def tools(self) -> list[dict[str, Any]]:
         return definitions(
             schema=self.schema,
             offers_requests=self.offers_requests,
             request_capability_text=self.request_capability_text,
+            servers=self.servers,
+            host_confirm=self.host_confirm,
         )
 
 
@@ -59,7 +65,7 @@ class GateSurface(TableSurface):
         }
 
     async def welcome(self) -> SurfaceInfo:
-        return SurfaceInfo(IDENTITY, CAPABILITIES, INSTRUCTIONS)
+        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, self._gate_options().servers))
 
     def cache(self, method: str) -> CachePolicy:
         if method == "resources/read":
