@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from mcpproxy_py.providers import Loader, installed
-from mcpproxy_py.settings import ProviderSettings, Settings, UpstreamSettings, check_name
+from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings, check_name
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.in_process import InProcessServer
 
@@ -26,7 +26,20 @@ def spec_of(name: str, configured: UpstreamSettings, **other: Any) -> UpstreamSp
 def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
     missing = settings.missing_secrets
-    return {name: spec_of(name, server, missing_secret=missing.get(name)) for name, server in settings.servers.items()}
+    return {
+        name: spec_of(name, server, missing_secret=missing.get(name), sessions_why=_why(server))
+        for name, server in settings.servers.items()
+    }
+
+
+def _why(server: ServerSettings) -> str:
+    """Why its sessions are shared as they are configured to be, where the catalog knows."""
+    if server.sessions == "auto" or server.command is None:
+        return ""
+    from mcpproxy_py.providers.catalog.recommended_sessions import recommended_sessions  # reads a file
+
+    mode, why = recommended_sessions(server.command, server.args) or ("", "")
+    return why if mode == server.sessions else ""
 
 
 log = logging.getLogger(__name__)

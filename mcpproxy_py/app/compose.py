@@ -189,8 +189,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         list_changes.gate_shows(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
-            listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table
-        )
+            listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
+            detached=detached,
+        )  # fmt: skip
         rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -207,6 +208,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             _settle_memory()
             _greet(settings, url)
             again = await _until_told(told, gateway, attachments, guard, idle_exit, current.problem)
+            attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use((), ())
         server.should_exit = True

@@ -35,6 +35,8 @@ class UpstreamSpec:
     connect_timeout: float = 10.0
     max_concurrency: int = 64
     sessions: Sessions = "auto"
+    sessions_why: str = ""
+    """What the catalog says for it, where it recommends the same."""
     trust_annotations: bool = True
     overrides: Mapping[str, tuple[OverrideEntry, ...]] = field(default_factory=dict[str, tuple[OverrideEntry, ...]])
     allow_tools: tuple[str, ...] | None = None

@@ -251,6 +251,7 @@ class Supervisor:
 
 def _described(worker: UpstreamServer) -> dict[str, Any]:
     spec, session, names = worker.spec, worker.session, worker.tool_list.names
+    mode, why = worker.calls.session_mode
     return {
         "name": spec.name,
         "transport": spec.transport,
@@ -266,6 +267,8 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,
         "sessions": worker.calls.sessions,
+        "session_mode": mode,
+        "session_mode_reason": why,
         "extra_sessions": len(worker.pool) + len(worker.legacy_sessions.pool),
         "in_flight": worker.calls.slots.in_flight,
         "restarts": worker.restarts,

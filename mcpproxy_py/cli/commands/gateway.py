@@ -57,13 +57,14 @@ def stdio(
     """Speak MCP over stdin and stdout.
 
     For clients that launch a command. It attaches to the one gateway of the data directory; with none running it
-    starts one, which ends after it was idle for a while.
+    starts one, which ends after it was idle for a while. When the gateway is restarted it attaches again, and only
+    requests that were under way fail.
 
     For example: mcpproxy stdio --surface direct
     """
-    from mcpproxy_py.cli import attach
+    from mcpproxy_py.cli import stdio_bridge
 
-    return attach.run(session.where.home(), surface=surface, server=server, config=session.where.config)
+    return stdio_bridge.run(session.where.home(), surface=surface, server=server, config=session.where.config)
 
 
 gateway_app = group("The running gateway.")

@@ -222,13 +222,21 @@ class AttachServer:
 
     def __init__(
         self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
-        table: ConnectionTable | None = None,
+        table: ConnectionTable | None = None, *, detached: bool = False,
     ) -> None:  # fmt: skip
+        self._detached = detached
+        self._to_tell: dict[LineWriter, bytes] = {}
+        """Who wants to hear that the gateway ends, and in which words."""
         self._path = path
         self._find = find
         self._line_limit, self._max_values = line_limit, max_values
         self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
+
+    def ending(self) -> None:
+        """No new calls are taken any more: who can wait with them for the next gateway is told so (USE-7)."""
+        for writer, line in self._to_tell.items():
+            writer.put(line)
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listen until cancelled. The socket is born private: nobody gets in between bind and chmod."""
@@ -275,10 +283,12 @@ class AttachServer:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
             place.silent_since = None
-            await _answer(stream, {"ok": True})
-            await self._converse(lines, stream, endpoint)
+            await _answer(stream, {"ok": True, "detached": self._detached})
+            await self._converse(lines, stream, endpoint, wish.get("ending"))
 
-    async def _converse(self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint) -> None:
+    async def _converse(
+        self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object
+    ) -> None:
         limits = self._table.limits
         reader = LineReader(lines, self._line_limit)
         async with anyio.create_task_group() as tasks:
@@ -289,9 +299,12 @@ class AttachServer:
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
             tasks.start_soon(watch, limits.body, lambda: reader.stuck_at, end, "does not end its line")
             tasks.start_soon(watch, limits.read, lambda: writer.stuck_at, end, "does not read its answers")
+            if isinstance(ending, str):
+                self._to_tell[writer] = to_json({"ending": ending})
             try:
                 await self._read(reader, client, writer)
             finally:
+                self._to_tell.pop(writer, None)
                 with anyio.CancelScope(shield=True):
                     await client.end()
             tasks.cancel_scope.cancel()

@@ -55,7 +55,8 @@ class ClientSession:
         self.on_close: list[Callable[[], None]] = []
         self.leaving: asyncio.Future[None] | None = None
         self._names = itertools.count(1)
-        self._ask_ids = itertools.count(1)
+        self._ask_ids = (f"mcpproxy-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
+        """Never those of another session: an answer that comes late must not be one to another question."""
         self._asked: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
 
     def touch(self) -> None:
@@ -88,7 +89,7 @@ class ClientSession:
     async def ask(self, method: str, params: Mapping[str, Any], put: Callable[[bytes], None]) -> dict[str, Any]:
         if len(self._asked) >= MAX_OPEN_ASKS:
             raise RpcError(INTERNAL_ERROR, f"This client has {MAX_OPEN_ASKS} open requests to answer already")
-        ask_id = f"mcpproxy-{next(self._ask_ids)}"
+        ask_id = next(self._ask_ids)
         answer = self._asked[ask_id] = asyncio.get_running_loop().create_future()
         try:
             put(jsonrpc.request(ask_id, method, params))

@@ -238,6 +238,17 @@ class CallScheduler:
             self._resize()
 
     @property
+    def session_mode(self) -> tuple[str, str]:
+        """How sessions are shared now, and why."""
+        spec = self._spec
+        if spec.sessions != "auto":
+            why = f"recommended by the catalog: {spec.sessions_why}" if spec.sessions_why else "configured"
+            return spec.sessions, why
+        if self.sessions == "auto":
+            return "shared", "automatic: shares one session"
+        return self.sessions, "automatic: it asked during a call without saying whose"
+
+    @property
     def alone(self) -> bool:
         """Whether each call has a session to itself."""
         return self.sessions == "exclusive"

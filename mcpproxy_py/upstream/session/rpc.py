@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.json_size import MAX_VALUES, SMALL
+from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
@@ -42,6 +43,7 @@ CHANGES: Final = frozenset({
 """They concern everybody, on whatever stream they come."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+ROOTS: Final = "roots/list"
 UNATTRIBUTED_TOLD: Final = 100
 """Per connection; a server that goes on like that is counted, but must not fill the record."""
 LONGEST_BATCH: Final = 1_000
@@ -411,8 +413,12 @@ class RpcPeer(RpcConnection):
             self._say(ServerRequestAnswer(request_id, lambda: _PONG))
         elif stream is not None and self._is_settled(stream):
             self._refuse(request_id, method, TOO_LATE)
-        elif isinstance(whose := self._whose(stream), str):
-            self._refuse(request_id, method, whose)
+        elif isinstance(whose := self._whose(stream, method), str):
+            if method == ROOTS:
+                self._counters.unattributed += 1
+                self._say(ServerRequestAnswer(request_id, lambda: _NO_ROOTS))
+            else:
+                self._refuse(request_id, method, whose)
         elif whose.channel is not None:
             self._questions.put(request_id, method, params, whose, whose.channel)
 
@@ -420,16 +426,17 @@ class RpcPeer(RpcConnection):
         pending = self._pending.get(request_id)
         return pending is None or pending.over
 
-    def _whose(self, stream: int | None) -> PendingRequest | str:
+    def _whose(self, stream: int | None, method: str) -> PendingRequest | str:
         """The call a question belongs to: the one on whose own stream it came, or else the only one there is; or why it
         belongs to nobody. Calls that were given up may still be under way there, so with one of those nobody can tell.
-        What is asked outside any call says nothing of how calls ask (UP-5, UP-11)."""
+        What is asked outside any call says nothing of how calls ask (UP-5, UP-11); nor does a question for the roots,
+        which are a client's and not a call's: servers put it when they start, or with their first call."""
         own = self._pending.get(stream) if stream is not None else None
-        if (
-            own is not None
-        ):  # on the stream of the gateway's own, it is for whom this session is being opened, if anybody
+        if own is not None:  # on a stream of the gateway's own, it is for whom this session is being opened, if anybody
             return own if own.channel is not None else self._pending.get(self._guest, OUTSIDE)
         under_way = self._under_way()
+        if method == ROOTS:
+            return self._one_with_roots(under_way) or OUTSIDE
         if any(each.method for each in under_way):
             self.on_outside()
         if self.unanswered:
@@ -443,6 +450,17 @@ class RpcPeer(RpcConnection):
         """The latest request of the one client that has any under way."""
         alone = self.one_client or len({id(each.channel) for each in under_way}) == 1
         return under_way[-1] if under_way and alone else None
+
+    def _one_with_roots(self, under_way: list[PendingRequest]) -> PendingRequest | None:
+        """The latest request of the one client that has any under way."""
+        if self.unanswered and not self.one_client:
+            return None  # the call that was given up may be somebody else's
+        if found := self._only_one(under_way):
+            return found
+        channels = [each.channel for each in under_way if each.channel is not None]
+        if len({each.key for each in channels}) != 1 or not all(each.key and each.live for each in channels):
+            return None  # without a session, two clients may look like one
+        return None if lacks(channels[-1].capabilities, ROOTS) else under_way[-1]
 
     def _refuse(self, request_id: str | int, method: str, why: str) -> None:
         self._counters.unattributed += 1
@@ -542,6 +560,7 @@ def _leaves(pending: PendingRequest) -> bool:
 
 
 _PONG: Final = OwnPermit("ping").answer({"result": {}})
+_NO_ROOTS: Final = OwnPermit(ROOTS).answer({"result": {"roots": []}})
 
 
 def cancellation(request_id: int, reason: str, stamp: Stamp = unstamped) -> Notice:

@@ -101,7 +101,7 @@ async def test_a_shared_server_keeps_its_one_session_and_refuses_what_could_be_f
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: call(supervisor, "wait", Chat(), seconds=2 * LONG))
             await until(lambda: row(supervisor)["in_flight"] == 1)
-            answer = await call(supervisor, "ask", answering(1), method="roots/list", outside=True)
+            answer = await call(supervisor, "ask", answering(1), method="elicitation/create", outside=True)
             tasks.cancel_scope.cancel()
         assert "cannot tell" in answer["error"]["message"]
         assert (row(supervisor)["sessions"], row(supervisor)["extra_sessions"]) == ("shared", 0)

@@ -171,7 +171,7 @@ async def test_a_server_of_the_oldest_transport_can_ask_too(tmp_path: Path) -> N
     with web_server("plain_http.py", "--sse", "0") as origin:
         async with opened(tmp_path, UpstreamSpec("s", "sse", url=f"{origin}/sse")) as house:
             chat = Chat(yes)
-            (answer,) = await house.call("ask", chat, method="roots/list")
+            (answer,) = await house.call("ask", chat, method="elicitation/create")
             assert (answer["result"]["action"], len(chat.asked)) == ("accept", 1)
             assert house.supervisor.describe()[0]["sessions"] == "exclusive"
 
@@ -194,17 +194,53 @@ async def test_a_question_that_could_be_for_two_is_put_to_neither(house: House) 
     assert house.refused == [("s", "elicitation/create")]
 
 
+@pytest.mark.proves("UP-11")
+@pytest.mark.parametrize(
+    ("mine", "other", "answered"),
+    [("ann", "ann", [{"uri": "file:///ann"}]), ("ann", "bob", []), ("", "", [])],
+    ids=["one client", "two clients", "nobody in particular"],
+)
+async def test_the_roots_are_those_of_the_one_client_there_is_or_none(
+    spec: UpstreamSpec, tmp_path: Path, mine: str, other: str, answered: list[dict[str, str]]
+) -> None:
+    """They are a client's and not a call's, so asking for them among several calls is no mix-up: servers do so with
+    their first call, and browsers must not be given a session, a browser, for each call for that."""
+
+    async def roots(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"roots": [{"uri": "file:///ann"}]}
+
+    async with opened(tmp_path, replace(spec, sessions="auto")) as house:
+        can = {"roots": {}}
+        async with anyio.create_task_group() as tasks:
+            waiting = Chat(roots, key=other, capabilities=can)
+            tasks.start_soon(lambda: house.call("wait", waiting, seconds=2 * LONG))
+            await until(lambda: house.supervisor.describe()[0]["in_flight"] == 1)
+            chat = Chat(roots, key=mine, capabilities=can)
+            answer = await house.call("ask", chat, method="roots/list", outside=True)
+            tasks.cancel_scope.cancel()
+        assert answer["result"] == {"roots": answered}
+        assert house.refused == []
+        assert house.supervisor.describe()[0]["sessions"] == "auto"
+
+
+@pytest.mark.proves("UP-11")
+async def test_roots_that_are_asked_for_outside_any_call_are_none(tmp_path: Path) -> None:
+    async with opened(tmp_path, stdio("s", "asks.py", "--roots")) as house:
+        await until(lambda: house.supervisor.describe()[0]["ignored"]["unattributed"])
+        assert [each["result"] for each in await house.answers()] == [{"roots": []}]
+        assert (house.refused, house.supervisor.describe()[0]["sessions"]) == ([], "auto")
+
+
 async def test_a_question_after_the_call_ended_is_refused(
     house: House, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_exchange, "DRAIN", LONG)  # the question comes after the answer, on the same stream
     chat = Chat(yes)
-    assert (
-        text_of(await house.supervisor.call_tool("s", "ask_late", {"method": "roots/list"}, channel=chat)) == "answered"
-    )
+    question = {"method": "elicitation/create"}
+    assert text_of(await house.supervisor.call_tool("s", "ask_late", question, channel=chat)) == "answered"
     assert "error" in (await house.answers())[0]
     # On one pipe it is outside any call, which says nothing of the server and is no incident (UP-11).
-    assert house.refused == ([("s", "roots/list")] if transport == "http" else [])
+    assert house.refused == ([("s", "elicitation/create")] if transport == "http" else [])
     assert chat.asked == []
 
 
@@ -269,7 +305,7 @@ async def test_a_flood_of_questions_for_nobody_is_counted_and_not_all_told(house
         for _ in range(2):
             tasks.start_soon(lambda: house.call("wait", Chat(), seconds=2 * LONG))
         await until(lambda: house.supervisor.describe()[0]["in_flight"] == 2)
-        tasks.start_soon(lambda: house.call("ask_many", Chat(), method="roots/list", n=3000, outside=True))
+        tasks.start_soon(lambda: house.call("ask_many", Chat(), method="elicitation/create", n=3000, outside=True))
         await until(lambda: house.supervisor.describe()[0]["ignored"]["unattributed"] == 3000)
         assert len(house.refused) == 100
         assert await house.call("wait", Chat(), seconds=0, text="still") == "still"

@@ -1,0 +1,386 @@
+"""`mcpproxy stdio`: a client's pipes, joined to the one gateway of its data directory (SURF-5), and joined again to the
+next one when that gateway ends (USE-7).
+
+One thread reads the client and writes to the gateway, the main one reads the gateway and writes to the client. Between
+two gateways the client's lines wait; when there is one again, a third thread writes these, so that nobody waits for
+somebody who waits for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from mcpproxy_py.cli.attach import NotAttached, SomebodyElse, connect, hello, start_and_connect
+from mcpproxy_py.cli.conversation import ClientLine, Conversation, OtherGateway, not_sent, read_line
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_UNREACHABLE
+
+CHUNK: Final = 1 << 16
+LONGEST_LINE: Final = 256 << 20
+MOST_WAITING: Final = 32 << 20
+"""Bytes of lines that wait for a gateway. Beyond that, the client waits with the next."""
+PATIENCE: Final = 60.0
+"""Seconds for which a request waits for a gateway."""
+REPLAY_TIMEOUT: Final = 30.0
+LEAVE_TO_OTHERS: Final = 10.0
+LEAVE_TO_DETACHED: Final = 2.0
+"""Seconds in which somebody else may start the gateway again, before a request that waits has us start one. One that a
+person or a service started is theirs to restart, and ours would take its place."""
+FIRST_PAUSE: Final = 0.02
+LONGEST_PAUSE: Final = 1.0
+SHORT_LIFE: Final = 5.0
+"""A gateway that ends so soon is not attached to at once again."""
+MOST_REFUSALS: Final = 5
+
+
+class ClientGone(Exception):
+    """Nobody reads our stdout any more."""
+
+
+class LineStream:
+    """Whole lines, as many as come at once."""
+
+    def __init__(self, receive: Callable[[], bytes]) -> None:
+        self._receive = receive
+        self._begun: list[bytes] = []
+        self._size = 0
+
+    def read(self) -> list[bytes]:
+        """At least one, without its newline; none when there are no more. Raises `OSError`."""
+        while chunk := self._receive():
+            *whole, rest = chunk.split(b"\n")
+            if whole:
+                whole[0] = b"".join([*self._begun, whole[0]])
+                self._begun, self._size = [], 0
+            if rest:
+                self._begun.append(rest)
+                self._size += len(rest)
+            if self._size > LONGEST_LINE:
+                raise OSError(f"a line is longer than {LONGEST_LINE} bytes")
+            if whole:
+                return whole
+        return []
+
+
+def run(data_dir: Path, *, surface: str = "gate", server: str | None = None, config: Path | None = None) -> int:
+    """Join stdin and stdout to the gateway until the client ends. Returns the exit status."""
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bridge = StdioBridge(data_dir, {"surface": surface, "server": server}, config)
+    try:
+        joined = connect(data_dir) or start_and_connect(data_dir, config)
+        if joined is None:
+            _complain(f"no gateway could be started; see {data_dir / 'gateway.log'}")
+            return EXIT_UNREACHABLE
+        bridge.greet(joined)
+    except (SomebodyElse, NotAttached) as found:
+        _complain(str(found))
+        return EXIT_FAILED
+    except OSError as error:
+        _complain(f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error))
+        return EXIT_FAILED
+    return bridge.run(joined)
+
+
+class StdioBridge:
+    def __init__(self, data_dir: Path, wish: dict[str, Any], config: Path | None) -> None:
+        self._data_dir = data_dir
+        self._config = config
+        self._ending_said = b'{"ending":"%s"}' % (told := secrets.token_hex(16)).encode()
+        """The line by which a gateway says that it ends. Nobody behind it can make it up."""
+        self._wish = {**wish, "ending": told}
+        self._conversation = Conversation()
+        self._changed = threading.Condition()
+        """Holds all below: the conversation, what waits, and where lines go."""
+        self._gateway: socket.socket | None = None
+        """The one attached to."""
+        self._open: socket.socket | None = None
+        """The same, once the client's lines may go there."""
+        self._ending = False
+        """It takes no new calls any more."""
+        self._waiting: deque[ClientLine] = deque()
+        self._waiting_bytes = 0
+        self._hung_up = False
+        self._detached = False
+        """Whether it was started by one of us, and not by a person or a service."""
+
+    def greet(self, joined: socket.socket) -> None:
+        """Say what we want. Raises `NotAttached` and `OSError`."""
+        self._detached = hello(joined, self._wish).get("detached") is True
+
+    def run(self, joined: socket.socket) -> int:
+        self._gateway = self._open = joined
+        threading.Thread(target=self._read_client, daemon=True).start()
+        lines = LineStream(lambda: joined.recv(CHUNK))
+        short_lives = 0
+        while True:
+            attached_at = time.monotonic()
+            try:
+                self._read_gateway(lines)
+                if self._cut():
+                    return EXIT_OK
+                lived = time.monotonic() - attached_at
+                short_lives = short_lives + 1 if lived < SHORT_LIFE else 0
+                _complain("the gateway ended; waiting for it to run again")
+                found = self._attached_again(min(LONGEST_PAUSE, FIRST_PAUSE * 2**short_lives))
+            except ClientGone:
+                return EXIT_OK
+            except (SomebodyElse, NotAttached, OtherGateway) as why:
+                _complain(str(why))
+                with contextlib.suppress(ClientGone):
+                    self._fail_waiting(str(why), everything=True)
+                return EXIT_FAILED
+            if found is None:
+                return EXIT_OK
+            lines = found
+            _complain("attached to the gateway again")
+
+    # The client's lines.
+
+    def _read_client(self) -> None:
+        lines = LineStream(lambda: os.read(0, CHUNK))
+        try:
+            while several := lines.read():
+                for line in several:
+                    if line and not line.isspace():
+                        self._forward(read_line(line + b"\n", time.monotonic()))
+        except OSError as error:
+            _complain(str(error))
+        with self._changed:
+            self._hung_up = True
+            gateway = self._gateway
+            self._changed.notify_all()
+        if gateway is not None:
+            with contextlib.suppress(OSError):
+                gateway.shutdown(socket.SHUT_WR)
+
+    def _forward(self, line: ClientLine) -> None:
+        with self._changed:
+            gateway = self._open
+            if (gateway is None or self._ending) and self._kept(line, gateway):
+                return
+            if not self._conversation.may_send(line):
+                return
+            self._conversation.sending(line)
+        assert gateway is not None
+        if not _sent(gateway, line.line):
+            with self._changed:
+                self._take_back(line, gateway)
+
+    def _kept(self, line: ClientLine, gateway: socket.socket | None) -> bool:
+        """Whether it waits for the next gateway, or is of no use there. Called with the lock."""
+        cancelled = line.cancels
+        if cancelled is not None:
+            waits = next((each for each in self._waiting if each.is_request and each.id == cancelled), None)
+            if waits is not None:
+                self._drop(waits)
+            return self._conversation.stops_listening(cancelled) or waits is not None or gateway is None
+        if gateway is not None and not line.is_request:
+            return False  # an answer, say, for a call that ends in peace
+        if line.is_answer:
+            return True  # and nobody waits for it any more
+        while self._waiting_bytes > MOST_WAITING and self._open is None:
+            self._changed.wait()
+        self._waiting.append(line)
+        self._waiting_bytes += len(line.line)
+        self._changed.notify_all()
+        return True
+
+    def _drop(self, line: ClientLine) -> None:
+        self._waiting.remove(line)
+        self._waiting_bytes -= len(line.line)
+        self._changed.notify_all()
+
+    def _take_back(self, line: ClientLine, gateway: socket.socket) -> None:
+        """Nothing of it left: the gateway had ended. Called with the lock."""
+        if self._open is gateway:
+            self._open = None
+        if self._conversation.not_sent(line):
+            self._waiting.appendleft(line)
+            self._waiting_bytes += len(line.line)
+            self._changed.notify_all()
+
+    def _send_waiting(self, gateway: socket.socket) -> None:
+        """In order, and then the client's lines go straight there."""
+        while True:
+            with self._changed:
+                if self._gateway is not gateway:
+                    return
+                if not self._waiting:
+                    self._open = gateway
+                    self._changed.notify_all()
+                    return
+                line = self._waiting[0]
+                self._drop(line)
+                if not self._conversation.may_send(line):
+                    continue
+                self._conversation.sending(line)
+            if not _sent(gateway, line.line):
+                with self._changed:
+                    self._take_back(line, gateway)
+                return
+
+    # The gateway's lines.
+
+    def _read_gateway(self, lines: LineStream) -> None:
+        """Until it ends. Raises `ClientGone` when the client does."""
+        while True:
+            try:
+                several = lines.read()
+            except OSError:
+                return
+            if not several:
+                return
+            with self._changed:
+                told = [each for line in several for each in self._heard(line)]
+            _write_out(b"".join(told))
+
+    def _heard(self, line: bytes) -> list[bytes]:
+        if line == self._ending_said:
+            self._ending = True
+            return []
+        return self._conversation.heard(line + b"\n")
+
+    def _cut(self) -> bool:
+        """The gateway has ended: tell the client what that means. Whether the client has ended too."""
+        with self._changed:
+            if self._gateway is not None:
+                self._gateway.close()
+            self._gateway = self._open = None
+            self._ending = False
+            told, again = self._conversation.cut()
+            now = time.monotonic()
+            for line in reversed(again):
+                line.since = now
+                self._waiting.appendleft(line)
+                self._waiting_bytes += len(line.line)
+            hung_up = self._hung_up
+        if not hung_up:
+            _write_out(b"".join(told))
+        return hung_up
+
+    # From one gateway to the next.
+
+    def _attached_again(self, pause: float) -> LineStream | None:
+        """None where the client has gone. Raises `SomebodyElse`, `NotAttached` and `OtherGateway`."""
+        ended, refusals = time.monotonic(), 0
+        leave = LEAVE_TO_DETACHED if self._detached else LEAVE_TO_OTHERS
+        why = "The gateway has ended and does not run again yet"
+        not_before = ended + leave
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._hung_up, pause)
+                if self._hung_up:
+                    return None
+                wanted = any(line.is_request for line in self._waiting)
+            pause = min(LONGEST_PAUSE, pause * 1.5)
+            joined: socket.socket | None = None
+            try:
+                joined = connect(self._data_dir)
+                if joined is None and wanted and time.monotonic() >= not_before:
+                    joined = start_and_connect(self._data_dir, self._config)
+                    if joined is None:
+                        not_before = time.monotonic() + leave
+                        why = f"No gateway could be started; see {self._data_dir / 'gateway.log'}"
+                if joined is not None:
+                    return self._resumed(joined)
+            except NotAttached as refused:
+                refusals += 1
+                why = f"The gateway says: {refused}"
+                if refusals >= MOST_REFUSALS:
+                    raise
+            except OSError as error:  # it ended once more
+                why = f"The gateway cannot be reached: {error}"
+            except BaseException:
+                if joined is not None:
+                    joined.close()
+                raise
+            if joined is not None:
+                joined.close()
+            self._fail_waiting(why)
+
+    def _resumed(self, joined: socket.socket) -> LineStream:
+        """The handshake once more, then what waited. Raises `NotAttached`, `OtherGateway` and `OSError`."""
+        self.greet(joined)
+        joined.settimeout(REPLAY_TIMEOUT)
+        lines = LineStream(lambda: joined.recv(CHUNK))
+        with self._changed:
+            greeting = self._conversation.greeting()
+        news: list[bytes] = []
+        if greeting is not None:
+            joined.sendall(greeting[0])
+            answer, others = _answer_to(greeting[1], lines)
+            with self._changed:
+                news = self._conversation.welcomed(answer)
+                news += [each for line in others for each in self._conversation.heard(line + b"\n")]
+        with self._changed:
+            resumption = self._conversation.resumption()
+            self._gateway = joined
+            if self._hung_up:
+                joined.shutdown(socket.SHUT_WR)
+        joined.settimeout(None)
+        threading.Thread(target=self._resume, args=(joined, b"".join(resumption)), daemon=True).start()
+        _write_out(b"".join(news))
+        return lines
+
+    def _resume(self, gateway: socket.socket, first: bytes) -> None:
+        with contextlib.suppress(OSError):  # whoever reads there finds out as well
+            gateway.sendall(first)
+            self._send_waiting(gateway)
+
+    def _fail_waiting(self, why: str, *, everything: bool = False) -> None:
+        """Requests that have waited for long enough."""
+        told: list[bytes] = []
+        with self._changed:
+            before = time.monotonic() - PATIENCE
+            for line in [each for each in self._waiting if everything or each.since <= before]:
+                self._drop(line)
+                if line.is_request:
+                    told.append(not_sent(line, why))
+        _write_out(b"".join(told))
+
+
+def _answer_to(request_id: object, lines: LineStream) -> tuple[dict[str, Any], list[bytes]]:
+    """And what came beside it. Raises `OSError`."""
+    others: list[bytes] = []
+    while several := lines.read():
+        for place, line in enumerate(several):
+            found = read_line(line).message
+            if found is not None and found.get("id") == request_id and "method" not in found:
+                return found, [*others, *several[place + 1 :]]
+            others.append(line)
+    raise ConnectionResetError("it closed the connection")
+
+
+def _sent(gateway: socket.socket, line: bytes) -> bool:
+    """False where nothing of it left, so that it may be sent elsewhere."""
+    view = memoryview(line)
+    try:
+        while view:
+            view = view[gateway.send(view) :]
+    except OSError:
+        return len(view) < len(line)
+    return True
+
+
+def _write_out(data: bytes) -> None:
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(1, view) :]
+    except OSError:
+        raise ClientGone from None
+
+
+def _complain(what: str) -> None:
+    shown = "".join(c if c.isprintable() else "?" for c in what)
+    with contextlib.suppress(OSError, ValueError):
+        print(f"mcpproxy: {shown}", file=sys.stderr, flush=True)
