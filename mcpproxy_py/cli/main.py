@@ -30,7 +30,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "status": CommandEntry("gateway:gateway_app", "State of the running gateway."),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
-    "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
+    "tools": CommandEntry("classify:tools_app", "The tools behind the gateway.", is_group=True),
     "explain": CommandEntry("tools:explain_app", "Show what the gate would decide, rung by rung."),
     "upstream": CommandEntry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
     "activity": CommandEntry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),

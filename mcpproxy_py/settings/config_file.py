@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mcpproxy_py.core.policy.tool_names import entry_for, normal_form
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
 from mcpproxy_py.settings.document import is_comment, parse, render, without_comments
@@ -51,6 +52,22 @@ class ConfigFile:
 
     def set_enabled(self, name: str, enabled: bool) -> None:
         self._edit(lambda servers: _existing(servers, name).update(enabled=enabled))
+
+    def set_classes(self, name: str, classes: Mapping[str, Any]) -> dict[str, Any]:
+        """Write overrides of single tools of a server, or with `None` take them out; the others stay. The answer is
+        what stood there before."""
+        before: dict[str, Any] = {}
+
+        def change(servers: Servers) -> None:
+            server = _existing(servers, name)
+            overrides = server.setdefault("tools", {})
+            for tool, override in classes.items():
+                _set_class(overrides, tool, override, before)
+            if not overrides:
+                del server["tools"]
+
+        self._edit(change)
+        return before
 
     def _edit(self, change: Callable[[Servers], None]) -> None:
         target = self.path.resolve()
@@ -125,6 +142,18 @@ def _set(servers: Servers, name: str, config: Mapping[str, Any]) -> None:
         servers[servers.index(old)] = entry
     else:
         servers.append(entry)
+
+
+def _set_class(overrides: dict[str, Any], tool: str, override: Any, before: dict[str, Any]) -> None:
+    """In the place of the entry that means just this tool, if there is one. Globs stay as they are."""
+    entry = entry_for(tool)
+    same = [key for key in overrides if not is_comment(key) and (key == entry or normal_form(key) == normal_form(tool))]
+    key = entry if entry in same or not same else same[0]
+    before[tool] = without_comments(overrides[key]) if key in overrides else None
+    if override is not None:
+        overrides[key] = override
+    else:
+        overrides.pop(key, None)
 
 
 def _remove(servers: Servers, name: str) -> None:

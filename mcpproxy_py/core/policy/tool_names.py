@@ -64,6 +64,12 @@ def _shown(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKC", text) if not is_invisible(char) or char.isspace())
 
 
+def entry_for(name: str) -> str:
+    """How an entry is written that means this name and no glob; in the file, a key with `//` before it is a comment."""
+    text = re.sub(r"[*?\[]", r"[\g<0>]", name)
+    return f"[/]{text[1:]}" if text.startswith("//") else text
+
+
 class ComparedName(NamedTuple):
     """A name with all by which it is compared."""
 

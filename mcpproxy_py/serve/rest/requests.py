@@ -59,6 +59,7 @@ def _rfc3339(value: object) -> object:
 
 Time = Annotated[datetime, BeforeValidator(_rfc3339)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+ToolText = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class QueryModel(BaseModel):
@@ -196,6 +197,14 @@ class NewServer(BodyModel):
     name: Text = Field(description="Its name: a-z, 0-9, _ and -")
     config: Annotated[dict[str, Any], _ANY_OBJECT] = Field(description="As under `mcpServers` in the configuration")
     replace: bool = Field(False, description="Whether a server of that name may be replaced")
+
+
+class ToolClasses(BodyModel):
+    tools: dict[ToolText, Operation | list[dict[str, Any]] | None] = Field(
+        min_length=1, max_length=1000,
+        description="Tool to class, or to a list of `{when, class}` as under `tools` of a server; null takes the "
+        "override out",
+    )  # fmt: skip
 
 
 class ApprovalPage(QueryModel):
