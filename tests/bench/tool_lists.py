@@ -78,7 +78,7 @@ SERVERS: Final[tuple[Published, ...]] = (
     Published("npm:exa-mcp-server", env=_keys("EXA_API_KEY")),
     Published("npm:tavily-mcp", env=_keys("TAVILY_API_KEY")),
     Published("npm:figma-developer-mcp", (f"--figma-api-key={KEY}", "--stdio")),
-    Published("npm:@wonderwhy-er/desktop-commander", install=("@wonderwhy-er/desktop-commander@0.2.20",)),
+    Published("npm:@wonderwhy-er/desktop-commander"),
     Published("npm:mongodb-mcp-server", env={"MDB_MCP_CONNECTION_STRING": "mongodb://127.0.0.1:9/db",
                                              "MDB_MCP_TELEMETRY": "disabled"}),
     Published("npm:mcp-server-kubernetes"),
@@ -160,7 +160,7 @@ SERVERS: Final[tuple[Published, ...]] = (
     Published("pypi:pagerduty-mcp", ("--enable-write-tools",), _keys("PAGERDUTY_USER_API_KEY")),
     Published("pypi:workspace-mcp", env=_keys("GOOGLE_OAUTH_CLIENT_ID", "GOOGLE_OAUTH_CLIENT_SECRET")),
     Published("pypi:elevenlabs-mcp", env=_keys("ELEVENLABS_API_KEY")),
-    Published("pypi:mcp-server-docker"),
+    Published("pypi:mcp-server-docker", install=("mcp-server-docker", "mcp<2")),
     Published("pypi:duckduckgo-mcp-server"),
     Published("pypi:mcp-obsidian", env=_keys("OBSIDIAN_API_KEY")),
     Published("pypi:mcp-grafana", env={"GRAFANA_URL": URL, "GRAFANA_SERVICE_ACCOUNT_TOKEN": KEY}),
@@ -176,8 +176,7 @@ SERVERS: Final[tuple[Published, ...]] = (
     Published("pypi:mcp-for-blender"),
     Published("pypi:langsmith-mcp-server", env=_keys("LANGSMITH_API_KEY")),
     Published("pypi:ha-mcp", env={"HOMEASSISTANT_URL": URL, "HOMEASSISTANT_TOKEN": KEY}),
-    Published("pypi:mcp-server-kubernetes"),
-    Published("pypi:chroma-mcp", ("--client-type", "ephemeral")),
+    Published("pypi:chroma-mcp", ("--client-type", "ephemeral"), install=("chroma-mcp", "mcp<2", "fastmcp<3")),
 )  # fmt: skip
 
 
