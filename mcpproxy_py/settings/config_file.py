@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.core.policy.tool_names import entry_for, normal_form
+from mcpproxy_py.core.policy.tool_names import entry_for, own_entry
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
 from mcpproxy_py.settings.document import is_comment, parse, render, without_comments
@@ -146,9 +146,7 @@ def _set(servers: Servers, name: str, config: Mapping[str, Any]) -> None:
 
 def _set_class(overrides: dict[str, Any], tool: str, override: Any, before: dict[str, Any]) -> None:
     """In the place of the entry that means just this tool, if there is one. Globs stay as they are."""
-    entry = entry_for(tool)
-    same = [key for key in overrides if not is_comment(key) and (key == entry or normal_form(key) == normal_form(tool))]
-    key = entry if entry in same or not same else same[0]
+    key = own_entry(tool, (each for each in overrides if not is_comment(each))) or entry_for(tool)
     before[tool] = without_comments(overrides[key]) if key in overrides else None
     if override is not None:
         overrides[key] = override

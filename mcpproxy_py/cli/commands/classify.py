@@ -249,10 +249,10 @@ def _overrides(session: CommandContext, server: str) -> Mapping[str, Any]:
 
 
 def _override_of(overrides: Mapping[str, Any], tool: str) -> Any:
-    from mcpproxy_py.core.policy.tool_names import entry_for, normal_form
+    from mcpproxy_py.core.policy.tool_names import own_entry
 
-    found = overrides.get(entry_for(tool))
-    return found or next((value for key, value in overrides.items() if normal_form(key) == normal_form(tool)), None)
+    entry = own_entry(tool, overrides)
+    return overrides[entry] if entry is not None else None
 
 
 def _simple(override: Any) -> str | None:

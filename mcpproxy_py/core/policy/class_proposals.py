@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.confusables import is_invisible, mixes_scripts, similar
-from mcpproxy_py.core.search.tokens import stem, words
+from mcpproxy_py.core.search.tokens import LONGEST_WORD, stem, words
 from mcpproxy_py.core.values import RANK, Operation
 
 Basis = Literal["curated", "name", "description", "schema", "unclear"]
@@ -103,8 +103,7 @@ MAX_TEXT: Final = 20_000
 MAX_VALUES: Final = 2_000
 MAX_DEPTH: Final = 24
 GLUED: Final = ("delete", "remove", "destroy", "purge", "truncate", "overwrite", "terminate", "revoke", "uninstall")
-_IDENTIFIER: Final = re.compile(r"[\w.:/-]*[_./:][\w.:/-]*\w")
-"""`delete_file` in a description is the name of another tool."""
+_WORD: Final = re.compile(r"\w+")
 
 
 def propose(name: str, description: object = "", schema: object = None) -> Proposal:
@@ -116,8 +115,11 @@ def propose(name: str, description: object = "", schema: object = None) -> Propo
 def _by_name(name: str) -> Proposal:
     if mixes_scripts(name):
         return Proposal("destructive", "unclear", "its name mixes letters of several alphabets")
+    split = words(_readable(name), MAX_TEXT)
+    if len(name) > MAX_TEXT or any(len(word) >= LONGEST_WORD for word in split):
+        return Proposal("destructive", "unclear", "its name is too long to be read")
     best: tuple[Operation, str] | None = None
-    for segment in _segments(words(_readable(name), MAX_TEXT)):
+    for segment in _segments(split):
         for tool_class, word in _verbs(segment):
             if best is None or RANK[tool_class] > RANK[best[0]]:
                 best = tool_class, word
@@ -180,16 +182,22 @@ def _readable(text: str) -> str:
 def _by_text(description: object) -> Iterator[Proposal]:
     if not isinstance(description, str):
         return
-    if len(description) > MAX_TEXT:
+    text = _readable(description[: MAX_TEXT + 1])
+    if len(description) > MAX_TEXT or len(text) > MAX_TEXT:  # what stands for one character may be many
         yield Proposal("destructive", "unclear", "its description is too long to be read")
         return
-    for word in words(_IDENTIFIER.sub(" ", _readable(description)), MAX_TEXT * 4):
+    for word in words(_WORD.sub(_unless_a_name, text), MAX_TEXT):
         root = stem(word)
         if (root in DELETING and word not in CUT_SHORT) or root in FINAL_WORDS:
             yield Proposal("destructive", "description", f"its description says “{word}”")
             return
         if word in CHANGING_WORDS:
             yield Proposal("write", "description", f"its description says “{word}”")
+
+
+def _unless_a_name(found: re.Match[str]) -> str:
+    """`delete_file` in a description is the name of another tool."""
+    return " " if "_" in found[0].strip("_") else found[0]
 
 
 def _by_schema(name: str, schema: object) -> Iterator[Proposal]:

@@ -125,6 +125,15 @@ class NamePattern:
         return not other.is_glob or self._matches.match(_as_name(other.text)) is not None
 
 
+def own_entry(name: str, entries: Iterable[str]) -> str | None:
+    """Of the entries the one that means just this name, in whatever spelling."""
+    entry, normal = entry_for(name), normal_form(name)
+    same = [
+        each for each in entries if each == entry or (normal_form(each) == normal and not NamePattern(each).is_glob)
+    ]
+    return entry if entry in same else same[0] if same else None
+
+
 Part = tuple[str, str]
 """Kind and text: a kind of "" is text as it stands, the others are those of globs."""
 _MANY: Final = "\ue000"
