@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "service": CommandEntry("service:app", "The gateway as a service of yours, started at login.", is_group=True),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
-    "tools": CommandEntry("tools:tools_app", "The tools behind the gateway.", is_group=True),
+    "tools": CommandEntry("classify:tools_app", "The tools behind the gateway.", is_group=True),
     "explain": CommandEntry("tools:explain_app", "Show what the gate would decide, rung by rung."),
     "upstream": CommandEntry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
     "import": CommandEntry("import_servers:app", "Take over the servers that your clients have."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.errors import GatewayError
 
 State = Literal["ok", "warning", "problem"]
@@ -88,5 +89,8 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
         if row.get("unmatched_entries"):
             says = f"its configuration names tools that it does not have: {', '.join(row['unmatched_entries'])}"
             yield CheckResult(subject, "warning", f"{says}; see `mcpproxy tools list --server {name}`")
+        if row.get("unannotated_tools"):
+            says = said_of_unannotated(len(row["unannotated_tools"]), row.get("unannotated_as", "allow"))
+            yield CheckResult(subject, "warning", f"{says}; see `{next_step_for(name)}`")
         if (row.get("ignored") or {}).get("garbage"):
             yield CheckResult(subject, "warning", f"writes output that is no message where only messages belong{logs}")

@@ -57,6 +57,7 @@ class ConfigStore(Protocol):
     def entry(self, name: str) -> dict[str, Any] | None: ...
     def drop_server(self, name: str) -> Any: ...
     def set_enabled(self, name: str, enabled: bool) -> None: ...
+    def set_classes(self, name: str, classes: Mapping[str, Any]) -> dict[str, Any]: ...
 
 
 class Admin:
@@ -105,6 +106,13 @@ class Admin:
         change = partial(self._file.set_enabled, name, enabled)
         action = "enable_server" if enabled else "disable_server"
         await self.on_record(action, name, by, {}, lambda: self._edit(change))
+
+    async def set_classes(self, name: str, classes: Mapping[str, Any], by: Caller) -> dict[str, Any]:
+        """The overrides that stood there before, `None` where there was none."""
+        before: dict[str, Any] = {}
+        change = lambda: before.update(self._file.set_classes(name, classes))  # noqa: E731
+        await self.on_record("set_tool_classes", name, by, {"tools": dict(classes)}, lambda: self._edit(change))
+        return before
 
     async def restart_server(self, name: str, by: Caller) -> None:
         self._must_exist(name)

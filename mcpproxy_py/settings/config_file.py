@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.core.policy.tool_names import entry_for, own_entry
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
@@ -140,6 +141,22 @@ class ConfigFile:
             entry["enabled"] = enabled
 
         self._edit(switch, self._refuse_worse, name)
+
+    def set_classes(self, name: str, classes: Mapping[str, Any]) -> dict[str, Any]:
+        """Write overrides of single tools of a server, or with `None` take them out; the others stay. The answer is
+        what stood there before."""
+        before: dict[str, Any] = {}
+
+        def change(servers: Servers) -> None:
+            server = _existing(servers, name)
+            overrides = server.setdefault("tools", {})
+            for tool, override in classes.items():
+                _set_class(overrides, tool, override, before)
+            if not overrides:
+                del server["tools"]
+
+        self._edit(change, self._refuse_worse, name)
+        return before
 
     def change(self, edit: Callable[[dict[str, Any]], None]) -> TextChange:
         """Edit any of its keys. What was wrong before may be mended by it; what is wrong afterwards is not written."""
@@ -299,6 +316,16 @@ def _set(servers: Servers, name: str, config: Mapping[str, Any]) -> None:
         servers[servers.index(old)] = entry
     else:
         servers.append(entry)
+
+
+def _set_class(overrides: dict[str, Any], tool: str, override: Any, before: dict[str, Any]) -> None:
+    """In the place of the entry that means just this tool, if there is one. Globs stay as they are."""
+    key = own_entry(tool, (each for each in overrides if not is_comment(each))) or entry_for(tool)
+    before[tool] = without_comments(overrides[key]) if key in overrides else None
+    if override is not None:
+        overrides[key] = override
+    else:
+        overrides.pop(key, None)
 
 
 def _remove(servers: Servers, name: str) -> None:

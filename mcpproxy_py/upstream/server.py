@@ -75,8 +75,9 @@ class UpstreamServer:
         self._mask = mask
         self._clock = clock
         self.tool_list = ToolList(
-            lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part)
-        )
+            lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part),
+            lambda: publisher.snapshot.policy.unannotated,
+        )  # fmt: skip
         self._life = anyio.CancelScope()
         self._stopped = False
         self._wake = asyncio.Event()

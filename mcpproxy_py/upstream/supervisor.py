@@ -236,7 +236,8 @@ class Supervisor:
 
     def describe(self) -> list[dict[str, Any]]:
         """Each server as people are shown it."""
-        return [_described(worker) for worker in self._workers.values()]
+        rule = self.snapshot.policy.unannotated
+        return [{**_described(worker), "unannotated_as": rule} for worker in self._workers.values()]
 
     def measured(self) -> list[ServerStats]:
         """Each server as metrics are shown it."""
@@ -263,6 +264,7 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "tools_by_class": by_class(worker.tool_list.tools.values()),
         "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
         "unmatched_entries": list(names.unmatched),
+        "unannotated_tools": list(names.unannotated),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

@@ -252,3 +252,35 @@ def _apply(file: ConfigFile, model: dict[str, dict[str, Any]], kind: str, name: 
     else:
         file.set_enabled(name, value)
         model[name]["enabled"] = value
+
+
+@pytest.mark.proves("USE-9", "GATE-8")
+def test_classes_of_single_tools_are_written_beside_what_is_there(path: Path) -> None:
+    file = ConfigFile(path)
+    before = file.servers()["b"]
+    assert file.set_classes("b", {"look": "read", "st*r": "destructive"}) == {"look": None, "st*r": None}
+    assert file.servers()["b"] == {**before, "tools": {"look": "read", "st[*]r": "destructive"}}
+    entries = [{"when": {"required": ["x"]}, "class": "read"}, {"class": "write"}]
+    assert file.set_classes("b", {"look": entries}) == {"look": "read"}
+    assert file.set_classes("b", {"LOOK": "write"}) == {"LOOK": entries}, "the entry that means it, in its spelling"
+    assert file.servers()["b"]["tools"] == {"look": "write", "st[*]r": "destructive"}
+    file.set_classes("b", {"look": None, "st*r": None, "never": None})
+    assert path.read_text(encoding="utf-8") == TEXT
+
+
+@pytest.mark.proves("USE-9", "GATE-8")
+def test_a_glob_of_a_persons_is_not_touched_by_the_class_of_a_tool_that_it_means(path: Path) -> None:
+    file = ConfigFile(path)
+    file.put_server("c", {"command": "c", "tools": {"get_*": "write", "// why": "because"}})
+    file.set_classes("c", {"get_x": "read"})
+    file.set_classes("c", {"get_x": None, "get_*": "destructive"})
+    assert file.servers()["c"]["tools"] == {"get_*": "write", "get_[*]": "destructive"}
+    assert "// why" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.proves("USE-9")
+def test_classes_that_mean_nothing_or_of_nobody_change_nothing(path: Path) -> None:
+    refused(Code.CONFIG_INVALID, lambda: ConfigFile(path).set_classes("b", {"look": "harmless"}))
+    refused(Code.CONFIG_INVALID, lambda: ConfigFile(path).set_classes("b", {"look": []}))
+    refused(Code.NOT_FOUND, lambda: ConfigFile(path).set_classes("nobody", {"look": "read"}))
+    assert path.read_text(encoding="utf-8") == TEXT

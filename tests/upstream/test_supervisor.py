@@ -358,12 +358,15 @@ async def test_a_built_in_server_is_like_any_other(tmp_path: Path) -> None:
 async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
     async with running(tmp_path, stdio("s", "plain.py"), clock=lambda: 1000.5) as supervisor:
         await connected(supervisor, "s")
+        tools = supervisor.snapshot.servers["s"].tools
         assert row(supervisor, "s") == {
             "name": "s", "transport": "stdio", "state": "connected", "enabled": True, "lazy": False, "error": None,
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
             "tools_by_class": by_class(supervisor.snapshot.servers["s"].tools.values()),
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0,
             "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
+            "unannotated_tools": [name for name, tool in tools.items() if tool.declared == "unknown"],
+            "unannotated_as": "allow",
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},
         }  # fmt: skip
         handshake = supervisor.handshake("s")

@@ -128,6 +128,29 @@ def effective(tool: Tool, tool_class: ToolClass, policy: Policy) -> ToolClass:
     return tool_class if tool.trusted else max(tool_class, floor, key=RANK.__getitem__)
 
 
+_COUNTED: Final[Mapping[str, str]] = {
+    "allow": "the read door lets {them} through",
+    "write": "{they} as write, so the read door refuses {them}",
+    "destructive": "{they} as destructive, so only the destructive door lets {them} through",
+}
+
+
+def is_unannotated(tool: Tool) -> bool:
+    """Whether neither its server nor the operator has said what it does."""
+    return not tool.overrides and tool.declared == "unknown"
+
+
+def said_of_unannotated(count: int, policy: str) -> str:
+    """What a person has to know of so many of them, under this `intent_declaration.unannotated`."""
+    one = count == 1
+    they = ("tool has", "it counts", "it") if one else ("tools have", "they count", "them")
+    return f"{count} {they[0]} no hints; " + _COUNTED.get(policy, _COUNTED["allow"]).format(they=they[1], them=they[2])
+
+
+def next_step_for(server: str) -> str:
+    return f"mcpproxy tools classify {server}"
+
+
 def call_with(tool: Tool, policy: Policy) -> str:
     """The variant an agent should use: safe for the highest class the tool can have (FIND-1, GATE-8)."""
     highest, _ = class_of(tool, None)

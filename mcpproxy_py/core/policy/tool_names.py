@@ -64,6 +64,12 @@ def _shown(text: str) -> str:
     return "".join(char for char in unicodedata.normalize("NFKC", text) if not is_invisible(char) or char.isspace())
 
 
+def entry_for(name: str) -> str:
+    """How an entry is written that means this name and no glob; in the file, a key with `//` before it is a comment."""
+    text = re.sub(r"[*?\[]", r"[\g<0>]", name)
+    return f"[/]{text[1:]}" if text.startswith("//") else text
+
+
 class ComparedName(NamedTuple):
     """A name with all by which it is compared."""
 
@@ -117,6 +123,15 @@ class NamePattern:
         if self._matches is None or not self.matches(other.normal):
             return False
         return not other.is_glob or self._matches.match(_as_name(other.text)) is not None
+
+
+def own_entry(name: str, entries: Iterable[str]) -> str | None:
+    """Of the entries the one that means just this name, in whatever spelling."""
+    entry, normal = entry_for(name), normal_form(name)
+    same = [
+        each for each in entries if each == entry or (normal_form(each) == normal and not NamePattern(each).is_glob)
+    ]
+    return entry if entry in same else same[0] if same else None
 
 
 Part = tuple[str, str]

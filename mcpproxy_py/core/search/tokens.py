@@ -126,9 +126,14 @@ _LETTERS_THEN_DIGITS: Final = re.compile(r"([a-z]{3,})[0-9]")
 
 def tokens(text: str, cap: int) -> list[str]:
     """The stems of the words in the first `cap` characters, in order, repeats kept."""
-    words = _words(text[:cap])
-    telling = [word for word in words if word not in STOP]
-    return [stem(word) for word in telling or words]
+    found = words(text, cap)
+    telling = [word for word in found if word not in STOP]
+    return [stem(word) for word in telling or found]
+
+
+def words(text: str, cap: int) -> list[str]:
+    """The words in the first `cap` characters, in lower case, those that say nothing too; identifiers are cut."""
+    return _words(text[:cap])
 
 
 def _words(text: str) -> list[str]:

@@ -50,10 +50,23 @@ def data_files(own: Path | None) -> Iterator[DataFile]:
     """Every file that counts, in the order in which they are laid over one another."""
     yield _first(own, "capabilities.json", "capabilities")
     yield from _agents(own)
-    for name in ("aliases", "servers"):
-        yield DataFile(SHIPPED / f"{name}.json", name, own=False)
-        if own is not None and (mine := own / f"{name}.json").is_file():
-            yield DataFile(mine, name, own=True)
+    for kind in ("aliases", "servers"):
+        yield from laid_over(own, kind)
+
+
+def laid_over(own: Path | None, kind: str) -> Iterator[DataFile]:
+    """The shipped file, and the user's whose entries go before its."""
+    yield DataFile(SHIPPED / f"{kind}.json", kind, own=False)
+    if own is not None and (mine := own / f"{kind}.json").is_file():
+        yield DataFile(mine, kind, own=True)
+
+
+def checked(file: DataFile) -> Any:
+    """What it holds. Shipped files are believed, as tests check them. Raises `DataError`."""
+    document = file.read()
+    if file.own and (problem := first_problem(file.kind, document)):
+        raise DataError(f"{file.path}: {problem}")
+    return document
 
 
 def _first(own: Path | None, name: str, kind: str) -> DataFile:

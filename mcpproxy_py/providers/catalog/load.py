@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.catalog.model import Agent, CapabilityRecord, Catalog, Notes, ServerEntry, SourceLink
 from mcpproxy_py.core.catalog.resolve import Names, Similar, Term
-from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files
+from mcpproxy_py.providers.catalog.data_files import DataError, checked, data_files
 
 META: Final = "io.github.mcpproxy/catalog"
 
@@ -74,7 +74,7 @@ def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
     aliases: dict[str, str] = {}
     servers: dict[str, ServerEntry] = {}
     for file in data_files(own):
-        document = _checked(file)
+        document = checked(file)
         if file.kind == "capabilities":
             terms = [Term(row["name"], row["category"], row["description"]) for row in document["capabilities"]]
         elif file.kind == "agent":
@@ -85,17 +85,6 @@ def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
         else:
             servers |= {entry.slug: entry for entry in map(server_entry, document["servers"])}
     return Catalog(_names(terms, aliases, rank), agents, servers)
-
-
-def _checked(file: DataFile) -> Any:
-    document = file.read()
-    if file.own:
-        # Only here, because compiling schemas costs more than reading all the data does.
-        from mcpproxy_py.providers.catalog.data_files import first_problem
-
-        if problem := first_problem(file.kind, document):
-            raise DataError(f"{file.path}: {problem}")
-    return document
 
 
 def _names(terms: Sequence[Term], aliases: Mapping[str, str], rank: Rank | None) -> Names:

@@ -9,8 +9,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files, problems
+from mcpproxy_py.core.values import RANK
+from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, data_files, laid_over, problems
 from mcpproxy_py.providers.catalog.load import META
+from mcpproxy_py.providers.catalog.tool_classes import KIND as TOOL_CLASSES
 
 STALE_AFTER: Final = 30
 TOO_OLD_AFTER: Final = 90
@@ -33,7 +35,7 @@ def validate(own: Path | None, today: date) -> list[Finding]:
     """Every finding, in the order of the files. No finding means that the data may be relied on."""
     documents: list[tuple[DataFile, Any]] = []
     found: list[Finding] = []
-    for file in data_files(own):
+    for file in (*data_files(own), *laid_over(own, TOOL_CLASSES)):
         try:
             document = file.read()
         except DataError as error:
@@ -58,6 +60,8 @@ def _contents(documents: list[tuple[DataFile, Any]], today: date) -> Iterator[Fi
             yield from _aliases(file, document["aliases"], names)
         elif file.kind == "servers":
             yield from _servers(file, document["servers"])
+        elif file.kind == TOOL_CLASSES:
+            yield from _tool_classes(file, document["servers"])
 
 
 def _coverage(sheet: Mapping[str, Any], names: set[str]) -> Iterator[Finding]:
@@ -111,3 +115,15 @@ def _servers(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[Findi
     slugs = [server["_meta"][META]["slug"] for server in servers]
     for twice in sorted({slug for slug in slugs if slugs.count(slug) > 1}):
         yield Finding("error", file.path.name, f"the slug {twice} is used twice")
+
+
+def _tool_classes(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[Finding]:
+    """One entry says what a server is, and none is called harmless that its own author does not."""
+    identities = [identity for server in servers for identity in server["identities"]]
+    for twice in sorted({identity for identity in identities if identities.count(identity) > 1}):
+        yield Finding("error", file.path.name, f"{twice} is in two entries")
+    for server in servers:
+        for name, tool in server["tools"].items():
+            if tool["published"] != "unknown" and RANK[tool["class"]] < RANK[tool["published"]]:
+                said = f"its class is {tool['class']}, and its server publishes {tool['published']}"
+                yield Finding("error", f"{file.path.name}: {server['title']}", f"{name}: {said}")

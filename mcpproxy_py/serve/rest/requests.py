@@ -60,6 +60,7 @@ def _rfc3339(value: object) -> object:
 
 Time = Annotated[datetime, BeforeValidator(_rfc3339)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+ToolText = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class QueryModel(BaseModel):
@@ -204,6 +205,14 @@ class NewServer(BodyModel):
         description="Whether a server of that name may be replaced. A value `***` in it then stays what it was",
     )
     check: bool = Field(True, description="Whether it is refused where one of its secrets is missing")
+
+
+class ToolClasses(BodyModel):
+    tools: dict[ToolText, Operation | list[dict[str, Any]] | None] = Field(
+        min_length=1, max_length=1000,
+        description="Tool to class, or to a list of `{when, class}` as under `tools` of a server; null takes the "
+        "override out",
+    )  # fmt: skip
 
 
 class ApprovalPage(QueryModel):

@@ -93,6 +93,12 @@ class OneServer(ResponseModel):
     server: ServerAnswer
 
 
+class ToolClassesSet(ResponseModel):
+    server: str
+    tools: dict[str, Any]
+    before: dict[str, Any] = Field(description="The overrides that stood there; null where there was none")
+
+
 class Removed(ResponseModel):
     removed: str
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.confusables import mixes_scripts
+from mcpproxy_py.core.policy.tool_class import is_unannotated
 from mcpproxy_py.core.policy.tool_names import (
     EXCLUDED,
     MAX_NAME,
@@ -23,6 +25,7 @@ from mcpproxy_py.core.values import Tool
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 MAX_TOLD: Final = 20
+MAX_UNANNOTATED: Final = 1_000
 KEY: Final = "tools"
 
 
@@ -65,13 +68,20 @@ class NameReport(NamedTuple):
     """Tools that nobody can call for their names, and why; the first few."""
     unmatched: tuple[str, ...] = ()
     """Entries of lists and overrides that mean no tool of the server."""
+    unannotated: tuple[str, ...] = ()
+    """Tools of which neither hints nor overrides say what they do, and that can be called; the first many."""
 
 
 def report_of(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]], tools: Mapping[str, Tool]) -> NameReport:
     lists = tool_lists(spec.allow_tools, spec.deny_tools)
     left_out = list(_left_out(listed, tools, lists.forbids))  # of all of them, because what is said of each is kept
     unmatched = tuple(_unmatched(spec, [compared(name).normal for name in tools]))
-    return NameReport(dict(left_out[:MAX_TOLD]), unmatched)
+    return NameReport(dict(left_out[:MAX_TOLD]), unmatched, unannotated(tools, lists.forbids))
+
+
+def unannotated(tools: Mapping[str, Tool], forbids: Callable[[str], str | None]) -> tuple[str, ...]:
+    named = (name for name, tool in tools.items() if is_unannotated(tool) and not (tool.refused or forbids(name)))
+    return tuple(islice(named, MAX_UNANNOTATED))
 
 
 def _left_out(

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 import anyio
 import anyio.to_thread
 
+from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
@@ -60,8 +61,8 @@ class ToolCache:
             listed = self.listed if listed is None else listed
             tools, part, names = await anyio.to_thread.run_sync(_build, spec(), listed)
             self.listed, self.tools = listed, tools
-            if self._listed_once:
-                self.names = names
+            # What was kept from the last time may be missing what an entry means.
+            self.names = names if self._listed_once else NameReport(unannotated=names.unannotated)
             return part
 
     async def remembered(self, server: str) -> Listing | None:
@@ -103,7 +104,8 @@ LIST_TIMEOUT: Final = 60.0
 
 
 class ToolList:
-    """`spec` gives the configuration as it is now, `show` publishes; with a segment where the tools are new."""
+    """`spec` gives the configuration as it is now, `show` publishes; with a segment where the tools are new.
+    `unannotated` is what tools without hints count as."""
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class ToolList:
         known: ListingStore | None,
         notifications: ServerNotifications,
         show: Callable[[IndexSegment | None], None],
+        unannotated: Callable[[], str],
     ) -> None:
         self.extras: Mapping[str, Any] = {}
         """What the server said in its list beside the tools."""
@@ -120,6 +123,7 @@ class ToolList:
         self._shelf = ToolCache(known)
         self._notifications = notifications
         self._show = show
+        self._unannotated = unannotated
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -190,7 +194,7 @@ class ToolList:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
         before = self.names
         self._show(await self._shelf.fill(self._spec, listed))
-        left_out, unmatched = self.names
+        left_out, unmatched, unannotated = self.names
         if left_out and left_out != before.left_out:
             named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
             logger.warning("%s: tools that nobody can call for their names: %s", self._name, named)
@@ -198,6 +202,9 @@ class ToolList:
             named = ", ".join(unmatched[:MAX_TOLD])
             logger.warning("%s: %d entries of its configuration mean none of its tools: %s",
                            self._name, len(unmatched), named)  # fmt: skip
+        if unannotated and unannotated != before.unannotated:
+            said = said_of_unannotated(len(unannotated), self._unannotated())
+            logger.warning("%s: %s; see `%s`", self._name, said, next_step_for(self._name))
 
     @property
     def _name(self) -> str:

@@ -324,6 +324,12 @@ def test_what_a_gateway_says_of_itself(
         ({"state": "failed", "error": "it ended"}, "problem", "failed: it ended; see `mcpproxy upstream logs s`"),
         ({"state": "connecting"}, "warning", "connecting: no reason given"),
         ({"left_out": {"t": "no schema"}}, "warning", "t (no schema)"),
+        (
+            {"unannotated_tools": ["a", "b"]},
+            "warning",
+            "2 tools have no hints; the read door lets them through; see `mc",
+        ),
+        ({"unannotated_tools": ["a"], "unannotated_as": "write"}, "warning", "1 tool has no hints; it counts as write"),
         ({"ignored": {"garbage": 4}}, "warning", "where only messages belong"),
         ({"ignored": {}}, "ok", "connected"),
     ],

@@ -93,6 +93,11 @@ async def disable_server(x: RestRequest) -> Mapping[str, Any]:
     return _one(x, x.path["name"])
 
 
+async def set_tool_classes(x: RestRequest) -> Mapping[str, Any]:
+    before = await x.parts.operator.set_classes(x.path["name"], x.body.tools, x.caller)
+    return {"server": x.path["name"], "tools": x.body.tools, "before": before}
+
+
 async def restart_server(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.operator.restart_server(x.path["name"], x.caller)
     return _one(x, x.path["name"])
@@ -160,6 +165,8 @@ ENDPOINTS: Final = (
              responses.OneServer, refusals=_CHANGES),
     RestEndpoint("POST", "/api/v1/servers/{name}/disable", "Servers", "Disable a server", disable_server,
              responses.OneServer, refusals=_CHANGES),
+    RestEndpoint("POST", "/api/v1/servers/{name}/tools", "Servers", "Set the class of single tools of a server",
+             set_tool_classes, responses.ToolClassesSet, body=requests.ToolClasses, refusals=_CHANGES),
     RestEndpoint("POST", "/api/v1/servers/{name}/restart", "Servers", "Disconnect a server and connect it again",
              restart_server, responses.OneServer, refusals=_CHANGES),
     RestEndpoint("GET", "/api/v1/servers/{name}/logs", "Servers", "The last lines a server wrote to stderr", server_log,
