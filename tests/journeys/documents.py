@@ -36,12 +36,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.house.markdown import PAGES, ROOT, SHELL, Fence, Page, simple_commands
+from tests.support import node
 from tests.support.gateway import SERVERS, clean_environment
 from tests.support.ports import kept_port
 from tests.support.shell import Ran, Terminal
 
 COMMAND_TIMEOUT = 240.0
 """A package comes from a registry."""
+AS_OF = "2026-11-18"
+"""Packages that came later do not decide a test."""
 READY = "is ready"
 _STANDS_FOR = re.compile(r"(.+) stands for: (.+)", re.DOTALL)
 
@@ -198,11 +201,12 @@ def fresh_environment(checkout: Path) -> dict[str, str]:
     pins = checkout.parent / "constraints.txt"
     locked = re.findall(r"^([\w.-]+==[\w.+!-]+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE)
     pins.write_text("\n".join(locked) + "\n")
-    path = os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", "")))
+    programs = node.programs(checkout.parent / "programs")
+    path = os.pathsep.join((str(Path(sys.executable).parent), str(programs), kept.get("PATH", "")))
     return {
-        **kept, "PATH": path, "PIP_CONSTRAINT": str(pins), "UV_CONSTRAINT": str(pins), "SERVERS": str(SERVERS),
+        **kept, "PATH": path, "PIP_CONSTRAINT": str(pins), "UV_EXCLUDE_NEWER": f"{AS_OF}T00:00:00Z", "SERVERS": str(SERVERS),
         "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path("~/.cache/pip").expanduser())),
-        "npm_config_cache": str(ROOT / ".cache" / "npm-cache"), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "npm_config_before": AS_OF, "npm_config_cache": str(ROOT / ".cache" / "npm-cache"), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }  # fmt: skip
 
 

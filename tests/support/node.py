@@ -48,6 +48,17 @@ def npm() -> list[str]:
     return [node(), str(wheel() / modules / "npm" / "bin" / "npm-cli.js")]
 
 
+def programs(folder: Path) -> Path:
+    """`node`, `npm` and `npx` in this directory, for a PATH as a person has it."""
+    folder.mkdir()
+    (folder / "node").symlink_to(node())
+    for name in ("npm", "npx"):
+        script = Path(npm()[1]).with_name(f"{name}-cli.js")
+        (folder / name).write_text(f'#!/bin/sh\nexec "{node()}" "{script}" "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
 def environment() -> dict[str, str]:
     """This Node first on the path, for the scripts that look for one. It trusts whom the machine trusts: a registry may
     be behind a proxy with a certificate of its own."""
