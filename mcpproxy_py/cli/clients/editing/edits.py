@@ -116,9 +116,9 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """An empty object and nothing are one, and `1` is not `True`."""
+    """An empty object or list and nothing are one, and `1` is not `True`."""
     if isinstance(value, dict):
         return {key: _plain(below) for key, below in value.items()} or None
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in value] or None
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float) else value
