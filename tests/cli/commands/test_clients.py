@@ -270,8 +270,9 @@ def test_without_a_name_the_clients_of_this_machine_are_listed(home: Path, mcppr
     assert (rows["opencode"]["way"], rows["windsurf"]["way"]) == ("stdio", "http")
     assert "line 2, column" in rows["codex"]["problem"]
     ran = mcpproxy("connect", env=env)
-    assert re.search(r"^windsurf +connected \(http\) +~/\.codeium/windsurf/mcp_config\.json$", done(ran), re.MULTILINE)
-    assert str(file_of("codex", home)) in ran.stderr
+    assert re.search(r"^windsurf +connected +http +~/\.codeium/windsurf/mcp_config\.json$", done(ran), re.MULTILINE)
+    assert str(file_of("codex", home)) in ran.stderr and "Connect one: mcpproxy connect cursor" in ran.stderr
+    assert "Not found: claude-code, claude-desktop, vscode, gemini-cli, cline" in ran.stderr
 
 
 def test_another_entry_of_that_name_is_not_overwritten_without_a_yes(home: Path, mcpproxy: Connect) -> None:
@@ -286,6 +287,34 @@ def test_another_entry_of_that_name_is_not_overwritten_without_a_yes(home: Path,
         file.write("\n")
     done(mcpproxy("disconnect", "cursor", "--yes"))
     assert path.read_text() == mine + "\n"
+
+
+def test_an_entry_of_another_name_that_leads_here_is_enough(home: Path, mcpproxy: Connect) -> None:
+    done(mcpproxy("connect", "cursor", "--yes", "--name", "proxy"))
+    before = everything_in(home)
+    assert "already connected" in done(mcpproxy("connect", "cursor", "--yes"))
+    assert everything_in(home) == before
+    done(mcpproxy("disconnect", "cursor", "--yes", "--name", "proxy"))
+    assert everything_in(home) == {}
+
+
+def test_a_gateway_elsewhere_is_called_by_its_address_and_told_the_token(home: Path, mcpproxy: Connect) -> None:
+    said = done(mcpproxy("connect", "cursor", "--yes", "--url", "http://gateway.example:9000"))
+    assert entry("cursor", home) == {
+        "url": "http://gateway.example:9000/mcp", "headers": {"Authorization": "Bearer ${env:MCPPROXY_MCP_TOKEN}"}
+    }  # fmt: skip
+    assert "MCPPROXY_MCP_TOKEN" in said and not (home / ".mcpproxy" / "agent.token").exists()
+    ran = mcpproxy("connect", "claude-desktop", "--yes", "--url", "http://gateway.example:9000")
+    assert ran.returncode == 2 and "starts the gateway itself" in " ".join(re.sub(r"[│╭╮╰╯─]", " ", ran.stderr).split())
+
+
+def test_a_file_keeps_its_owner(home: Path, mcpproxy: Connect) -> None:
+    path = write(file_of("cursor", home), "{}")
+    owner = (12345, 12345) if os.geteuid() == 0 else (os.geteuid(), os.getgroups()[-1])
+    os.chown(path, *owner)
+    for command in ("connect", "disconnect"):
+        done(mcpproxy(command, "cursor", "--yes"))
+        assert (path.stat().st_uid, path.stat().st_gid) == owner
 
 
 def test_print_shows_and_changes_nothing(home: Path, mcpproxy: Connect) -> None:
