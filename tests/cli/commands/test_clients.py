@@ -289,6 +289,31 @@ def test_another_entry_of_that_name_is_not_overwritten_without_a_yes(home: Path,
     assert path.read_text() == mine + "\n"
 
 
+def test_connecting_again_another_way_keeps_what_others_wrote_in_between(home: Path, mcpproxy: Connect) -> None:
+    path = write(file_of("opencode", home), FILES["opencode"])
+    done(mcpproxy("connect", "opencode", "--yes", "--stdio"))
+    path.write_text(path.read_text().replace('"bash": "ask"', '"bash": "deny"'))
+    done(mcpproxy("connect", "opencode", "--yes", "--http", "--no-rules"))
+    assert entry("opencode", home)["url"] == "http://127.0.0.1:8080/mcp"
+    assert "mcpproxy_call_tool_read" not in path.read_text()
+    done(mcpproxy("disconnect", "opencode", "--yes"))
+    assert path.read_text() == FILES["opencode"].replace('"bash": "ask"', '"bash": "deny"')
+
+
+def test_an_entry_and_a_rule_that_somebody_made_their_own_stay(home: Path, mcpproxy: Connect) -> None:
+    path = file_of("zed", home)
+    done(mcpproxy("connect", "zed", "--yes"))
+    data = json.loads(path.read_text())
+    data["context_servers"]["mcpproxy"] = {"command": "npx", "args": ["theirs"]}
+    data["agent"]["tool_permissions"]["tools"]["mcp:mcpproxy:call_tool_read"]["default"] = "deny"
+    path.write_text(json.dumps(data))
+    done(mcpproxy("disconnect", "zed", "--yes"))
+    assert json.loads(path.read_text()) == {
+        "context_servers": {"mcpproxy": {"command": "npx", "args": ["theirs"]}},
+        "agent": {"tool_permissions": {"tools": {"mcp:mcpproxy:call_tool_read": {"default": "deny"}}}},
+    }
+
+
 def test_an_entry_of_another_name_that_leads_here_is_enough(home: Path, mcpproxy: Connect) -> None:
     done(mcpproxy("connect", "cursor", "--yes", "--name", "proxy"))
     before = everything_in(home)
