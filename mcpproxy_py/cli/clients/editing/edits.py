@@ -31,8 +31,11 @@ def add(text: str, syntax: Syntax, addition: Addition, path: Path) -> tuple[str,
 
 
 def take_out(text: str, syntax: Syntax, undo: Undo, path: Path) -> str:
-    """The text without what was added, and as it was where nothing of it is left."""
+    """The text without what was added, and as it was where nothing of it is left. A plain value that somebody changed
+    since is theirs."""
     data = documents.parse(text, syntax, path)
+    if isinstance(undo.value, str) and not undo.is_item and documents.at(data, undo.path) != undo.value:
+        return text
     wanted = _without(data, undo, syntax)
     if _same(wanted, data):
         return text
@@ -116,9 +119,9 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """An empty object and nothing are one, and `1` is not `True`."""
+    """An empty object or list and nothing are one, and `1` is not `True`."""
     if isinstance(value, dict):
         return {key: _plain(below) for key, below in value.items()} or None
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in value] or None
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float) else value
