@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from mcpproxy_py.cli.importing.convert import ConvertedServer, converted
 from mcpproxy_py.cli.importing.destination import ImportDestination
 from mcpproxy_py.cli.importing.moving import restore_file, take_out_of_file
 from mcpproxy_py.cli.importing.plain_secrets import with_references
-from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, chosen, lines_of, planned
+from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, chosen, planned
 from mcpproxy_py.cli.importing.reading import (
     ForeignServer,
     FoundServers,
@@ -27,6 +27,7 @@ from mcpproxy_py.cli.importing.reading import (
     from_client,
     from_file,
     from_stdin,
+    places_of,
     read_env_file,
 )
 from mcpproxy_py.cli.importing.secret_storage import (
@@ -41,7 +42,7 @@ from mcpproxy_py.cli.importing.undo import UndoneImport, last_record, new_record
 from mcpproxy_py.cli.importing.variables import AskedFor, ImportPlace
 from mcpproxy_py.cli.output import clean, note
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings import ensure_data_dir
+from mcpproxy_py.settings.data_dir import ensure_data_dir
 
 __all__ = ["STORES", "ImportRun", "ImportWish", "UndoRun"]
 _WHERE: Final = {"keyring": "the system's keyring", "file": "a private file for each", "keep": "the configuration file"}
@@ -105,7 +106,10 @@ class ImportRun:
             found = from_client(CLIENTS[source], self._machine, self._project)
             if not found.files:
                 title, where = CLIENTS[source].title, f" in {self._project}" if self._project else ""
-                raise GatewayError(Code.NOT_FOUND, f"{title} has no file with servers{where}")
+                looked = ", ".join(places_of(CLIENTS[source], self._machine, self._project)) or "nowhere"
+                remedy = f"Looked at: {looked}. A file elsewhere can be named itself: mcpproxy import FILE"
+                message = f"{title} has no file with servers{where or ' here'}"
+                raise GatewayError(Code.NOT_FOUND, message, details={"remedy": remedy})
             return found
         return from_file(Path(source), self._machine, self._project)
 
@@ -131,9 +135,6 @@ class ImportRun:
             if answer:
                 self._answers[asked.name] = answer
         self._plan()
-
-    def lines(self) -> Iterator[tuple[str, str]]:
-        yield from lines_of(self.rows)
 
     @property
     def _to_take(self) -> list[ImportRow]:

@@ -93,7 +93,8 @@ def last_record(home: Path) -> ImportRecord:
     """The import that would be undone. Raises `GatewayError` where there is none."""
     files = sorted((home / FOLDER).glob("*.json"))
     if not files:
-        raise GatewayError(Code.NOT_FOUND, "There is no import that could be undone")
+        remedy = f"What an import changed is kept in {home / FOLDER}; each is undone once."
+        raise GatewayError(Code.NOT_FOUND, "There is no import that could be undone", details={"remedy": remedy})
     try:
         found = json.loads(files[-1].read_text(encoding="utf-8"))
         moved = [MovedFile(each["path"], each["backup"], each["after"]) for each in found["moved"]]

@@ -20,7 +20,7 @@ FILES = Path(__file__).parents[1] / "importing" / "home"
 SECRETS = ("ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "a1B2c3D4e5F6g7H8i9J0", "s3cret-Pw1")
 TAKEN = [
     "time", "web", "filesystem", "github-enterprise", "docs", "tickets", "figma", "fs", "web-2", "time-2", "team-docs",
-    "everything", "context7", "sqlite", "github-com-modelcontextprotocol", "pages",
+    "everything", "context7", "sqlite", "fetch", "pages",
 ]  # fmt: skip
 
 
