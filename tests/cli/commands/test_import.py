@@ -250,7 +250,7 @@ def test_secrets_go_to_the_keyring_and_undo_takes_them_out(
     kept: dict[tuple[str, str], str] = {("mcpproxy", "docs.Authorization"): "somebody else's"}
     monkeypatch.setitem(sys.modules, "keyring", keyring_module(kept))
     ran = imported("cursor", "--yes")
-    assert ran.status == 0 and "2 plain secrets go to the system's keyring" in ran.err
+    assert ran.status == 0 and "2 plain secrets: to the system's keyring" in ran.err
     assert servers(alone)["docs"]["headers"] == {"Authorization": "Bearer ${keyring:docs.Authorization-2}"}
     assert kept["mcpproxy", "docs.Authorization-2"] == SECRETS[1]
     imported("--undo", "--yes")
