@@ -126,6 +126,8 @@ def say_undone(undone: Mapping[str, Any]) -> None:
         say(f"Put back {name} as it was before the import.")
     for path in undone["files"]:
         say(f"Put back {path}, byte for byte.")
+    for path in undone["refilled"]:
+        say(f"Put the servers back into {path}, which was changed since and keeps its changes.")
     for name, why in undone["left"].items():
         note(f"Left: {name}: {why}")
 

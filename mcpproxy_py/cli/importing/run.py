@@ -372,5 +372,6 @@ class UndoRun:
             "removed": undone.removed,
             "restored": undone.restored,
             "files": undone.files,
+            "refilled": undone.refilled,
             "left": undone.left,
         }

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.cli.clients.documents import Syntax, parse
 from mcpproxy_py.settings import ConfigFile, validate_text
 
 FILES = Path(__file__).parents[1] / "importing" / "home"
@@ -140,14 +141,36 @@ def test_move_takes_them_out_of_the_clients_and_undo_puts_every_byte_back(
     assert list((alone / "imports").iterdir()) == []
 
 
-def test_a_file_that_was_changed_since_is_left_by_undo_and_its_copy_named(
+def test_a_file_that_was_changed_since_gets_its_servers_back_and_keeps_the_change(
+    imported: Any, home: Path, alone: Path
+) -> None:
+    for client in ("cursor", "codex", "goose"):
+        imported(client, "--move", "--yes")
+    cursor, codex, goose = home / ".cursor/mcp.json", home / ".codex/config.toml", home / ".config/goose/config.yaml"
+    cursor.write_text('{"mcpServers": {"mcpproxy": {"command": "mcpproxy", "args": ["stdio"]}}} // new')
+    codex.write_text('[mcp_servers.mcpproxy]\nurl = "http://127.0.0.1:8080/mcp"\n')
+    goose.write_text("extensions:\n  mine:\n    type: builtin\n")
+    for _ in range(3):
+        ran = imported("--undo", "--yes")
+        assert ran.status == 0 and "keeps its changes" in ran.out
+    found = parse(cursor.read_text(), Syntax.JSON, cursor)["mcpServers"]
+    was = parse((FILES / ".cursor/mcp.json").read_text("utf-8-sig"), Syntax.JSON, cursor)["mcpServers"]
+    assert found == {"mcpproxy": {"command": "mcpproxy", "args": ["stdio"]}, **was}
+    assert cursor.read_text().endswith("// new")
+    assert set(parse(codex.read_text(), Syntax.TOML, codex)["mcp_servers"]) == {"mcpproxy", "time", "team-docs"}
+    assert set(parse(goose.read_text(), Syntax.YAML, goose)["extensions"]) == {"mine", "pages"}
+    assert servers(alone) == {} and list((alone / "imports").iterdir()) == []
+
+
+def test_a_file_that_cannot_be_mended_is_left_by_undo_and_its_copy_named(
     imported: Any, home: Path, alone: Path
 ) -> None:
     imported("cursor", "--move", "--yes")
-    (home / ".cursor/mcp.json").write_text("{}")
+    (home / ".cursor/mcp.json").write_text('{"mcpServers": {"docs": {"command": "another"}}}')
     ran = imported("--undo", "--yes")
     assert ran.status == 1
-    assert (home / ".cursor/mcp.json").read_text() == "{}"
+    assert "another docs stands in it now" in ran.err
+    assert (home / ".cursor/mcp.json").read_text() == '{"mcpServers": {"docs": {"command": "another"}}}'
     copy = Path(ran.err.partition("its earlier version is ")[2].strip())
     assert copy.read_bytes() == (FILES / ".cursor/mcp.json").read_bytes()
     assert servers(alone) == {}
