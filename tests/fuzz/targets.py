@@ -9,7 +9,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from tests.core.corpus import samples
-from tests.fuzz import decisions, documents, http, messages, record, streams
+from tests.fuzz import client_files, decisions, documents, http, messages, record, streams
 from tests.fuzz.engine import Target
 from tests.fuzz.messages import JSON, TEXT, as_bytes
 
@@ -243,6 +243,36 @@ DRAWN_EDITS: Final = st.tuples(
     st.integers(0, 3000) | TEXT | st.none() | st.lists(st.integers(), max_size=2) | st.floats(allow_nan=False),
 )  # fmt: skip
 
+CLIENT_JSON: Final = (
+    b'{\r\n\t// mine\r\n\t"mcpServers": {\r\n\t\t"a": {"command": "x"}, // on\r\n\t},\r\n}\r\n',
+    b'\xef\xbb\xbf{"mcpServers": {"mcpproxy": 1}, "permissions": {"allow": ["a", /* b */ "c",], "deny": []}}',
+    b'{"permissions": {}, "n": [1e5, -0.5, true, null], "t": "\\u00e9\\n", /* a\n b */ "x": {"y": [{}]}}',
+    b"// none\n",
+    b"",
+)
+CLIENT_TOML: Final = (
+    b'# mine\nmodel = "x"\n\n[mcpServers.a]\ncommand = """\n[mcpServers.mcpproxy]\n"""\n\n# end\n[tui]\n',
+    b"[mcpServers]\r\nmcpproxy = {a = 1}\r\n",
+    b"mcpServers.a.b = 1\n[[x]]\na = [1,\n 2]\n",
+    b"mcpServers = {}\n",
+    b'[mcpServers."mcpproxy"]\na = 1\n[mcpServers.mcpproxy.tools]\n# c\n[z]\n',
+    b"a = 1",
+)
+CLIENT_YAML: Final = (
+    b"# mine\nmcpServers:\n  a:\n    b: |\n      text\n    c: [1, 2]\n\n# end\npermissions:\n  allow:\n  - x\n  # y\n",
+    b"mcpServers: {}\npermissions: {allow: [a, b]}\n",
+    b"mcpServers:\npermissions:\n    allow: []\r\n",
+    b"a: &x 1\nb: *x",
+    b'---\n"mcpServers":\n    mcpproxy: {a: 1}\n    b: >-\n      folded\n',
+    b"- a\n",
+    b"? a\n: b\n",
+    b"{a: 1,\n b: 2}",
+)
+CLIENT_WORDS: Final = (
+    b"//", b"/*", b"*/", b",", b",\n", b"{", b"}", b"[", b"]", b'"', b":", b": ", b"\n", b"\r\n", b"\n  ", b"\t", b"# ",
+    b"mcpServers", b'"mcpServers": {', b"mcpproxy", b"permissions", b"allow", b"[mcpServers]", b"- ", b" = ", b"null",
+    b"---\n", b"...\n", b"&a ", b"*a", b"|\n", b"\xef\xbb\xbf", b"'''", b'"""', b"[[", b"!!str ", b"~", b"<<: *a",
+)  # fmt: skip
 TARGETS: Final[dict[str, Target]] = {
     each.name: each
     for each in (
@@ -269,6 +299,9 @@ TARGETS: Final[dict[str, Target]] = {
         Target("csv_export", record.read_row, ROWS, (b"=", b"+", b"-", b"@", b"\\t", b"\\r", b"\\u00a0", b"\\uff1d"),
         is_json=True),
         Target("journal", record.read_journal, (record.journal()[0],), (b"\t", b"\n", b'"seq":', b"\x00" * 40, b"{}")),
+        Target("client_json", client_files.edit_json, CLIENT_JSON, CLIENT_WORDS),
+        Target("client_toml", client_files.edit_toml, CLIENT_TOML, CLIENT_WORDS),
+        Target("client_yaml", client_files.edit_yaml, CLIENT_YAML, CLIENT_WORDS),
         Target("database", record.read_database, EDITS, (), DRAWN_EDITS.map(as_bytes)),
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from mcpproxy_py.cli.clients import jsonc
 from mcpproxy_py.cli.clients.documents import Syntax
+from mcpproxy_py.cli.clients.editing import yaml_edit
 from mcpproxy_py.cli.clients.jsonc import JsonNode
 from mcpproxy_py.cli.output import clean
 from mcpproxy_py.core.record.masking import Masker
@@ -95,9 +96,7 @@ def _shown(key: str, value: str, private: bool) -> str:
 
 
 def _from_yaml(text: str) -> JsonNode | None:
-    import yaml
-
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = yaml_edit.root_of(text)
     return _node(root, set()) if root is not None else None
 
 
@@ -127,7 +126,7 @@ def _masked_toml(text: str) -> Iterator[str]:
             continue
         try:
             said = tomllib.loads(stripped)
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             yield _MASKER.mask_text(line)
             continue
         yield line if all(_is_shown(key, value, table) for key, value in said.items()) else _blank(line)

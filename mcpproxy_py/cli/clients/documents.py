@@ -116,6 +116,8 @@ def _toml(text: str) -> Any:
         numbers = [int(part) for part in place.replace(",", " ").replace(")", " ").split() if part.isdigit()]
         line, column = numbers if len(numbers) == 2 else (None, None)
         raise _Broken((problem or str(error)).lower(), line, column) from None
+    except ValueError as error:  # a date that is none, an integer that is too long
+        raise _Broken(str(error), None, None) from None
 
 
 def _yaml(text: str) -> Any:

@@ -224,7 +224,7 @@ _ALL: Final = (
             whole_file=_GEMINI_POLICY,
         ),
         programs=("gemini",),
-        next_step="Start a new session of Gemini CLI; `gemini mcp list` shows the connection.",
+        next_step="Start a new session of Gemini CLI in a folder that it trusts; `gemini mcp list` shows the server.",
     ),
     KnownClient(
         name="codex",
@@ -249,7 +249,7 @@ _ALL: Final = (
         title="OpenCode",
         syntax=Syntax.JSON,
         servers=("mcp",),
-        user=(FilePlace("{config}/opencode/opencode.json"), FilePlace("{config}/opencode/opencode.jsonc")),
+        user=(FilePlace("{config}/opencode/opencode.jsonc"), FilePlace("{config}/opencode/opencode.json")),
         project=("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"),
         stdio={"type": "local", "command": Slot.COMMAND_AND_ARGS, "enabled": True},
         http={"type": "remote", "url": Slot.URL, "enabled": True, "headers": Slot.HEADERS},

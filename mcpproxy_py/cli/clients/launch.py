@@ -26,13 +26,15 @@ _PASSING: Final = ("/uv/archive-v", "/.cache/uv/", "/pipx/.cache/")
 
 
 def data_dir(where: Where) -> Path:
+    """The data directory, which is in the home directory if nobody said otherwise."""
     try:
-        return where.home()
+        found = where.home()
     except RuntimeError:
+        found = Path()
+    if not found.is_absolute() or (where.data_dir is None and os.environ.get("HOME") == ""):
         remedy = "Set HOME, or give --data-dir DIR."
-        raise GatewayError(
-            Code.CONFLICT, "There is no home directory: HOME is not set", details={"remedy": remedy}
-        ) from None
+        raise GatewayError(Code.CONFLICT, "There is no home directory: HOME is not set", details={"remedy": remedy})
+    return found
 
 
 def program() -> tuple[str, ...]:

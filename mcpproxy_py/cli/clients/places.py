@@ -31,8 +31,8 @@ class Machine:
             home: Path | None = Path.home()
         except RuntimeError:
             home = None
-        if home is not None and not home.is_absolute():
-            home = None
+        if os.environ.get("HOME") == "" or (home is not None and not home.is_absolute()):
+            home = None  # Python takes an empty HOME for the root directory
         return cls(_PLATFORMS.get(sys.platform, "linux"), home, os.environ)
 
     def _below_home(self, *parts: str) -> Path:

@@ -97,7 +97,8 @@ def _with_additions(
         wanted = _respectful(documents.parse(base or "", syntax, path), additions)
         after, undos = edits.add_all(base or "", syntax, wanted, path)
     except EditRefused as error:
-        raise _refused(path, error, syntax, additions) from None
+        hint = "" if path == target.servers_file else "Leave the rules out with --no-rules, or: "
+        raise _refused(path, error, syntax, additions, hint) from None
     folders = earlier.folders if earlier else tuple(writing.missing_folders(path))
     mode = PRIVATE if target.project is None else SHARED
     return FilePlan(document, after, base, tuple(undos), folders, mode=mode)
@@ -171,14 +172,39 @@ def disconnecting(kept: ClientConnection) -> list[FilePlan]:
     return plans
 
 
-def disconnecting_by_hand(target: Target, document: Document) -> FilePlan:
-    """Without an entry that somebody made by hand."""
+def disconnecting_by_hand(target: Target) -> list[FilePlan]:
+    """Without an entry that `connect` knows nothing of, and the rules beside it that are as `connect` makes them."""
     path = (*target.client.servers, target.name)
-    undo = Undo(path, documents.at(document.data, path), made=len(path))
+    rules, rules_file = target.client.permissions, target.rules_file()
+    wanted: dict[Path, list[Undo]] = {target.servers_file: [Undo(path, None, made=len(path))]}
+    syntaxes = {target.servers_file: target.client.syntax}
+    if rules_file is not None:
+        undos = [
+            Undo(each.path, each.value, each.is_item) for each in entries.rule_additions(target.client, target.name)
+        ]
+        wanted.setdefault(rules_file, []).extend(undos)
+        syntaxes.setdefault(rules_file, rules.syntax)
+    plans: list[FilePlan] = []
+    for file, undos in wanted.items():
+        document = documents.load(file, syntaxes[file])
+        text: str | None = document.text if document.exists else None
+        if text is not None and rules.whole_file and text == rules.whole_file.replace("{server}", target.name):
+            text = None
+        for undo in undos if text else ():
+            text = _out_if_ours(text or "", document, undo)
+        plans.append(FilePlan(document, text, was_changed=True))
+    return plans
+
+
+def _out_if_ours(text: str, document: Document, undo: Undo) -> str:
+    data = documents.parse(text, document.syntax, document.path)
+    if not undo.is_item and undo.value is not None and documents.at(data, undo.path) != undo.value:
+        return text
     try:
-        return FilePlan(document, edits.take_out(document.text, document.syntax, undo, document.path))
+        return edits.take_out(text, document.syntax, undo, document.path)
     except EditRefused as error:
-        raise GatewayError(error.code, f"{document.path}: {error.message}") from None
+        remedy = f"Nothing was changed. Take {'.'.join(undo.path)} out by hand."
+        raise GatewayError(error.code, f"{document.path}: {error.message}", details={"remedy": remedy}) from None
 
 
 def connection(target: Target, launch: Launch, plans: Sequence[FilePlan]) -> ClientConnection:
@@ -231,22 +257,18 @@ def _write_back(plan: FilePlan) -> None:
         writing.put(document.path, document.raw, expected=written, new_mode=plan.mode)
 
 
-def _refused(path: Path, error: EditRefused, syntax: Syntax, additions: Sequence[Addition]) -> GatewayError:
-    by_hand = "\n".join(pasted(each, syntax) for each in additions)
-    return GatewayError(
-        Code.CONFLICT,
-        f"{path} was not changed: {error.message}",
-        details={"remedy": f"Put this in by hand:\n{by_hand}"},
-    )
+def _refused(path: Path, error: EditRefused, syntax: Syntax, additions: Sequence[Addition], hint: str) -> GatewayError:
+    remedy = f"Nothing was changed. {hint}Put this in by hand:\n{pasted(additions, syntax)}"
+    return GatewayError(Code.CONFLICT, f"{path}: {error.message}", details={"remedy": remedy})
 
 
-def pasted(addition: Addition, syntax: Syntax) -> str:
+def pasted(additions: Sequence[Addition], syntax: Syntax) -> str:
     """Lines for a person to paste."""
-    if syntax is Syntax.TOML and isinstance(addition.value, dict):
-        return toml_edit.table_text(addition.path, addition.value)
-    value: Any = [addition.value] if addition.is_item else addition.value
-    for key in reversed(addition.path):
-        value = {key: value}
+    if syntax is Syntax.TOML:
+        return "\n".join(toml_edit.table_text(each.path, each.value) for each in additions)
+    value: dict[str, Any] = {}
+    for each in additions:
+        value = edits.merged(value, each)
     if syntax is Syntax.YAML:
         import yaml
 

@@ -251,6 +251,8 @@ def _say_next(session: CommandContext, target: Target, way: Launch, token: Path 
         say(
             f"  {way.command[0]} is a temporary copy: install mcpproxy (uv tool install mcpproxy-py) and connect again."
         )
+    if with_rules and _reads_are_wide(session):
+        say("  Reads include tools without hints: mcpproxy tools classify gives them a class.")
     if client.permissions.by_hand and (with_rules or not target.has_rules()):
         say(f"  {client.permissions.by_hand}")
     others = _others(target)
@@ -258,6 +260,14 @@ def _say_next(session: CommandContext, target: Target, way: Launch, token: Path 
         them = f"{others[0]}" if len(others) == 1 else f"{len(others)} servers"
         say(f"  It still reaches {them} past the gate: mcpproxy import {client.name}")
     say(f"  To undo: mcpproxy disconnect {client.name}{name}{where}")
+
+
+def _reads_are_wide(session: CommandContext) -> bool:
+    """Whether a tool that says nothing of itself passes as a read."""
+    try:
+        return session.where.loaded().settings.intent_declaration.unannotated == "allow"
+    except GatewayError:
+        return False
 
 
 def _others(target: Target) -> list[str]:
@@ -278,7 +288,7 @@ def _by_hand(target: Target) -> list[FilePlan]:
     ours = entries.is_gateway(target.client, said) or (
         target.name == "mcpproxy" and entries.entry_way(target.client, said) == "http"
     )
-    return [plan.disconnecting_by_hand(target, document)] if ours else []
+    return plan.disconnecting_by_hand(target) if ours else []
 
 
 def _say_disconnected(target: Target, plans: list[FilePlan]) -> None:
@@ -289,7 +299,7 @@ def _say_disconnected(target: Target, plans: list[FilePlan]) -> None:
     for each in plans:
         file = diff.shown_path(each.document.path, home)
         if each.was_changed and each.after is not None:
-            say(f"Took our part out of {file}, which was changed since; the rest of it stays.")
+            say(f"Took our part out of {file}; it is not as connect left it, and the rest of it stays.")
         elif each.after is None:
             say(f"Removed {file}, which was made by connect.")
         else:

@@ -22,7 +22,7 @@ _EDITORS: Final = {Syntax.JSON: json_edit, Syntax.TOML: toml_edit, Syntax.YAML: 
 def add(text: str, syntax: Syntax, addition: Addition, path: Path) -> tuple[str, Undo | None]:
     """The text with this in it, and how to take it out again; `None` if it was there already."""
     data = documents.parse(text, syntax, path)
-    wanted = _merged(data, addition)
+    wanted = merged(data, addition)
     if _same(wanted, data):
         return text, None
     edited, undo = _EDITORS[syntax].add(text, data, addition)
@@ -58,7 +58,8 @@ def _check(text: str, syntax: Syntax, wanted: Any, path: Path) -> None:
         raise EditRefused("the file is written in a way that mcpproxy does not know how to edit")
 
 
-def _merged(data: dict[str, Any], addition: Addition) -> dict[str, Any]:
+def merged(data: dict[str, Any], addition: Addition) -> dict[str, Any]:
+    """The data with this in it."""
     data = copy.deepcopy(data)
     *parents, last = addition.path
     holder: Any = data
@@ -115,9 +116,9 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """An empty object and nothing are one, and `1` is not `True`."""
+    """An empty object or list and nothing are one, and `1` is not `True`."""
     if isinstance(value, dict):
         return {key: _plain(below) for key, below in value.items()} or None
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item) for item in value] or None
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float) else value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcpproxy_py.cli.clients import documents
-from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo, as_json_text
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER: Final = re.compile(
@@ -28,7 +28,7 @@ def add(text: str, data: Any, addition: Addition) -> tuple[str, Undo]:
     newline = "\r\n" if "\r\n" in text else "\n"
     body = newline.join(_table(addition.path, addition.value)) + newline
     gap = "" if not before.strip("\ufeff") else newline if before.endswith("\n") else newline * 2
-    replaced = None if old is None else json.dumps(old, default=str)
+    replaced = None if old is None else as_json_text(old)
     undo = Undo(
         addition.path,
         addition.value,

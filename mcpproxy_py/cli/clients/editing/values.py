@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,14 @@ class EditRefused(GatewayError):
 
     def __init__(self, message: str) -> None:
         super().__init__(Code.CONFLICT, message)
+
+
+def as_json_text(value: Any) -> str:
+    """A value of any syntax, to be put back one day; a date becomes a text."""
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except (ValueError, TypeError):
+        raise EditRefused("the entry that is there holds what cannot be kept for later") from None
 
 
 @dataclass(frozen=True, slots=True)

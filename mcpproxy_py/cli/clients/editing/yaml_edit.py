@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 from mcpproxy_py.cli.clients import documents
-from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo, as_json_text
 
 
 def add(text: str, data: Any, addition: Addition) -> tuple[str, Undo]:
-    old = documents.at(data, addition.path)
-    if old is not None and not addition.is_item:
+    if not addition.is_item and len(_chain(text, addition.path)) == len(addition.path) + 1:
+        old = documents.at(data, addition.path)
         left = _cut(text, addition.path)
         again, undo = add(left, documents.parse(left, documents.Syntax.YAML, documents.Path("x")), addition)
-        return again, Undo(undo.path, undo.value, made=len(undo.path), replaced=json.dumps(old, default=str),
+        return again, Undo(undo.path, undo.value, made=len(undo.path), replaced=as_json_text(old),
                            inserted=undo.inserted)  # fmt: skip
     newline = "\r\n" if "\r\n" in text else "\n"
     chain = _chain(text, addition.path)
@@ -24,15 +24,20 @@ def add(text: str, data: Any, addition: Addition) -> tuple[str, Undo]:
     return text[:at] + said + text[at:], undo
 
 
-def _compose(text: str) -> Any:
+def root_of(text: str) -> Any:
+    """The tree of the one document in this text, with where each value stands; `None` where there is none."""
     import yaml
 
-    return yaml.compose(text, Loader=yaml.SafeLoader)
+    loader = yaml.SafeLoader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()
 
 
 def _chain(text: str, path: tuple[str, ...]) -> list[Any]:
     """The root and what stands below it along the path, as far as there is any. A key with nothing after it ends it."""
-    root = _compose(text)
+    root = root_of(text)
     if root is None:
         return []
     chain = [root]
@@ -57,6 +62,8 @@ def _is_nothing(node: Any) -> bool:
 def _place(text: str, chain: list[Any], addition: Addition, newline: str) -> tuple[int, str]:
     """Where something goes, and what it is."""
     depth = len(chain) - 1
+    if depth == 0 and chain[0].id != "mapping":
+        raise EditRefused("the file holds no object with keys")
     if depth < 0 or (depth == 0 and not chain[0].flow_style):
         return len(text), _at_the_end(text, addition, newline)
     node = chain[-1]
@@ -72,6 +79,8 @@ def _place(text: str, chain: list[Any], addition: Addition, newline: str) -> tup
     if node.id not in ("mapping", "sequence") or (node.id == "sequence") != isinstance(value, list):
         kind = "a list" if isinstance(value, list) else "an object"
         raise EditRefused(f"{'.'.join(addition.path[:depth])} is not {kind}")
+    if node.id == "sequence":
+        return _after_last(text, node, value, newline)
     if node.flow_style:
         said = json.dumps(value, ensure_ascii=False)[1:-1]
         return node.start_mark.index + 1, said + (", " if node.value else "")
@@ -80,6 +89,16 @@ def _place(text: str, chain: list[Any], addition: Addition, newline: str) -> tup
     if text[line:start].strip(" \ufeff"):
         raise EditRefused("the file is written in a way that mcpproxy does not know how to edit")
     return line, _lines(value, " " * node.start_mark.column, newline)
+
+
+def _after_last(text: str, node: Any, value: list[Any], newline: str) -> tuple[int, str]:
+    """After the last item of a list, in its style."""
+    if node.flow_style:
+        said = json.dumps(value, ensure_ascii=False)[1:-1]
+        return (node.value[-1].end_mark.index, f", {said}") if node.value else (node.start_mark.index + 1, said)
+    lines = _lines(value, " " * node.start_mark.column, newline)
+    end = text.find("\n", node.value[-1].end_mark.index)
+    return (len(text), newline + lines) if end < 0 else (end + 1, lines)
 
 
 def _below(addition: Addition, depth: int) -> Any:
