@@ -25,14 +25,15 @@ def config_in(data_dir: Path) -> dict:
 
 def test_upstream_list_shows_state_and_error(run, gateway) -> None:
     servers = [
-        {"name": "time", "state": "connected", "transport": "stdio", "tool_count": 2, "error": None},
+        {"name": "time", "state": "connected", "transport": "stdio", "tool_count": 3, "error": None,
+         "tools_by_class": {"read": 2, "write": 0, "destructive": 0, "unknown": 1}, "session_mode": "shared"},
         {"name": "gone", "state": "failed", "transport": "http", "tool_count": 0, "error": "connection\nrefused"},
-    ]
+    ]  # fmt: skip
     gateway.answer("GET", "/servers", {"servers": servers})
     assert run("upstream", "list").out.splitlines() == [
-        "NAME  STATE      TRANSPORT  TOOLS  ERROR",
-        "time  connected  stdio      2      -",
-        "gone  failed     http       0      connection refused",
+        "NAME  STATE      TRANSPORT  TOOLS  CLASSES  NO HINTS  SESSIONS  ERROR",
+        "time  connected  stdio      3      2r       1         shared    -",
+        "gone  failed     http       0      -        -         -         connection refused",
     ]
 
 
