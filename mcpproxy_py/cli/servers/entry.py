@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -88,7 +90,7 @@ def from_flags(
 ) -> dict[str, Any]:  # fmt: skip
     """Only what was given."""
     given: dict[str, Any] = {
-        "command": program[0] if program else None,
+        "command": _from_here(program[0]) if program else None,
         "args": list(program[1:]) if program else None,
         "url": url,
         "transport": transport,
@@ -96,12 +98,18 @@ def from_flags(
         "headers": headers(header),
         "lazy": lazy,
         "timeout": timeout,
-        "cwd": cwd,
+        "cwd": str(Path.cwd() / Path(cwd).expanduser()) if cwd else None,
         "sessions": sessions,
         "allow_tools": list(allow or ()),
         "deny_tools": list(deny or ()),
     }
     return {key: value for key, value in given.items() if value}
+
+
+def _from_here(command: str) -> str:
+    """A program that a person named by its path means the same wherever the gateway runs."""
+    here = Path.cwd() / command
+    return str(here) if os.path.dirname(command) and not command.startswith("~") and here.exists() else command
 
 
 def changed(entry: Mapping[str, Any], given: Mapping[str, Any], unset: Sequence[str] | None) -> dict[str, Any]:

@@ -57,6 +57,18 @@ def _nearest(slug: str, known: Iterable[str]) -> list[str]:
     return list(nearest(slug, known))
 
 
+def shown(entry: ServerEntry) -> dict[str, Any]:
+    """What a person looks for when choosing."""
+    from mcpproxy_py.providers.catalog.recipe import recipe
+
+    plan = recipe(entry)
+    needs = [each.name for each in plan.questions if each.required] if plan else []
+    return {
+        "slug": entry.slug, "title": entry.title, "description": entry.description, "auth": entry.auth,
+        "needs": needs, "package": entry.package, "url": entry.url,
+    }  # fmt: skip
+
+
 def matching(entries: Iterable[ServerEntry], query: str) -> list[ServerEntry]:
     """Those that have every word of it, in their names first."""
     words = query.lower().replace("-", " ").split()

@@ -132,7 +132,7 @@ def print_server(answer: Mapping[str, Any], log: Sequence[str]) -> None:
             say(f"  {label:<10}{value}")
     print_entry(answer.get("config"))
     if log:
-        say(f"  log, last {len(log)} lines (`mcpproxy upstream logs {name}` has more)")
+        say(f"  end of its log (`mcpproxy upstream logs {name}` has more)")
         say("\n".join(f"    {line}" for line in log))
     for line in remarks(name, row):
         note(line)
