@@ -27,8 +27,8 @@ Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
 
 @command(app, "list")
 def list_upstreams(session: CommandContext) -> None:
-    """Every upstream on one line: its state, its tools by class (r read, w write, d destructive), how many have no
-    hints, how its sessions are shared, and what is wrong.
+    """Every upstream on one line: its state, its tools by class (r read, w write, d destructive, ? without hints), how
+    its sessions are shared, and what is wrong.
 
     For example: mcpproxy upstream list
     """

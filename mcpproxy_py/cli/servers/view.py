@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -42,51 +43,73 @@ def _marks(row: Mapping[str, Any]) -> list[str]:
 
 
 def lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[tuple[str, str]]:
-    """The header and a line for each server, with its state. What says least goes first where it is narrow: how its
-    sessions are shared, then classes, then those without hints."""
-    columns = _columns(rows, width)
-    blank = "-" if width is None else ""
-    table = [[name.upper() for name in columns], *([_value(row, name) or blank for name in columns] for row in rows)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(columns))]
+    """The header and a line for each server, with its state. What says least goes first where it is narrow: a column
+    of its own for tools without hints (they are `?` among the classes then), how sessions are shared, the classes."""
+    table = _table(rows, width)
+    widths = [max(len(line[at]) for line in table) for at in range(len(table[0]))]
     for line, state in zip(table, ["", *(str(row.get("state")) for row in rows)], strict=True):
         text = "  ".join(value.ljust(size) for value, size in zip(line, widths, strict=True)).rstrip()
         yield (text if width is None or len(text) <= width else text[: max(width - 1, 1)] + "…"), state
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[str]:
+def _table(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[list[str]]:
+    columns, blank = dict(COLUMNS), ""
     if width is None:
-        return ["name", "state", "transport", "tools", "classes", "no hints", "sessions", "error"]
-    columns = ["", "name", "state", "tools", "classes", "no hints", "sessions", "error"]
-    if not any(row.get("error") for row in rows):
-        columns.remove("error")
-    if not any(without_hints(row) for row in rows):
-        columns.remove("no hints")
-    for least in ("sessions", "classes", "no hints"):
-        fixed = [name for name in columns if name != "error"]
-        taken = sum(2 + max(len(name), *(len(_value(row, name)) for row in rows)) for name in fixed)
-        if taken - 2 + (NARROW if "error" in columns else 0) > width and least in columns:
-            columns.remove(least)
-    return columns
+        blank = "-"
+        del columns[""]
+    else:
+        del columns["transport"]
+        for empty in ("error", "no hints"):
+            if not any(columns[empty](row) for row in rows):
+                del columns[empty]
+        if "no hints" in columns and _taken(columns, rows) > width:
+            del columns["no hints"]
+            columns["classes"] = lambda row: _classes(row, ("unknown", "?"))
+        for least in ("sessions", "classes"):
+            if _taken(columns, rows) > width:
+                del columns[least]
+        if "error" in columns:
+            columns["error"] = _cause
+    return [
+        [name.upper() for name in columns],
+        *([value(row) or blank for value in columns.values()] for row in rows),
+    ]
 
 
-def _value(row: Mapping[str, Any], column: str) -> str:
-    match column:
-        case "":
-            return _sign(str(row.get("state")))
-        case "name" | "state" | "transport":
-            return cell(row.get(column))
-        case "tools":
-            return cell(row.get("tool_count"))
-        case "classes":
-            counted = row.get("tools_by_class") or {}
-            return " ".join(f"{counted[each]}{letter}" for each, letter in zip(CLASSES, LETTERS, strict=True)
-                            if counted.get(each))  # fmt: skip
-        case "no hints":
-            return str(without_hints(row) or "")
-        case "sessions":
-            return cell(row.get("session_mode") or row.get("sessions"))
-        case _:
-            return cell(row["error"]) if row.get("error") else ""
+def _taken(columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]) -> int:
+    """How wide it is, with room for an error to say anything."""
+    sized = (max(len(name), *(len(value(row)) for row in rows)) for name, value in columns.items() if name != "error")
+    return sum(2 + size for size in sized) - 2 + (2 + NARROW if "error" in columns else 0)
+
+
+def _classes(row: Mapping[str, Any], *more: tuple[str, str]) -> str:
+    counted = row.get("tools_by_class") or {}
+    shown = (*zip(CLASSES, LETTERS, strict=True), *more)
+    return " ".join(f"{counted[each]}{letter}" for each, letter in shown if counted.get(each))
+
+
+def _error(row: Mapping[str, Any]) -> str:
+    return cell(row["error"]) if row.get("error") else ""
+
+
+def _cause(row: Mapping[str, Any]) -> str:
+    """Of an error what the server said itself, where it said something: there is not room for all."""
+    return _SAID.sub("", _error(row))
+
+
+Column = Callable[[Mapping[str, Any]], str]
+COLUMNS: Final[Mapping[str, Column]] = {
+    "": lambda row: _sign(str(row.get("state"))),
+    "name": lambda row: cell(row.get("name")),
+    "state": lambda row: cell(row.get("state")),
+    "transport": lambda row: cell(row.get("transport")),
+    "tools": lambda row: cell(row.get("tool_count")),
+    "classes": _classes,
+    "no hints": lambda row: str(without_hints(row) or ""),
+    "sessions": lambda row: cell(row.get("session_mode") or row.get("sessions")),
+    "error": _error,
+}
+_SAID: Final = re.compile(r"^.*?; it (?:last wrote|wrote to stdout, where only MCP messages belong): ")
 
 
 def _sign(state: str) -> str:
@@ -119,7 +142,7 @@ def print_server(answer: Mapping[str, Any], log: Sequence[str]) -> None:
     facts = [
         ("state", f"{_sign(str(row.get('state')))} {cell(row.get('state'))}{_since(row.get('since'))}"),
         ("error", cell(row["error"]) if row.get("error") else ""),
-        ("tools", tools(row)),
+        ("tools", tools(row) if row.get("tool_count") or row.get("state") == "connected" else ""),
         ("sessions", _sessions(row)),
         ("protocol", cell(row["protocol_version"]) if row.get("protocol_version") else ""),
         ("server", _server_info(row.get("server_info"))),
