@@ -19,7 +19,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
 }  # fmt: skip
 PLAIN_SIGNS: Final[Mapping[str, str]] = {"✓": "+", "✗": "x", "…": "~"}
 LETTERS: Final = "rwd"
-NARROW: Final = 20
+NARROW: Final = 16
 """Columns that an error needs to say anything."""
 LOG_LINES: Final = 10
 
@@ -106,7 +106,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "tools": lambda row: cell(row.get("tool_count")),
     "classes": _classes,
     "no hints": lambda row: str(without_hints(row) or ""),
-    "sessions": lambda row: cell(row.get("session_mode") or row.get("sessions")),
+    "sessions": lambda row: cell(mode) if (mode := row.get("session_mode") or row.get("sessions")) else "",
     "error": _error,
 }
 _SAID: Final = re.compile(r"^.*?; it (?:last wrote|wrote to stdout, where only MCP messages belong): ")
