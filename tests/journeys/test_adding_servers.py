@@ -29,8 +29,8 @@ line = sys.stdin.readline()
 if json.loads(line)["method"] != "initialize":
     sys.exit("Error: unexpected method")
 print(json.dumps({{"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {{
-    "protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "p", "version": "1"}}}}}}),
-    flush=True)
+    "protocolVersion": "2025-06-18", "capabilities": {{"tools": {{}}}},
+    "serverInfo": {{"name": "p", "version": "1"}}}}}}), flush=True)
 serve(made(options().parse_args([])))
 """
 TALKS_AND_HANGS = "import sys; print('Welcome to my server!', flush=True); sys.stdin.read()"
@@ -277,8 +277,8 @@ def test_ctrl_c_stops_waiting_and_leaves_the_server_configured(running: Running,
 
 @pytest.mark.proves("USE-6", "CONF-1")
 def test_an_entry_is_edited_by_flags_and_its_secrets_stay(running: Running, run: Run) -> None:
-    run("upstream", "add", "edited", "--env", f"TOKEN={SECRET}", "--env", "TZ=UTC", "--timeout", "7", "--", sys.executable,
-        str(SERVERS / "plain.py"))  # fmt: skip
+    program = ("--", sys.executable, str(SERVERS / "plain.py"))
+    run("upstream", "add", "edited", "--env", f"TOKEN={SECRET}", "--env", "TZ=UTC", "--timeout", "7", *program)
     ran = run("upstream", "edit", "edited", "--env", "LANG=C", "--unset", "env.TZ", "--unset", "timeout", "--cwd", ".")
     assert ran.status == 0, ran.err
     entry = entries(running)["edited"]
