@@ -132,7 +132,8 @@ class ConfigFile:
                 raise GatewayError(Code.CONFIG_INVALID, message, details={"name": name, "remedy": remedy})
             entry["enabled"] = enabled
 
-        self._edit(switch, self._refuse_worse, name)
+        # What is ambiguous in it may be disabled; to enable it would be to choose.
+        self._edit(switch, self._refuse_worse, "" if enabled else name)
 
     def _edit(
         self, change: Callable[[Servers], None], judge: Callable[[TextCheck, TextCheck], None], name: str

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.cli.clients.documents import Syntax, parse
+from mcpproxy_py.cli.importing.moving import take_out_of_file
+from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import ConfigFile, validate_text
 
 FILES = Path(__file__).parents[1] / "importing" / "home"
@@ -454,3 +456,23 @@ def test_what_was_written_is_what_our_settings_take(imported: Any, home: Path, a
     imported("--yes")
     assert validate_text((alone / "mcp_config.json").read_text(), origin="it") == []
     assert json.loads((alone / "mcp_config.json").read_text())["//"] == "kept"
+
+
+def test_a_file_that_cannot_be_written_keeps_its_servers_and_ours_are_taken(
+    imported: Any, home: Path, alone: Path
+) -> None:
+    before = (home / ".cursor/mcp.json").read_bytes()
+    (home / ".cursor/mcp.json").chmod(0o400)
+    ran = imported("cursor", "--move", "--yes")
+    assert ran.status == 1 and "the servers are taken, and still in this file" in ran.err and "read-only" in ran.err
+    assert (home / ".cursor/mcp.json").read_bytes() == before and list(servers(alone)) == ["github-enterprise", "docs"]
+    assert imported("--undo", "--yes").status == 0
+    assert servers(alone) == {}
+
+
+def test_an_entry_that_was_changed_meanwhile_is_not_taken_out(home: Path) -> None:
+    path, kept = home / ".cursor/mcp.json", list[str]()
+    before = path.read_bytes()
+    with pytest.raises(GatewayError, match="docs was changed in it meanwhile"):
+        take_out_of_file(path, Syntax.JSON, {("mcpServers", "docs"): {"url": "other"}}, lambda *said: kept.append("x"))
+    assert path.read_bytes() == before and kept == []
