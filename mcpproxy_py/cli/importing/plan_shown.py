@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy_py.cli.importing.plain_secrets import surroundings_shown
 from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, lines_of
 from mcpproxy_py.cli.output import cell, note, table
 
@@ -51,7 +52,8 @@ def plan_lines(row: ImportRow, width: int) -> Iterator[str]:
     yield from _wrapped(f"{cell(row.name)}  ({cell(origin)})", width)
     if row.start:
         yield from _wrapped(cell(row.start), width)
-    for text in (row.why, *row.notes, _of_secrets(row)):
+    given = surroundings_shown(row.config or {}) if row.action in TAKEN else ()
+    for text in (row.why, *given, *row.notes, _of_secrets(row)):
         if text:
             yield from _wrapped(f"- {cell(text)}", width, "  ")
 
