@@ -43,11 +43,14 @@ class Where:
         """Whether a person pointed at this very gateway, so that no file may be changed in its stead."""
         return "listen" in self.typed
 
-    def loaded(self) -> Any:
-        """The settings. Environment variables are left to the settings themselves, which know their rank."""
+    def loaded(self, config: Path | None = None) -> Any:
+        """The settings, also of another file. Environment variables are left to the settings themselves, which know
+        their rank."""
         from mcpproxy_py import settings
 
-        flags = {name: getattr(self, name) for name in self.typed}
+        flags: dict[str, Any] = {name: getattr(self, name) for name in self.typed}
+        if config is not None:
+            flags["config"] = config
         listen = flags.pop("listen", None)
         return settings.load(**flags, overrides={"listen": listen} if listen else None)
 

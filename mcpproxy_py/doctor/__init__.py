@@ -2,6 +2,6 @@
 
 from mcpproxy_py.doctor.machine import before_start, folder
 from mcpproxy_py.doctor.running import CheckResult, gateway_at_work, servers_at_work
-from mcpproxy_py.doctor.servers import within_reach
+from mcpproxy_py.doctor.servers import commands, within_reach
 
-__all__ = ["CheckResult", "before_start", "folder", "gateway_at_work", "servers_at_work", "within_reach"]
+__all__ = ["CheckResult", "before_start", "commands", "folder", "gateway_at_work", "servers_at_work", "within_reach"]

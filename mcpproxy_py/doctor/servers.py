@@ -45,9 +45,18 @@ def within_reach(settings: Settings) -> Iterator[CheckResult]:
         yield from threads.map(partial(_looked_for, web), server_specs(settings).values())
 
 
+def commands(settings: Settings) -> Iterator[CheckResult]:
+    """Only whether the commands of servers can be found: nothing is asked of anybody else's machine."""
+    for spec in server_specs(settings).values():
+        if spec.enabled and spec.transport == "stdio":
+            yield found(f"server {spec.name}", partial(_command, spec))
+
+
 def _looked_for(web: HttpClients, spec: UpstreamSpec) -> CheckResult:
     if not spec.enabled:
         return CheckResult(f"server {spec.name}", "ok", "is disabled")
+    if (why := spec.missing_secret) is not None:
+        return CheckResult(f"server {spec.name}", "problem", f"it cannot start: {why}")
     look: Look = partial(_command, spec) if spec.transport == "stdio" else lambda: anyio.run(_answer, web, spec)
     return found(f"server {spec.name}", look)
 

@@ -140,7 +140,8 @@ class ConfigFile:
                 raise GatewayError(Code.CONFIG_INVALID, message, details={"name": name, "remedy": remedy})
             entry["enabled"] = enabled
 
-        self._edit(switch, self._refuse_worse, name)
+        # What is ambiguous in it may be disabled; to enable it would be to choose.
+        self._edit(switch, self._refuse_worse, "" if enabled else name)
 
     def set_classes(self, name: str, classes: Mapping[str, Any]) -> dict[str, Any]:
         """Write overrides of single tools of a server, or with `None` take them out; the others stay. The answer is

@@ -118,17 +118,20 @@ def _restored(value: Any, hidden: Any, real: Any) -> Any:
     if isinstance(value, Mapping) and isinstance(hidden, Mapping) and isinstance(real, Mapping):
         return {key: _restored(item, hidden.get(key), real.get(key)) for key, item in value.items()}
     if isinstance(value, list) and isinstance(hidden, list) and isinstance(real, list):
-        waiting = list(zip(hidden, real, strict=False))
-        return [_next_of(item, waiting) for item in value]
+        waiting = list(zip([None, *hidden], hidden, real, strict=False))
+        return [_next_of(before, item, waiting) for before, item in zip([None, *value], value, strict=False)]
     return value
 
 
-def _next_of(item: Any, waiting: list[tuple[Any, Any]]) -> Any:
-    """What this masked item was: the first that looks like it and was not taken yet, so that others may move."""
+def _next_of(before: Any, item: Any, waiting: list[tuple[Any, Any, Any]]) -> Any:
+    """What this masked item was; others may have moved. What is all mask is known by what stands `before` it: a secret
+    must not go to another option."""
     if not (isinstance(item, str) and MASK in item):
         return item
-    place = next((place for place, (hidden, _) in enumerate(waiting) if hidden == item), None)
-    return item if place is None else waiting.pop(place)[1]
+    alike = [place for place, (_, hidden, _) in enumerate(waiting) if hidden == item]
+    same = [place for place in alike if waiting[place][0] == before]
+    place = next(iter(same or (alike if item != MASK else ())), None)
+    return item if place is None else waiting.pop(place)[2]
 
 
 def _masks(value: Any, before: Any, path: str) -> Iterator[str]:

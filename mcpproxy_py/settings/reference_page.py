@@ -99,7 +99,8 @@ _SECRETS: Final = """
 
 Instead of a secret you can write a reference: `${env:NAME}`, `${file:PATH}` (relative to the configuration file) or
 `${keyring:NAME}` (`pip install 'mcpproxy-py[keyring]'`, then `keyring set mcpproxy NAME`). One that is missing or
-empty is an error. The admin key, the agent token and sealing keys need at least 16 characters that nobody can
+empty fails the server it belongs to, and no other; anywhere else it is an error, and the gateway does not start. The
+admin key, the agent token and sealing keys need at least 16 characters that nobody can
 guess, such as `openssl rand -hex 32` prints. References can be used in
 """
 

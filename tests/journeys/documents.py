@@ -204,9 +204,10 @@ def fresh_environment(checkout: Path) -> dict[str, str]:
     programs = node.programs(checkout.parent / "programs")
     path = os.pathsep.join((str(Path(sys.executable).parent), str(programs), kept.get("PATH", "")))
     return {
-        **kept, "PATH": path, "PIP_CONSTRAINT": str(pins), "UV_EXCLUDE_NEWER": f"{AS_OF}T00:00:00Z", "SERVERS": str(SERVERS),
+        **kept, "PATH": path, "SERVERS": str(SERVERS), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_CONSTRAINT": str(pins), "UV_EXCLUDE_NEWER": f"{AS_OF}T00:00:00Z", "npm_config_before": AS_OF,
         "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path("~/.cache/pip").expanduser())),
-        "npm_config_before": AS_OF, "npm_config_cache": str(ROOT / ".cache" / "npm-cache"), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "npm_config_cache": str(ROOT / ".cache" / "npm-cache"),
     }  # fmt: skip
 
 

@@ -148,6 +148,31 @@ app = group("The data of the capability catalog.")
 register(app)
 
 
+@command(app, "servers")
+def list_servers(
+    session: CommandContext,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="Words of its name or of what it is for.")
+    ] = None,
+) -> None:
+    """The well-known servers that `mcpproxy upstream add --from-catalog SLUG` can add, and what each needs.
+
+    For example: mcpproxy catalog servers database
+    """
+    from mcpproxy_py.cli.servers import from_catalog
+
+    found = from_catalog.matching(from_catalog.servers(session).values(), query or "")
+    rows = [from_catalog.shown(entry) for entry in found]
+    session.show({"servers": rows}, lambda answer: _print_found(answer["servers"], query))
+
+
+def _print_found(rows: list[Mapping[str, Any]], query: str | None) -> None:
+    keys = ("slug", "needs", "description")
+    table(keys, [[row[key] for key in keys] for row in rows], empty=f"No server of the catalog is about '{query}'.")
+    if rows:
+        note(f"Add one with `mcpproxy upstream add --from-catalog {rows[0]['slug']}`.")
+
+
 @command(app, "validate")
 def validate(
     session: CommandContext,

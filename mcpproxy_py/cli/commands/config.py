@@ -14,6 +14,7 @@ import typer
 from mcpproxy_py.cli.commands import config_edit
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import flat, note, pretty, say, table
+from mcpproxy_py.cli.servers import validation
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
 app = group("The configuration: shown, checked and changed.")
@@ -36,15 +37,29 @@ def show(session: CommandContext) -> None:
 def validate(
     session: CommandContext,
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A file other than the configured one.")] = None,
+    without_secrets: Annotated[
+        bool, typer.Option("--without-secrets", help="Only the file: its secrets need not be on this machine.")
+    ] = False,
 ) -> int:
-    """Check a configuration file and list all mistakes in it.
+    """Check what `mcpproxy serve` would: the configuration file and who can write it, the environment, secrets, the
+    data directory, and whether commands are found. Lists all mistakes. If a gateway runs, also names in its lists that
+    match no tool.
 
     For example: mcpproxy config validate
     """
     path = file or session.where.config_path()
-    problems = _problems(session, path, chosen=bool(file or session.where.config))
-    session.show({"file": str(path), "valid": not problems, "problems": problems}, _print_problems)
-    return FACTS[Code.CONFIG_INVALID].exit if problems else EXIT_OK
+    if not path.exists():
+        if file or session.where.config:
+            raise GatewayError(Code.NOT_FOUND, f"There is no file {path}")
+        note(f"There is no file {path}; the defaults apply.")
+    found = _of_file(path) if without_secrets else validation.of_start(session, path if path.exists() else None)
+    running = [] if file or without_secrets else validation.of_running(session)
+    answer = {
+        "file": str(path), "valid": not found.problems, "problems": found.problems,
+        "warnings": [*found.warnings, *running],
+    }  # fmt: skip
+    session.show(answer, _print_problems)
+    return FACTS[Code.CONFIG_INVALID].exit if found.problems else EXIT_OK
 
 
 @command(app, "schema")
@@ -71,19 +86,14 @@ def path(session: CommandContext) -> None:
 config_edit.register(app)
 
 
-def _problems(session: CommandContext, path: Path, *, chosen: bool) -> list[str]:
+def _of_file(path: Path) -> validation.Validation:
     from mcpproxy_py import settings
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if chosen:
-            raise GatewayError(Code.NOT_FOUND, f"There is no file {path}") from None
-        note(f"There is no file {path}; the defaults apply.")
-        return []
+        text = path.read_text(encoding="utf-8") if path.exists() else "{}"
     except (OSError, UnicodeDecodeError) as error:
-        return [f"{path}: cannot be read: {error}"]
-    return settings.validate_text(text, origin=str(path))
+        return validation.Validation([f"{path}: cannot be read: {error}"])
+    return validation.Validation(settings.validate_text(text, origin=str(path)))
 
 
 def _warn(warnings: tuple[str, ...]) -> None:
@@ -101,3 +111,5 @@ def _print_problems(answer: Mapping[str, Any]) -> None:
         say(f"{answer['file']} is valid.")
     for problem in answer["problems"]:
         note(problem)
+    for warning in answer["warnings"]:
+        note(f"Warning: {warning}")

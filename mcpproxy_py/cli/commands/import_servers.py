@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.output import note, say, table
+from mcpproxy_py.cli.output import note, say
 
 app = group("Take over the servers that your clients have.")
 
@@ -20,7 +20,7 @@ def import_servers(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CLIENT|FILE]",
+            metavar="CLIENT|FILE",
             help="A client such as cursor or claude-code, a file with servers in it, or - for stdin. Without it: every "
             "client that is found here.",
         ),
@@ -94,23 +94,12 @@ def _said(session: CommandContext, running: Any, result: Mapping[str, Any] | Non
 
 
 def show_plan(running: Any) -> None:
-    """The table of what was found, and below it what has to be said of each."""
-    rows = [(row.server.origin, _names(row), row.start, _action(row)) for row in running.rows]
-    files = ", ".join(str(path) for path in running.found.files) or "no file of a client"
-    table(("from", "name", "starts with", "what happens"), rows, empty=f"No servers were found in {files}.")
-    for whose, text in running.lines():
-        note(f"{whose}: {text}")
+    """What was found and what becomes of it."""
+    from mcpproxy_py.cli.importing.plan_shown import show_rows
+
+    show_rows(running.rows, [str(path) for path in running.found.files])
     for problem in running.found.problems:
         note(f"Not read: {problem}")
-
-
-def _names(row: Any) -> str:
-    return row.server.name if row.server.name == row.name else f"{row.server.name} -> {row.name}"
-
-
-def _action(row: Any) -> str:
-    state = ", disabled" if row.action in ("take", "replace") and not row.config.get("enabled", True) else ""
-    return f"{row.action}{state}: {row.why}" if row.why else f"{row.action}{state}"
 
 
 def say_result(running: Any, result: Mapping[str, Any] | None) -> None:
@@ -137,6 +126,8 @@ def say_undone(undone: Mapping[str, Any]) -> None:
         say(f"Put back {name} as it was before the import.")
     for path in undone["files"]:
         say(f"Put back {path}, byte for byte.")
+    for path in undone["refilled"]:
+        say(f"Put the servers back into {path}, which was changed since and keeps its changes.")
     for name, why in undone["left"].items():
         note(f"Left: {name}: {why}")
 

@@ -1,74 +1,21 @@
-"""`mcpproxy upstream`: the servers behind the gateway. With none running, the configuration file is edited instead.
-
-Changing upstreams where no gateway runs, and telling how to undo it.
-"""
+"""`mcpproxy upstream`: the servers behind the gateway. With none running, the configuration file is edited instead."""
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Iterator
+from typing import Annotated, Final
 
 import typer
 
-from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, json_object, key_values
-from mcpproxy_py.cli.locate import NoGatewayError
-from mcpproxy_py.cli.output import Format, cell, note, say, table
+from mcpproxy_py.cli.commands import upstream_add
+from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
+from mcpproxy_py.cli.output import Format, note, say
+from mcpproxy_py.cli.servers.changes import described, edited, undo_line
+from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
+from mcpproxy_py.cli.servers.view import print_servers
 from mcpproxy_py.errors import Code, GatewayError
-
-MASK: Final = "***"
-
-
-def edited(
-    session: CommandContext, name: str, ask: Callable[[Any], dict[str, Any]], edit: Callable[[Any], None]
-) -> dict[str, Any]:
-    """The change made by the running gateway, or else to the file. A gateway that was named must be there."""
-    try:
-        return ask(session.client)
-    except NoGatewayError:
-        if session.where.is_named:
-            raise
-    from mcpproxy_py import settings
-
-    path = session.where.config_path()
-    settings.ensure_data_dir(session.where.home())
-    edit(settings.ConfigFile(path))
-    note(f"No gateway is running, so {path} was changed; it applies when one starts.")
-    return {"name": name, "changed": str(path)}
-
-
-def described(session: CommandContext, name: str) -> Mapping[str, Any] | None:
-    """How an upstream is configured now, secrets masked."""
-    try:
-        shown = session.client.get("config")
-    except NoGatewayError:
-        if session.where.is_named:
-            raise
-        from mcpproxy_py import settings
-
-        shown = settings.shown(session.where.loaded().settings)
-    servers = shown.get("mcpServers")
-    found = servers.get(name) if isinstance(servers, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def undo_line(name: str, config: Mapping[str, Any]) -> str:
-    """The command that would put it back; what is masked has to be filled in again by the person."""
-    entry = json.dumps({key: value for key, value in config.items() if value != _defaults().get(key)})
-    line = f"mcpproxy upstream add {shlex.quote(name)} --json {shlex.quote(entry)}"
-    return f"{line}\n(with its secrets in place of {MASK})" if MASK in entry else line
-
-
-def _defaults() -> dict[str, Any]:
-    from mcpproxy_py.settings import ServerSettings
-
-    return json.loads(
-        json.dumps({key: field.default for key, field in ServerSettings.model_fields.items()}, default=str)
-    )
-
 
 app = group("The MCP servers behind the gateway.")
 
@@ -80,68 +27,15 @@ Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
 
 @command(app, "list")
 def list_upstreams(session: CommandContext) -> None:
-    """Every upstream with its state.
+    """Every upstream on one line: its state, its tools by class (r read, w write, d destructive, ? without hints), how
+    its sessions are shared, and what is wrong.
 
     For example: mcpproxy upstream list
     """
-    session.show(session.client.get("servers"), _print_servers)
+    session.show(session.client.get("servers"), print_servers)
 
 
-@command(app, "add")
-def add(
-    session: CommandContext,
-    name: Name,
-    program: Annotated[
-        list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts it.")
-    ] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Its address, for a server over HTTP.")] = None,
-    transport: Annotated[str | None, typer.Option("--transport", metavar="http|sse", help="Its transport.")] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="K=V", help="A variable for the command; repeatable. ${env:NAME} works."),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="K=V", help="A header for the address; repeatable. ${env:NAME} works."),
-    ] = None,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Start it on first use.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="How long a call may take.")
-    ] = None,
-    json_config: Annotated[
-        str | None,
-        typer.Option("--json", metavar="JSON", help="The whole entry as in mcpServers: an object, @file, or -."),
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
-) -> None:
-    """Add an upstream, to the running gateway and to its configuration file.
-
-    For example: mcpproxy upstream add time -- uvx mcp-server-time
-    """
-    given: dict[str, Any] = {
-        "command": program[0] if program else None,
-        "args": program[1:] if program else None,
-        "url": url,
-        "transport": transport,
-        "env": key_values(env, "--env"),
-        "headers": key_values(header, "--header"),
-        "lazy": lazy,
-        "timeout": timeout,
-    }
-    config = {key: value for key, value in given.items() if value}
-    if json_config is not None:
-        config = {**json_object(json_config, "--json"), **config}
-    elif bool(program) == bool(url):
-        raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
-    answer = _put(session, name, config, replace)
-    session.show(answer, lambda _: say(f"Added {name}."))
-
-
-def _put(session: CommandContext, name: str, config: dict[str, Any], replace: bool) -> dict[str, Any]:
-    def ask(client: Any) -> dict[str, Any]:
-        return client.post("servers", body={"name": name, "config": config, **({"replace": True} if replace else {})})
-
-    return edited(session, name, ask, lambda file: file.put_server(name, config, replace=replace))
+upstream_add.register(app)
 
 
 @command(app, "remove")
@@ -150,7 +44,8 @@ def remove(
     name: Name,
     yes: Yes = False,
 ) -> None:
-    """Remove an upstream, after a confirmation; without a terminal --yes is needed.
+    """Remove an upstream, after a confirmation; without a terminal --yes is needed. Where no gateway runs, this mends
+    the configuration file: what is wrong in the entry does not matter.
 
     For example: mcpproxy upstream remove time
     """
@@ -164,40 +59,41 @@ def remove(
 
 
 @command(app, "enable")
-def enable(session: CommandContext, name: Name) -> None:
-    """Enable an upstream again.
+def enable(session: CommandContext, name: Name, no_wait: NoWait = False, wait_for: WaitFor = WAIT_SECONDS) -> int:
+    """Enable an upstream again, and wait until it is connected or has failed.
 
     For example: mcpproxy upstream enable time
     """
-    _switch(session, name, "enable")
+    return _switch(session, name, "enable", wait=not no_wait, seconds=wait_for)
 
 
 @command(app, "disable")
-def disable(session: CommandContext, name: Name) -> None:
+def disable(session: CommandContext, name: Name) -> int:
     """Disable an upstream; it stays configured.
 
     For example: mcpproxy upstream disable time
     """
-    _switch(session, name, "disable")
+    return _switch(session, name, "disable", wait=False, seconds=0)
 
 
-def _switch(session: CommandContext, name: str, verb: str) -> None:
+def _switch(session: CommandContext, name: str, verb: str, *, wait: bool, seconds: float) -> int:
     answer = edited(
         session,
         name,
         lambda client: client.post("servers", name, verb),
         lambda file: file.set_enabled(name, verb == "enable"),
     )
-    session.show(answer, lambda _: say(f"{verb.capitalize()}d {name}."))
+    return report(session, name, answer, f"{verb.capitalize()}d {name}.", wait=wait, seconds=seconds)
 
 
 @command(app, "restart")
-def restart(session: CommandContext, name: Name) -> None:
-    """Stop an upstream and start it again.
+def restart(session: CommandContext, name: Name, no_wait: NoWait = False, wait_for: WaitFor = WAIT_SECONDS) -> int:
+    """Stop an upstream and start it again, with its secrets read anew; wait until it is connected or has failed.
 
     For example: mcpproxy upstream restart time
     """
-    session.show(session.client.post("servers", name, "restart"), lambda _: say(f"Restarted {name}."))
+    answer = session.client.post("servers", name, "restart")
+    return report(session, name, answer, f"Restarted {name}.", wait=not no_wait, seconds=wait_for)
 
 
 @command(app, "logs")
@@ -211,7 +107,7 @@ def logs(
 ) -> None:
     """What an upstream wrote to its stderr.
 
-    For example: mcpproxy upstream logs time -f
+    For example: mcpproxy upstream logs time --follow
     """
     if not follow:
         answer = session.client.get("servers", name, "logs", lines=lines)
@@ -253,14 +149,3 @@ def _print_json_lines(lines: list[str]) -> None:
 
     for line in lines:
         print(json.dumps(line), flush=True)
-
-
-def _print_servers(answer: Mapping[str, Any]) -> None:
-    keys = ("name", "state", "transport", "tool_count", "error")
-    rows = [[server.get(key) for key in keys] for server in answer.get("servers", [])]
-    table(("name", "state", "transport", "tools", "error"), rows, empty="No upstreams.")
-    for server in answer.get("servers", []):
-        for tool, why in server.get("left_out", {}).items():
-            note(f"{cell(server.get('name'))}: the tool {cell(tool)} is left out: {cell(why)}")
-        for entry in server.get("unmatched_entries", []):
-            note(f"{cell(server.get('name'))}: none of its tools is meant by {cell(entry)}")

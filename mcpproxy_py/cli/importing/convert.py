@@ -6,10 +6,19 @@ What a key means is a table, by client where they differ. A key that is not in i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+from mcpproxy_py.cli.importing.entry import (
+    ForeignEntry,
+    as_texts,
+    bounded,
+    kind_of_value,
+    shown_value,
+    text_list,
+    texts_by_name,
+)
 from mcpproxy_py.cli.importing.variables import (
     AskedFor,
     ImportPlace,
@@ -18,11 +27,9 @@ from mcpproxy_py.cli.importing.variables import (
     references_in,
 )
 from mcpproxy_py.core.policy.tool_names import MAX_NAME
-from mcpproxy_py.settings import validate_text
+from mcpproxy_py.settings.loader import validate_text
 from mcpproxy_py.settings.servers import TRANSPORT_SPELLINGS
 
-MOST_TEXT: Final = 32_768
-MOST_ITEMS: Final = 1_000
 DEFAULT_TIMEOUT: Final = 60.0
 DEFAULT_CONNECT: Final = 10.0
 MOST_SECONDS: Final = 86_400.0
@@ -81,23 +88,6 @@ class ConvertedServer:
     asks: tuple[AskedFor, ...] = ()
 
 
-@dataclass(slots=True)
-class _Entry:
-    """One entry on its way: what stands there, and what was said about it."""
-
-    client: str
-    raw: Mapping[str, Any]
-    texts: VariableTranslation
-    notes: list[str] = field(default_factory=list[str])
-
-    def first(self, keys: tuple[str, ...]) -> Any:
-        return next((self.raw[key] for key in keys if self.raw.get(key) is not None), None)
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
-
-
 def converted(
     client: str,
     name: str,
@@ -107,8 +97,8 @@ def converted(
 ) -> ConvertedServer:
     """The entry `raw` of `client` as one of ours. Never raises, whatever it is handed."""
     if not isinstance(raw, Mapping):
-        return ConvertedServer(why=f"it is {_kind(raw)}, where an object is expected")
-    entry = _Entry(client, _flattened(raw), VariableTranslation(client, place, inputs or {}))
+        return ConvertedServer(why=f"it is {kind_of_value(raw)}, where an object is expected")
+    entry = ForeignEntry(client, _flattened(raw), VariableTranslation(client, place, inputs or {}))
     try:
         config = _config(entry)
         _refuse_unanswered(entry)
@@ -131,7 +121,7 @@ def _flattened(raw: Mapping[Any, Any]) -> dict[str, Any]:
     return flat
 
 
-def _config(entry: _Entry) -> dict[str, Any]:
+def _config(entry: ForeignEntry) -> dict[str, Any]:
     transport = _transport(entry)
     config = _started(entry) if transport == "stdio" else {"transport": transport, **_reached(entry)}
     if not _enabled(entry):
@@ -146,7 +136,7 @@ def _config(entry: _Entry) -> dict[str, Any]:
 # --- how it is reached ---
 
 
-def _transport(entry: _Entry) -> str:
+def _transport(entry: ForeignEntry) -> str:
     said = [
         entry.raw[key] for key in ("type", "transport", "transportType", "source") if entry.raw.get(key) is not None
     ]
@@ -154,7 +144,7 @@ def _transport(entry: _Entry) -> str:
         if isinstance(word, str) and word in _ELSEWHERE:
             raise NotCarriedOver(f"{_ELSEWHERE[word]}, so there is nothing that a gateway could start or reach")
         if not isinstance(word, str) or word not in _KINDS:
-            raise NotCarriedOver(f"its transport {_shown(word)} is none that is known here")
+            raise NotCarriedOver(f"its transport {shown_value(word)} is none that is known here")
     kind = next((_KINDS[word] for word in said if _KINDS[word]), "")
     command, url = entry.first(_COMMANDS), entry.first(_URLS)
     if command is None and url is None:
@@ -173,7 +163,7 @@ def _transport(entry: _Entry) -> str:
     return kind or _guessed(entry, url)
 
 
-def _one_of_both(entry: _Entry, kind: str) -> str:
+def _one_of_both(entry: ForeignEntry, kind: str) -> str:
     if kind:
         entry.note(
             f"it has a command and a url; the {'command' if kind == 'stdio' else 'url'} was taken, as its type says"
@@ -185,7 +175,7 @@ def _one_of_both(entry: _Entry, kind: str) -> str:
     raise NotCarriedOver("it has both a `command` and a `url`, and no type that says which is meant")
 
 
-def _guessed(entry: _Entry, url: Any) -> str:
+def _guessed(entry: ForeignEntry, url: Any) -> str:
     """Streamable HTTP, unless the client or the address speaks for the transport before it."""
     if "httpUrl" in entry.raw:
         return "http"
@@ -196,15 +186,15 @@ def _guessed(entry: _Entry, url: Any) -> str:
     return "http"
 
 
-def _started(entry: _Entry) -> dict[str, Any]:
-    program, args = entry.first(_COMMANDS), _list(entry, "args")
+def _started(entry: ForeignEntry) -> dict[str, Any]:
+    program, args = entry.first(_COMMANDS), text_list(entry, "args")
     if isinstance(program, list):
-        words = _texts(program, "command")
+        words = as_texts(program, "command")
         program, args = (words[0] if words else ""), [*words[1:], *args]
     if not isinstance(program, str) or not program.strip():
-        found = "empty" if isinstance(program, str) else f"{_kind(program)}, where text is expected"
+        found = "empty" if isinstance(program, str) else f"{kind_of_value(program)}, where text is expected"
         raise NotCarriedOver(f"its `command` is {found}")
-    program = entry.texts.value(_bounded(program, "command"))
+    program = entry.texts.value(bounded(program, "command"))
     config: dict[str, Any] = {"command": program}
     given = [entry.texts.reference(arg) for arg in args]
     if given:
@@ -216,13 +206,13 @@ def _started(entry: _Entry) -> dict[str, Any]:
     return config
 
 
-def _directory(entry: _Entry, words: list[str]) -> str | None:
+def _directory(entry: ForeignEntry, words: list[str]) -> str | None:
     """Clients start a project's servers in the project; here they start in one place of their own."""
     place, said = entry.texts.place, entry.first(("cwd", "workingDirectory"))
     if said is not None and not isinstance(said, str):
-        raise NotCarriedOver(f"its `cwd` is {_kind(said)}, where text is expected")
+        raise NotCarriedOver(f"its `cwd` is {kind_of_value(said)}, where text is expected")
     if said and said.strip():
-        path = entry.texts.value(_bounded(said, "cwd"))
+        path = entry.texts.value(bounded(said, "cwd"))
         if path.startswith("~"):
             path = place.home + path[1:]
         if path.startswith("/") or path[1:3] in (":\\", ":/"):
@@ -232,26 +222,26 @@ def _directory(entry: _Entry, words: list[str]) -> str | None:
     if not relative:
         return None
     if place.project is None:
-        entry.note(f"{_shown(relative[0])} depends on where it is started; say where with `cwd`")
+        entry.note(f"{shown_value(relative[0])} depends on where it is started; say where with `cwd`")
         return None
-    entry.note(f"started in {place.project}, because {_shown(relative[0])} depends on it")
+    entry.note(f"started in {place.project}, because {shown_value(relative[0])} depends on it")
     return place.project
 
 
-def _environment(entry: _Entry) -> dict[str, str]:
+def _environment(entry: ForeignEntry) -> dict[str, str]:
     found: dict[str, str] = {}
     if path := entry.raw.get("envFile"):
         found |= _from_file(entry, path)
-    for name in (*_list(entry, "env_vars", _variable_name), *_list(entry, "env_keys")):
+    for name in (*text_list(entry, "env_vars", _variable_name), *text_list(entry, "env_keys")):
         found[name] = _kept_elsewhere(entry, name)
-    for key, value in _texts_by_name(entry, _ENVS).items():
+    for key, value in texts_by_name(entry, _ENVS).items():
         found[key] = entry.texts.reference(value)
     return found
 
 
-def _from_file(entry: _Entry, path: Any) -> dict[str, str]:
+def _from_file(entry: ForeignEntry, path: Any) -> dict[str, str]:
     if not isinstance(path, str):
-        raise NotCarriedOver(f"its `envFile` is {_kind(path)}, where a path is expected")
+        raise NotCarriedOver(f"its `envFile` is {kind_of_value(path)}, where a path is expected")
     read = entry.texts.place.read_env_file(entry.texts.value(path))
     values = {key: _literal(value) for key, value in read.items() if value}
     entry.texts.secrets.update(values.values())
@@ -270,7 +260,7 @@ def _variable_name(item: Any) -> Any:
     return item.get("name") if isinstance(item, Mapping) else item
 
 
-def _kept_elsewhere(entry: _Entry, name: str) -> str:
+def _kept_elsewhere(entry: ForeignEntry, name: str) -> str:
     """A variable that the client hands on from its own environment or keyring."""
     texts = entry.texts
     if not texts.place.environ.get(name):
@@ -282,34 +272,34 @@ def _kept_elsewhere(entry: _Entry, name: str) -> str:
     return "${env:" + name + "}"
 
 
-def _reached(entry: _Entry) -> dict[str, Any]:
+def _reached(entry: ForeignEntry) -> dict[str, Any]:
     url = entry.first(_URLS)
     if not isinstance(url, str):
-        raise NotCarriedOver(f"its `url` is {_kind(url)}, where text is expected")
+        raise NotCarriedOver(f"its `url` is {kind_of_value(url)}, where text is expected")
     if entry.raw.get("socket"):
         raise NotCarriedOver("it is reached through a socket file, which is not supported here")
     if entry.client == "goose":
         entry.texts.env = _environment(entry)
-    headers = {key: entry.texts.reference(value) for key, value in _texts_by_name(entry, _HEADERS).items()}
-    for key, name in _texts_by_name(entry, ("env_http_headers",)).items():
+    headers = {key: entry.texts.reference(value) for key, value in texts_by_name(entry, _HEADERS).items()}
+    for key, name in texts_by_name(entry, ("env_http_headers",)).items():
         headers[key] = _kept_elsewhere(entry, name)
     token = entry.raw.get("bearer_token_env_var")
     if isinstance(token, str) and token.strip():
         headers["Authorization"] = "Bearer " + _kept_elsewhere(entry, token.strip())
-    config: dict[str, Any] = {"url": entry.texts.reference(_bounded(url.strip(), "url"))}
+    config: dict[str, Any] = {"url": entry.texts.reference(bounded(url.strip(), "url"))}
     return {**config, "headers": headers} if headers else config
 
 
 # --- what it may, and how long ---
 
 
-def _enabled(entry: _Entry) -> bool:
+def _enabled(entry: ForeignEntry) -> bool:
     """Only a plain yes keeps a server on that somebody seems to have switched off."""
     on, off = entry.raw.get("enabled"), entry.raw.get("disabled", entry.raw.get("disable"))
     return on in (None, True) and off in (None, False)
 
 
-def _limits(entry: _Entry) -> dict[str, Any]:
+def _limits(entry: ForeignEntry) -> dict[str, Any]:
     config: dict[str, Any] = {}
     seconds = _seconds(entry, "tool_timeout_sec", 1.0) or _seconds(entry, "timeout", _unit(entry))
     if seconds is not None and entry.client == "opencode" and seconds < DEFAULT_TIMEOUT:
@@ -333,35 +323,35 @@ def _limits(entry: _Entry) -> dict[str, Any]:
     return config
 
 
-def _unit(entry: _Entry) -> float:
+def _unit(entry: ForeignEntry) -> float:
     value = entry.raw.get("timeout")
     large = isinstance(value, (int, float)) and value >= 1_000
     return 0.001 if entry.client in _MILLISECONDS or (entry.client == "file" and large) else 1.0
 
 
-def _seconds(entry: _Entry, key: str, unit: float) -> float | None:
+def _seconds(entry: ForeignEntry, key: str, unit: float) -> float | None:
     value = entry.raw.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value * unit <= MOST_SECONDS:
-        entry.note(f"its {key} {_shown(value)} is no time that can be taken over")
+        entry.note(f"its {key} {shown_value(value)} is no time that can be taken over")
         return None
     seconds = float(f"{value * unit:.6g}")
     return int(seconds) if seconds.is_integer() else seconds
 
 
-def _tools(entry: _Entry, keys: tuple[str, ...]) -> list[str] | None:
+def _tools(entry: ForeignEntry, keys: tuple[str, ...]) -> list[str] | None:
     key = next((key for key in keys if entry.raw.get(key) is not None), None)
     if key is None:
         return None
-    names = [name.partition("(")[0].strip() if entry.client == "gemini-cli" else name for name in _list(entry, key)]
+    names = [name.partition("(")[0].strip() if entry.client == "gemini-cli" else name for name in text_list(entry, key)]
     fit = [name for name in dict.fromkeys(names) if name.strip() and len(name) <= MAX_NAME]
     if len(fit) < len(set(names)):
         entry.note(f"some names in its {key} are no names of tools and were left out")
     return fit
 
 
-def _say_what_stays(entry: _Entry) -> None:
+def _say_what_stays(entry: ForeignEntry) -> None:
     """What the client does with this server and we do not, or not in that way."""
     raw = entry.raw
     if said := [key for key in _UNASKED if raw.get(key) not in (None, False, [], {}, "", "none", "prompt")]:
@@ -376,85 +366,21 @@ def _say_what_stays(entry: _Entry) -> None:
     if raw.get("sandboxEnabled"):
         entry.note("the client runs it in a sandbox, and here it is in none")
     if left := sorted(key for key in raw.keys() - _READ - {"sandboxEnabled", "socket"}):
-        entry.note(f"not taken over: {', '.join(_shown(key) for key in left[:8])}{' ...' if len(left) > 8 else ''}")
-
-
-def _refuse_unanswered(entry: _Entry) -> None:
-    if missing := [asked.name for asked in entry.texts.unanswered if asked.needed]:
-        raise NotCarriedOver(
-            f"the client asks for {', '.join(map(_shown, missing))} when it starts it, and nobody answered"
+        entry.note(
+            f"not taken over: {', '.join(shown_value(key) for key in left[:8])}{' ...' if len(left) > 8 else ''}"
         )
 
 
-def _notes(entry: _Entry) -> tuple[str, ...]:
-    unset = [f"the variable {_shown(name)} is not set here" for name in dict.fromkeys(entry.texts.unset)]
+def _refuse_unanswered(entry: ForeignEntry) -> None:
+    if missing := [asked.name for asked in entry.texts.unanswered if asked.needed]:
+        raise NotCarriedOver(
+            f"the client asks for {', '.join(map(shown_value, missing))} when it starts it, and nobody answered"
+        )
+
+
+def _notes(entry: ForeignEntry) -> tuple[str, ...]:
+    unset = [f"the variable {shown_value(name)} is not set here" for name in dict.fromkeys(entry.texts.unset)]
     return tuple(dict.fromkeys([*entry.notes, *entry.texts.notes, *unset]))
-
-
-# --- shapes ---
-
-
-def _list(entry: _Entry, key: str, item: Callable[[Any], Any] = lambda value: value) -> list[str]:
-    value = entry.raw.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise NotCarriedOver(f"its `{key}` is {_kind(value)}, where a list is expected")
-    return _texts([item(each) for each in value], key)
-
-
-def _texts(values: list[Any], key: str) -> list[str]:
-    if len(values) > MOST_ITEMS:
-        raise NotCarriedOver(f"its `{key}` has {len(values)} items, more than {MOST_ITEMS}")
-    return [_text(value, key) for value in values]
-
-
-def _texts_by_name(entry: _Entry, keys: tuple[str, ...]) -> dict[str, str]:
-    key = next((key for key in keys if entry.raw.get(key) is not None), None)
-    if key is None:
-        return {}
-    values = entry.raw[key]
-    if not isinstance(values, Mapping):
-        raise NotCarriedOver(f"its `{key}` is {_kind(values)}, where an object is expected")
-    if len(values) > MOST_ITEMS:
-        raise NotCarriedOver(f"its `{key}` has {len(values)} items, more than {MOST_ITEMS}")
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        if value is None:
-            entry.note(f"{_shown(name)} in its {key} has no value and was left out")
-        elif isinstance(name, str):
-            found[name] = _text(value, key)
-    return found
-
-
-def _text(value: Any, key: str) -> str:
-    """Numbers and truth values as JSON writes them, which is what the client hands on."""
-    if isinstance(value, str):
-        return _bounded(value, key)
-    if isinstance(value, (bool, int, float)):
-        return json.dumps(value)[:MOST_TEXT]
-    raise NotCarriedOver(f"its `{key}` holds {_kind(value)}, where text is expected")
-
-
-def _bounded(text: str, key: str) -> str:
-    if len(text) > MOST_TEXT:
-        raise NotCarriedOver(f"its `{key}` holds a text of {len(text)} characters, more than {MOST_TEXT}")
-    return text
-
-
-_KIND_NAMES: Final = ((bool, "true or false"), ((int, float), "a number"), (str, "text"), (list, "a list"),
-                      (Mapping, "an object"), (type(None), "null"))  # fmt: skip
-
-
-def _kind(value: Any) -> str:
-    return next((name for types, name in _KIND_NAMES if isinstance(value, types)), "something else")
-
-
-def _shown(value: Any) -> str:
-    """What a message repeats: short, on one line, and only what stands for itself."""
-    text = value if isinstance(value, str) else _kind(value) if isinstance(value, (Mapping, list)) else str(value)
-    line = "".join(char if char.isprintable() else " " for char in text[:60])
-    return f"'{line}'" if isinstance(value, str) else line
 
 
 def _flaw(config: dict[str, Any]) -> str:

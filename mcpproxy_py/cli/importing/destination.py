@@ -11,7 +11,7 @@ from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.importing.plan import Neighbours
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings import ConfigFile
+from mcpproxy_py.settings.config_file import ConfigFile
 
 _NOTHING: Final = (None, {}, [], (), "")
 _STANDARD_URL: Final = "http://127.0.0.1:8080"

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpproxy_py.cli.clients.documents import Syntax, UnreadableFile, at, parse
 from mcpproxy_py.cli.clients.editing import edits
-from mcpproxy_py.cli.clients.editing.values import EditRefused, Undo
+from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 from mcpproxy_py.cli.clients.known import KeyPath
 from mcpproxy_py.cli.clients.writing import NotWritten, put
 from mcpproxy_py.cli.importing.undo import MovedFile, UndoneImport, digest
@@ -17,7 +17,10 @@ from mcpproxy_py.files import PRIVATE_FILE
 
 
 def take_out_of_file(
-    path: Path, syntax: Syntax, entries: Mapping[KeyPath, Any], remember: Callable[[str], MovedFile]
+    path: Path,
+    syntax: Syntax,
+    entries: Mapping[KeyPath, Any],
+    remember: Callable[[str, str, str, list[list[str]]], object],
 ) -> bool:
     """Takes these entries out, if they still are what was read. `remember` keeps the text of before in a safe place
     first. Raises `GatewayError`; the file is then as it was."""
@@ -34,31 +37,43 @@ def take_out_of_file(
     after = text.encode("utf-8")
     if after == before:
         return False
-    moved = remember(before.decode("utf-8"))
-    moved.after = digest(after)
+    remember(before.decode("utf-8"), digest(after), syntax.value, [list(keys) for keys in entries])
     put(path, after, expected=before, new_mode=PRIVATE_FILE)
     return True
 
 
 def restore_file(moved: MovedFile, undone: UndoneImport) -> bool:
-    """Puts the file back where it still is what the import left. What was changed since stays, and its earlier version
-    is named."""
+    """Puts the file back where it still is what the import left. One that was changed since gets back what was taken
+    out, and keeps the rest; where that cannot be, its earlier version is named."""
     path = Path(moved.path)
     try:
         before, now = Path(moved.backup).read_bytes(), _bytes(path)
         if now != before and digest(now) != moved.after:
-            undone.left[moved.path] = f"it was changed since the import; its earlier version is {moved.backup}"
-            return False
+            put(path, _refilled(moved, before, now), expected=now, new_mode=PRIVATE_FILE)
+            undone.refilled.append(moved.path)
+            return True
         if now != before:
             put(path, before, expected=now, new_mode=PRIVATE_FILE)
     except OSError as error:
         undone.left[moved.path] = f"it cannot be put back: {error.strerror}; its earlier version is {moved.backup}"
         return False
-    except GatewayError as error:
-        undone.left[moved.path] = f"{error.message}; its earlier version is {moved.backup}"
+    except (GatewayError, ValueError) as error:
+        why = error.message if isinstance(error, GatewayError) else "it cannot be read any more"
+        undone.left[moved.path] = f"{why}; its earlier version is {moved.backup}"
         return False
     undone.files.append(moved.path)
     return True
+
+
+def _refilled(moved: MovedFile, before: bytes, now: bytes) -> bytes:
+    path, syntax, text = Path(moved.path), Syntax(moved.syntax), now.decode("utf-8")
+    old = parse(before.decode("utf-8"), syntax, path)
+    for keys in map(tuple, moved.entries):
+        there, was = at(parse(text, syntax, path), keys), at(old, keys)
+        if there is not None and there != was:
+            raise EditRefused(f"another {keys[-1]} stands in it now")
+        text = edits.add(text, syntax, Addition(keys, was), path)[0]
+    return text.encode("utf-8")
 
 
 def _bytes(path: Path) -> bytes:

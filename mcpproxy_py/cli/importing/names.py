@@ -15,8 +15,10 @@ _NAMELESS: Final = "server"
 
 
 def valid_name(name: str) -> str:
-    """The nearest name that is valid: `My Server (v2)` becomes `my-server-v2`."""
-    plain = unicodedata.normalize("NFKD", name[:1_000]).encode("ascii", "ignore").decode().lower()
+    """The nearest name that is valid: `My Server (v2)` becomes `my-server-v2`. Of a path, as the marketplace of Cline
+    gives, it is the last part."""
+    last = name[:1_000].rstrip("/").rpartition("/")[2]
+    plain = unicodedata.normalize("NFKD", last).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9_-]+", "-", plain)
     plain = re.sub(r"_{2,}", "_", re.sub(r"-{2,}", "-", plain)).strip("-_")
     plain = plain[:LONGEST].rstrip("-_") or _NAMELESS

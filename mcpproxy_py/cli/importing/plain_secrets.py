@@ -20,6 +20,7 @@ _OPTION: Final = re.compile(r"--?([A-Za-z][\w-]*)")
 _SHOWN: Final = re.compile(r"\*\*\*(?:[\w-]*\*\*\*)?|\$\{\w+:[^{}]*\}")
 _MASKER: Final = Masker()
 _SHORTEST_KNOWN: Final = 4
+MOST_NAMED: Final = 20
 
 Place = tuple[str | int, ...]
 
@@ -137,6 +138,23 @@ def start_shown(config: Mapping[str, Any]) -> str:
     args = [str(arg) for arg in config.get("args", ())]
     again = [str(arg) for arg in _MASKER.mask([config.get("command", ""), *masked_args(args)])[1:]]
     return " ".join([masked_text(str(config.get("command", ""))), *again])
+
+
+def surroundings_shown(config: Mapping[str, Any]) -> Iterator[str]:
+    """What else a person has to see before a yes: where it starts, and what it is given besides. Of values only the
+    references, which say what is read from this machine."""
+    if cwd := config.get("cwd"):
+        yield f"starts in {cwd}"
+    for key, word in (("env", "sets"), ("headers", "sends")):
+        named = [_named(str(name), str(text)) for name, text in config.get(key, {}).items()]
+        if named:
+            more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+            yield f"{word} {', '.join(named[:MOST_NAMED])}{more}"
+
+
+def _named(name: str, text: str) -> str:
+    read = ", ".join(found[0] for found in _REFERENCE.finditer(text))
+    return f"{_MASKER.mask_text(name)} from {read}" if read else _MASKER.mask_text(name)
 
 
 def likeness(config: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -11,7 +11,13 @@ from urllib.parse import urlsplit
 
 from mcpproxy_py.cli.importing.convert import ConvertedServer
 from mcpproxy_py.cli.importing.names import free_name, valid_name
-from mcpproxy_py.cli.importing.plain_secrets import PlainSecret, likeness, plain_secrets, start_shown
+from mcpproxy_py.cli.importing.plain_secrets import (
+    PlainSecret,
+    likeness,
+    plain_secrets,
+    start_shown,
+    surroundings_shown,
+)
 from mcpproxy_py.cli.importing.reading import ForeignServer
 
 Action = Literal["take", "replace", "skip", "cannot"]
@@ -52,6 +58,7 @@ class ImportRow:
             "name_there": self.server.name,
             "name": self.name,
             "starts": self.start or None,
+            "given": list(surroundings_shown(self.config or {})),
             "action": self.action,
             "why": self.why or None,
             "notes": list(self.notes),
@@ -204,5 +211,6 @@ def chosen(servers: list[ForeignServer], only: Collection[str]) -> tuple[list[Fo
 def lines_of(rows: Collection[ImportRow]) -> Iterator[tuple[str, str]]:
     """What has to be said of each row besides the table: whose it is, and the sentence."""
     for row in rows:
-        for note in row.notes:
+        given = surroundings_shown(row.config or {}) if row.action in TAKEN else ()
+        for note in (*given, *row.notes):
             yield f"{row.server.name} ({row.server.origin})", note

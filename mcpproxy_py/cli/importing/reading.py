@@ -94,7 +94,7 @@ def from_file(path: Path, machine: Machine, project: Path | None) -> FoundServer
         client, root = known
         _read_into(found, client.name, path, client.syntax, project or root)
         if not found.files:
-            raise GatewayError(Code.NOT_FOUND, f"There is no file {path}")
+            raise GatewayError(Code.NOT_FOUND, f"There is no file {path}", details={"remedy": "Check its name."})
         return found
     syntax, data = _any_syntax(path, _text(path))
     found.files.append(path)
@@ -113,6 +113,14 @@ def from_stdin(project: Path | None) -> FoundServers:
     found = FoundServers()
     _take_entries(found, _FileAtHand(client_name, path, syntax, data), keys, entries, project)
     return found
+
+
+def places_of(client: KnownClient, machine: Machine, project: Path | None) -> list[str]:
+    """Where the files of a client would be."""
+    if project is not None:
+        return [str(project / name) for name in client.project]
+    places = [place for place in client.user if place.on in (None, machine.platform)]
+    return [str(path) for place in places if (path := machine.expanded(place.path)) is not None]
 
 
 def _paths(client: KnownClient, machine: Machine, project: Path | None) -> Iterator[Path]:
@@ -255,7 +263,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise GatewayError(Code.NOT_FOUND, f"There is no client called '{path.name}' and no file {path}") from None
+        remedy = f"Clients that are known: {', '.join(CLIENTS)}."
+        message = f"There is no client called '{path.name}' and no file {path}"
+        raise GatewayError(Code.NOT_FOUND, message, details={"remedy": remedy}) from None
     except UnicodeDecodeError as error:
         raise UnreadableFile(path, f"it is not UTF-8 (byte {error.start})") from None
     except OSError as error:

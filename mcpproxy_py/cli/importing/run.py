@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from mcpproxy_py.cli.importing.convert import ConvertedServer, converted
 from mcpproxy_py.cli.importing.destination import ImportDestination
 from mcpproxy_py.cli.importing.moving import restore_file, take_out_of_file
 from mcpproxy_py.cli.importing.plain_secrets import with_references
-from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, chosen, lines_of, planned
+from mcpproxy_py.cli.importing.plan import TAKEN, ImportRow, chosen, planned
 from mcpproxy_py.cli.importing.reading import (
     ForeignServer,
     FoundServers,
@@ -27,6 +27,7 @@ from mcpproxy_py.cli.importing.reading import (
     from_client,
     from_file,
     from_stdin,
+    places_of,
     read_env_file,
 )
 from mcpproxy_py.cli.importing.secret_storage import (
@@ -39,12 +40,21 @@ from mcpproxy_py.cli.importing.secret_storage import (
 )
 from mcpproxy_py.cli.importing.undo import UndoneImport, last_record, new_record, undo_servers
 from mcpproxy_py.cli.importing.variables import AskedFor, ImportPlace
-from mcpproxy_py.cli.output import clean, note
+from mcpproxy_py.cli.output import cell, clean, note
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings import ensure_data_dir
+from mcpproxy_py.settings.data_dir import ensure_data_dir
 
 __all__ = ["STORES", "ImportRun", "ImportWish", "UndoRun"]
-_WHERE: Final = {"keyring": "the system's keyring", "file": "a private file for each", "keep": "the configuration file"}
+_WHERE: Final = {
+    "keyring": "to the system's keyring",
+    "file": "to a private file for each",
+    "keep": "into the configuration file, as they are",
+}
+_CHOICES: Final = {
+    "keyring": "put them into the keyring",
+    "file": "into a private file each",
+    "keep": "keep them as they are in the configuration",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +115,16 @@ class ImportRun:
             found = from_client(CLIENTS[source], self._machine, self._project)
             if not found.files:
                 title, where = CLIENTS[source].title, f" in {self._project}" if self._project else ""
-                raise GatewayError(Code.NOT_FOUND, f"{title} has no file with servers{where}")
+                looked = ", ".join(places_of(CLIENTS[source], self._machine, self._project)) or "nowhere"
+                remedy = f"Looked at: {looked}. A file elsewhere can be named itself: mcpproxy import FILE"
+                message = f"{title} has no file with servers{where or ' here'}"
+                raise GatewayError(Code.NOT_FOUND, message, details={"remedy": remedy})
             return found
         return from_file(Path(source), self._machine, self._project)
 
     def _plan(self) -> None:
         made = [(server, self._converted(server)) for server in self.found.servers]
-        self._asked = [asked for _, one in made for asked in one.asks]
+        self._asked = {asked.name: (server, asked) for server, one in made for asked in one.asks}
         self.rows = planned(made, self._destination.neighbours(), replacing=self._wish.replace)
 
     def _converted(self, server: ForeignServer) -> ConvertedServer:
@@ -126,14 +139,12 @@ class ImportRun:
         """What a client would ask for when it starts a server: inputs of VS Code, keys that Goose keeps."""
         if not self._asked or not sys.stdin.isatty():
             return
-        for asked in {each.name: each for each in self._asked}.values():
-            answer = _asked(asked)
+        note("Some servers need values that their client asks for, or keeps. Without one, press Enter.")
+        for server, asked in self._asked.values():
+            answer = _asked(server, asked)
             if answer:
                 self._answers[asked.name] = answer
         self._plan()
-
-    def lines(self) -> Iterator[tuple[str, str]]:
-        yield from lines_of(self.rows)
 
     @property
     def _to_take(self) -> list[ImportRow]:
@@ -165,17 +176,13 @@ class ImportRun:
             raise _no_keyring(trouble)
         usual = "file" if trouble else "keyring"
         if trouble:
-            note(f"The {count} plain secrets cannot go to the keyring: {trouble}.")
+            note(f"No keyring for secrets: {trouble}.")
         said = self._wish.secrets
         if said is None and not yes and sys.stdin.isatty():
-            where = "into the keyring, a private file each, or keep them in the configuration"
-            said = _choice(
-                f"{count} plain secrets. Put them {where}",
-                tuple(each for each in STORES if not (trouble and each == "keyring")),
-                usual,
-            )
+            ways = {store: says for store, says in _CHOICES.items() if not (trouble and store == "keyring")}
+            said = _choice(f"{_secrets(count)}: {', or '.join(ways.values())}?", tuple(ways), usual)
         self._store = cast("SecretStore", said or usual)
-        note(f"{count} plain secrets go to {_WHERE[self._store]}.")
+        note(f"{_secrets(count)}: {_WHERE[self._store]}.")
 
     def question(self) -> str:
         parts: list[str] = []
@@ -185,7 +192,11 @@ class ImportRun:
             parts.append(f"Take {count} server{'s' if count > 1 else ''} into {where}")
         if self._to_move:
             files = {str(row.server.path) for row in self._to_move}
-            what = "them" if parts else ", ".join(row.server.name for row in self._to_move)
+            what = (
+                ("it" if len(self._to_move) == 1 else "them")
+                if parts
+                else ", ".join(row.server.name for row in self._to_move)
+            )
             parts.append(f"{'and take' if parts else 'Take'} {what} out of {', '.join(sorted(files))}")
         return clean(" ".join(parts) + "?")
 
@@ -300,13 +311,17 @@ def _put_away(row: ImportRow, shelf: SecretShelf) -> dict[str, Any]:
     return with_references(row.config or {}, references, row.secrets)
 
 
+def _secrets(count: int) -> str:
+    return f"{count} plain secret{'s' if count > 1 else ''}"
+
+
 def _no_keyring(why: str) -> GatewayError:
     remedy = "Use --secrets file for a private file each, or --secrets keep. Nothing was changed."
     return GatewayError(Code.CONFLICT, f"The secrets cannot go to the keyring: {why}", details={"remedy": remedy})
 
 
-def _asked(asked: AskedFor) -> str:
-    about = clean(asked.about or asked.name)
+def _asked(server: ForeignServer, asked: AskedFor) -> str:
+    about = cell(f"{server.name} ({server.origin}): {asked.name}" + (f", {asked.about}" if asked.about else ""))
     if asked.choices:
         about = f"{about} ({', '.join(map(clean, asked.choices))})"
     usual = asked.default if asked.default is not None else ""
@@ -357,5 +372,6 @@ class UndoRun:
             "removed": undone.removed,
             "restored": undone.restored,
             "files": undone.files,
+            "refilled": undone.refilled,
             "left": undone.left,
         }

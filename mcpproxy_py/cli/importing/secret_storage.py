@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, write_private
-from mcpproxy_py.settings.secret_references import KEYRING_SERVICE, MAX_SECRET_BYTES
+from mcpproxy_py.settings.secret_references import KEYRING_SECONDS, KEYRING_SERVICE, MAX_SECRET_BYTES
 
 SecretStore = Literal["keyring", "file", "keep"]
 STORES: Final[tuple[SecretStore, ...]] = ("keyring", "file", "keep")
 FOLDER: Final = "secrets"
+PATIENCE_WITH_A_PERSON: Final = 60.0
 _MOST_TRIES: Final = 100
 _NO_KEYRING: Final = ("keyring.backends.fail", "keyring.backends.null")
 
@@ -35,14 +40,32 @@ def keyring_trouble() -> str:
 def _keyring() -> Any:
     try:
         keyring = import_module("keyring")
-        backend = keyring.get_keyring()
     except ImportError:
         raise KeyringTrouble("the keyring needs an extra: pip install 'mcpproxy-py[keyring]'") from None
-    except Exception as error:  # backends raise what they like
-        raise KeyringTrouble(f"the keyring did not answer ({type(error).__name__})") from None
+    backend = _answer(keyring.get_keyring)
     if type(backend).__module__ in _NO_KEYRING:
         raise KeyringTrouble("this system has no keyring that can be used")
     return keyring
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    """What the keyring says, in a bounded time: a locked one may wait for a person, and nobody may be there."""
+    answers: list[Any] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # backends raise what they like
+            answers.append(error)
+
+    asking = threading.Thread(target=run, daemon=True)
+    asking.start()
+    asking.join(PATIENCE_WITH_A_PERSON if sys.stdin.isatty() else KEYRING_SECONDS)
+    if not answers:
+        raise KeyringTrouble("the keyring does not answer; it may wait for somebody to unlock it")
+    if isinstance(answers[0], Exception):
+        raise KeyringTrouble(f"the keyring did not answer ({_reason(answers[0])})")
+    return answers[0]
 
 
 class SecretShelf:
@@ -74,11 +97,7 @@ class SecretShelf:
 
     def _kept(self, name: str) -> str | None:
         if self.store == "keyring":
-            keyring = _keyring()
-            try:
-                return keyring.get_password(KEYRING_SERVICE, name)
-            except Exception as error:
-                raise KeyringTrouble(f"the keyring did not answer ({_reason(error)})") from None
+            return _answer(partial(_keyring().get_password, KEYRING_SERVICE, name))
         try:
             return (self._folder / name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -90,14 +109,9 @@ class SecretShelf:
         if len(value.encode()) > MAX_SECRET_BYTES:
             raise _not_kept("a secret is larger than any can be")
         if self.store == "keyring":
-            keyring = _keyring()
-            try:
-                keyring.set_password(KEYRING_SERVICE, name, value)
-                kept = keyring.get_password(KEYRING_SERVICE, name)
-            except Exception as error:
-                raise KeyringTrouble(f"the keyring did not take it ({_reason(error)})") from None
+            _answer(partial(_keyring().set_password, KEYRING_SERVICE, name, value))
             self.put.append({"kind": "keyring", "name": name})
-            if kept != value:
+            if self._kept(name) != value:
                 raise KeyringTrouble("the keyring gave back something else than what was put in")
             return
         try:
@@ -126,4 +140,4 @@ def take_back(put: list[dict[str, str]], data_dir: Path) -> None:
                 Path(each["name"]).unlink()
         elif each["kind"] == "keyring":
             with suppress(Exception):
-                _keyring().delete_password(KEYRING_SERVICE, each["name"])
+                _answer(partial(_keyring().delete_password, KEYRING_SERVICE, each["name"]))

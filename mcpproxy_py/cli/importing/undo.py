@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,9 @@ class MovedFile:
     path: str
     backup: str
     after: str = ""
+    syntax: str = ""
+    entries: list[list[str]] = field(default_factory=list[list[str]])
+    """Where what was taken out had stood."""
 
 
 @dataclass(slots=True)
@@ -50,18 +53,17 @@ class ImportRecord:
             "config": self.config,
             "servers": self.servers,
             "secrets": self.secrets,
-            "moved": [{"path": each.path, "backup": each.backup, "after": each.after} for each in self.moved],
+            "moved": [asdict(each) for each in self.moved],
         }
         write_private(self.file, json.dumps(document, indent=1))
 
-    def keep(self, path: Path, text: str) -> MovedFile:
+    def keep(self, path: Path, text: str, after: str, syntax: str, entries: list[list[str]]) -> None:
         """A copy of a client's file that nobody else can read."""
         _make(self.file.parent)
         backup = self.file.with_name(f"{self.file.stem}-{len(self.moved) + 1}-{path.name}.bak")
         write_private(backup, text)
-        self.moved.append(MovedFile(str(path), str(backup)))
+        self.moved.append(MovedFile(str(path), str(backup), after, syntax, entries))
         self.save()
-        return self.moved[-1]
 
     def forget(self) -> None:
         for copy in self.file.parent.glob(f"{self.file.stem}-*.bak"):
@@ -93,10 +95,11 @@ def last_record(home: Path) -> ImportRecord:
     """The import that would be undone. Raises `GatewayError` where there is none."""
     files = sorted((home / FOLDER).glob("*.json"))
     if not files:
-        raise GatewayError(Code.NOT_FOUND, "There is no import that could be undone")
+        remedy = f"What an import changed is kept in {home / FOLDER}; each is undone once."
+        raise GatewayError(Code.NOT_FOUND, "There is no import that could be undone", details={"remedy": remedy})
     try:
         found = json.loads(files[-1].read_text(encoding="utf-8"))
-        moved = [MovedFile(each["path"], each["backup"], each["after"]) for each in found["moved"]]
+        moved = [MovedFile(**each) for each in found["moved"]]
         return ImportRecord(files[-1], found["config"], found["servers"], found["secrets"], moved)
     except (OSError, ValueError, KeyError, TypeError) as error:
         remedy = f"Look at it, or remove it: {files[-1]}"
@@ -112,6 +115,9 @@ class UndoneImport:
     removed: list[str] = field(default_factory=list[str])
     restored: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
+    """Put back byte for byte."""
+    refilled: list[str] = field(default_factory=list[str])
+    """Changed since, and given back what had been taken out."""
     left: dict[str, str] = field(default_factory=dict[str, str])
 
 

@@ -118,7 +118,8 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
     elif row.get("state") in ("failed", "connecting"):
         told.append(
-            f"It stays configured, and is tried again. `mcpproxy upstream logs {name}` has what it wrote, "
-            f"`mcpproxy upstream edit {name}` changes it, `mcpproxy upstream remove {name}` takes it out."
+            f"It stays configured. `mcpproxy upstream logs {name}` has what it wrote, `mcpproxy upstream edit {name}` "
+            f"changes it, `mcpproxy upstream restart {name}` tries again, "
+            f"`mcpproxy upstream remove {name}` takes it out."
         )
     return told

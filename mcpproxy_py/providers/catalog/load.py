@@ -87,6 +87,12 @@ def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
     return Catalog(_names(terms, aliases, rank), agents, servers)
 
 
+def load_servers(own: Path | None = None) -> dict[str, ServerEntry]:
+    """The servers alone, by slug. Raises `DataError`."""
+    files = (file for file in data_files(own) if file.kind == "servers")
+    return {entry.slug: entry for file in files for entry in map(server_entry, checked(file)["servers"])}
+
+
 def _names(terms: Sequence[Term], aliases: Mapping[str, str], rank: Rank | None) -> Names:
     known = {term.name for term in terms}
     for phrase, name in aliases.items():

@@ -6,6 +6,7 @@ with frames after it, both with advice. So every line has a rank, and the last o
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -26,6 +27,8 @@ _NOISE: Final = re.compile(
     re.VERBOSE,
 )
 _WORDS: Final[Sequence[tuple[int, str]]] = (
+    (2, r"^error: command failed"),
+    (9, r"current (?:python|node)\S* version .{1,30} does not satisfy"),
     (9, r"requires? (?:at least )?(?:a (?:newer|later) version of )?node|unsupported (?:node|engine)|notsup"),
     (9, r"node(?:\.?js)? (?:version )?\S* ?(?:or (?:later|higher|newer)|is not supported|is too old)"),
     (9, r"not compatible with your version of node|requires-python|requires python"),
@@ -42,20 +45,33 @@ _WORDS: Final[Sequence[tuple[int, str]]] = (
     (3, r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable|unknown|unrecognized)\b"),
 )
 _RANKS: Final = tuple((rank, re.compile(pattern, re.IGNORECASE)) for rank, pattern in _WORDS)
-_INFO: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b")
+_INFO: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|^(?:info|debug|trace):")
 _ENGINE: Final = re.compile(r"EBADENGINE\s+required: (.{1,60})")
 _FRAME_SOURCE: Final = re.compile(r"^\s{4,}")
 
 
 def telling(lines: Iterable[str]) -> str:
     """The line that says most of why, fit for an error message; empty where nothing was said."""
-    said = [line.rstrip() for line in lines if line.strip()]
+    said = [_plain(line.rstrip()) for line in lines if line.strip()]
     if not said:
         return ""
     ranks = _ranked(said)
     best = max(ranks)
     place = len(ranks) - 1 - ranks[::-1].index(best)
     return _short(_joined(said, place)) + _engine_wanted(said, said[place])
+
+
+def _plain(line: str) -> str:
+    """A line of a log in JSON as others write theirs."""
+    if not line.startswith("{") or not line.endswith("}"):
+        return line
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    level = next((entry[key] for key in ("level", "severity", "lvl") if isinstance(entry.get(key), str)), "")
+    says = next((entry[key] for key in ("message", "msg", "error") if isinstance(entry.get(key), str)), "")
+    return f"{level}: {says}" if level and says else says or line
 
 
 def _ranked(lines: Sequence[str]) -> list[int]:

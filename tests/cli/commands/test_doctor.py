@@ -102,13 +102,22 @@ def test_a_person_reads_what_to_mend(run: Run, home: Path) -> None:
     [
         ({"lissten": "127.0.0.1:1"}, "listen"),
         ({"mcpServers": {"s": {"command": "a", "url": "http://h"}}}, "exactly one of `command` and `url`"),
-        ({"mcpServers": {"s": {"command": "a", "env": {"K": "${env:NOT_SET_ANYWHERE}"}}}}, "NOT_SET_ANYWHERE"),
+        ({"mcp_token": "${env:NOT_SET_ANYWHERE}"}, "NOT_SET_ANYWHERE"),
     ],
 )
 def test_a_configuration_that_cannot_be_used(run: Run, home: Path, config: dict[str, Any], says: str) -> None:
     _, found = looked(run, configured(home, **config))
     assert found["configuration"][0] == "problem"
     assert says in found["configuration"][1]
+
+
+@pytest.mark.proves("UP-12")
+def test_a_secret_that_is_missing_is_a_problem_of_its_server(run: Run, home: Path) -> None:
+    servers = {"s": {"command": sys.executable, "env": {"K": "${env:NOT_SET_ANYWHERE}"}}}
+    _, found = looked(run, configured(home, mcpServers=servers))
+    assert found["configuration"][0] == "ok"
+    says = "it cannot start: the environment variable NOT_SET_ANYWHERE is not set (env.K)"
+    assert found["server s"] == ("problem", says)
 
 
 def test_servers_by_command(run: Run, home: Path) -> None:

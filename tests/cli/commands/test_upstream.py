@@ -25,14 +25,15 @@ def config_in(data_dir: Path) -> dict:
 
 def test_upstream_list_shows_state_and_error(run, gateway) -> None:
     servers = [
-        {"name": "time", "state": "connected", "transport": "stdio", "tool_count": 2, "error": None},
+        {"name": "time", "state": "connected", "transport": "stdio", "tool_count": 3, "error": None,
+         "tools_by_class": {"read": 2, "write": 0, "destructive": 0, "unknown": 1}, "session_mode": "shared"},
         {"name": "gone", "state": "failed", "transport": "http", "tool_count": 0, "error": "connection\nrefused"},
-    ]
+    ]  # fmt: skip
     gateway.answer("GET", "/servers", {"servers": servers})
     assert run("upstream", "list").out.splitlines() == [
-        "NAME  STATE      TRANSPORT  TOOLS  ERROR",
-        "time  connected  stdio      2      -",
-        "gone  failed     http       0      connection refused",
+        "NAME  STATE      TRANSPORT  TOOLS  CLASSES  NO HINTS  SESSIONS  ERROR",
+        "time  connected  stdio      3      2r       1         shared    -",
+        "gone  failed     http       0      -        -         -         connection refused",
     ]
 
 
@@ -154,6 +155,104 @@ def test_with_no_gateway_an_entry_that_cannot_be_is_refused_and_the_file_stays(r
     assert ran.status == 2
     assert "catalog" in ran.err
     assert config_in(no_gateway) == before
+
+
+BROKEN: dict[str, str] = {
+    "a key nobody knows": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"command": "x", "comand": "y"}}}',
+    "both ways": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"command": "x", "url": "http://h"}}}',
+    "neither way": '{"mcpServers": {"ok": {"command": "x"}, "bad": {}}}',
+    "a secret that is missing": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"url": "${env:NOT_SET_ANYWHERE}"}}}',
+    "a kind of reference nobody knows": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"command": "x", "env": '
+    '{"A": "${vault:x}"}}}}',
+    "a value that is none": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"command": "x", "timeout": "soon"}}}',
+    "twice the same key": '{"mcpServers": {"ok": {"command": "x"}, "bad": {"command": "x", "command": "y"}}}',
+    "a list": '{"mcpServers": [{"name": "ok", "command": "x"}, {"name": "bad", "comand": "x"}]}',
+}
+
+
+@pytest.mark.proves("UP-12", "CONF-1")
+@pytest.mark.parametrize("text", BROKEN.values(), ids=list(BROKEN))
+@pytest.mark.parametrize(
+    ("verb", "more", "left"),
+    [
+        ("remove", ("--yes",), None),
+        ("disable", (), {"enabled": False}),
+        ("edit", ("--json", '{"command": "mended"}'), {"command": "mended"}),
+    ],
+)
+def test_with_no_gateway_what_is_wrong_in_an_entry_is_mended(run, no_gateway, text, verb, more, left) -> None:
+    path = no_gateway / "mcp_config.json"
+    path.write_text(text)
+    ran = run("upstream", verb, "bad", *more)
+    assert ran.status == 0, ran.err
+    servers = config_in(no_gateway)["mcpServers"]
+    named = servers if isinstance(servers, dict) else {entry.pop("name"): entry for entry in servers}
+    assert named["ok"] == {"command": "x"}
+    assert (named.get("bad") or {}).items() >= (left or {}).items() and ("bad" in named) == (left is not None)
+    assert (no_gateway / "mcp_config.json.bak").read_text() == text
+    still_wrong = verb == "disable" and not any(each in text for each in ("NOT_SET", '"command": "y"'))
+    assert run("config", "validate").status == (2 if still_wrong else 0)
+
+
+@pytest.mark.proves("UP-12")
+def test_with_no_gateway_a_server_that_is_right_is_changed_beside_one_that_is_not(run, no_gateway) -> None:
+    (no_gateway / "mcp_config.json").write_text(BROKEN["a key nobody knows"])
+    ran = run("upstream", "disable", "ok")
+    assert (ran.status, config_in(no_gateway)["mcpServers"]["ok"]["enabled"]) == (0, False)
+    assert "Still wrong: " in ran.err and "mcpServers.bad.comand is not a known key" in ran.err
+    assert run("upstream", "add", "new", "--", "y").status == 0
+    worse = run("upstream", "edit", "ok", "--sessions", "nonsense")
+    assert (worse.status, "mcpServers.ok.sessions" in worse.err) == (2, True)
+    assert "sessions" not in config_in(no_gateway)["mcpServers"]["ok"]
+
+
+@pytest.mark.proves("UP-12")
+def test_with_no_gateway_also_what_is_wrong_elsewhere_keeps_nobody_from_mending(run, no_gateway) -> None:
+    """A directory that a broken file would name is one that nobody can look for a gateway in."""
+    text = '{"data_dir": 7, "listn": "x", "mcpServers": {"a": "no object", "My Server": {"command": "x"}}}'
+    (no_gateway / "mcp_config.json").write_text(text)
+    switched = run("upstream", "disable", "a")
+    assert (switched.status, "mcpServers.a is no object" in switched.err) == (2, True)
+    assert [run("upstream", "remove", name, "--yes").status for name in ("a", "My Server")] == [0, 0]
+    assert config_in(no_gateway) == {"data_dir": 7, "listn": "x", "mcpServers": {}}
+
+
+@pytest.mark.proves("UP-12", "CONF-1")
+def test_a_file_that_is_no_json_is_left_alone_and_it_says_where_and_how_to_open_it(run, no_gateway) -> None:
+    path = no_gateway / "mcp_config.json"
+    run("upstream", "add", "a", "--", "x")
+    path.write_text('{"mcpServers": {\n  "a": {"command": "x",}}}')
+    for words in (("remove", "a", "--yes"), ("disable", "a"), ("edit", "a", "--timeout", "3"), ("add", "b", "--", "x")):
+        ran = run("upstream", *words)
+        assert (ran.status, ran.out) == (2, "")
+        assert "not valid JSON at line 2, column 2" in ran.err
+        assert "mcpproxy config edit" in ran.err and f"{path}.bak" in ran.err
+    assert path.read_text() == '{"mcpServers": {\n  "a": {"command": "x",}}}'
+
+
+@pytest.mark.proves("UP-12")
+def test_a_key_that_stands_twice_elsewhere_is_not_chosen_for_the_person(run, no_gateway) -> None:
+    path = no_gateway / "mcp_config.json"
+    text = '{"mcpServers": {"a": {"command": "x", "deny_tools": [], "deny_tools": ["b"]}, "c": {"command": "y"}}}'
+    path.write_text(text)
+    ran = run("upstream", "disable", "c")
+    assert (ran.status, "the key 'deny_tools' stands twice" in ran.err, path.read_text()) == (2, True, text)
+    assert (run("upstream", "enable", "a").status, path.read_text()) == (2, text)
+    assert run("upstream", "disable", "a").status == 0
+
+
+@pytest.mark.proves("UP-12")
+def test_with_no_gateway_a_secret_that_is_missing_here_keeps_a_new_server_out_and_no_old_one(run, no_gateway) -> None:
+    words = ("upstream", "add", "s", "--env", "T=${env:NOT_SET_ANYWHERE}", "--", "x")
+    before = config_in(no_gateway)
+    assert (run(*words).status, config_in(no_gateway)) == (2, before)
+    assert run(*words[:3], "--no-check", *words[3:]).status == 0
+    assert run("upstream", "edit", "s", "--timeout", "9").status == 0
+    entry = {"command": "x", "env": {"T": "${env:NOT_SET_ANYWHERE}"}, "timeout": 9.0}
+    assert config_in(no_gateway)["mcpServers"]["s"] == entry
+    shown = run("upstream", "show", "s")
+    assert (shown.status, '"T": "${env:NOT_SET_ANYWHERE}"' in shown.out) == (0, True)
+    assert run("upstream", "show", "nobody").status == 1
 
 
 @pytest.mark.proves("CLI-2")

@@ -71,6 +71,24 @@ SyntaxError: The requested module 'node:util' does not provide an export named '
 
 Node.js v18.2.0
 """
+GO = """\
+{"level":"fatal","message":"Authentication required: SLACK_MCP_XOXP_TOKEN must be provided","stacktrace":"main"}
+node:child_process:930
+    throw err;
+    ^
+
+Error: Command failed: /root/.npm/_npx/0/node_modules/slack-mcp-server/bin/slack-mcp-server
+    at genericNodeError (node:internal/errors:984:15)
+  status: 1,
+Node.js v20.20.2
+"""
+OLD_PYTHON = """\
+error: No solution found when resolving tool dependencies
+  cause: Because x<=0.1.0rc1 depends on Python>=3.12 and
+             x>=0.1.1rc1
+         Because the current Python version (3.11.7) does not satisfy Python>=3.12 and x==0.1.0 cannot be used.
+         And because you require x, we can conclude that your requirements are unsatisfiable.
+"""
 ZOD = """\
 Configuration is wrong
 ZodError: [
@@ -104,6 +122,10 @@ ZodError: [
         ("thread 'main' panicked at src/main.rs:1: no key\nnote: run with RUST_BACKTRACE=1\n",
          "thread 'main' panicked at src/main.rs:1: no key"),
         ("first I thought I could\ncannot go on: no database\n", "cannot go on: no database"),
+        (GO, "fatal: Authentication required: SLACK_MCP_XOXP_TOKEN must be provided"),
+        (OLD_PYTHON, "Because the current Python version (3.11.7) does not satisfy Python>=3.12 and x==0.1.0 cannot be "
+                     "used."),
+        ('{"level": "info", "msg": "failed?"}\n{"a": [1]}\n{not json}\n', "{not json}"),
         ("one\ntwo\n\n", "two"),
         ("[stdout] Welcome!\nlistening\n", "listening"),
         ("[stdout] Welcome!\n", "[stdout] Welcome!"),

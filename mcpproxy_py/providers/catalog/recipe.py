@@ -1,0 +1,95 @@
+"""How a server of the catalog is connected: its entry in the configuration, and what has to be asked for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from mcpproxy_py.core.catalog.model import ServerEntry
+from mcpproxy_py.providers.catalog.load import META, RUNNERS
+
+Kind = Literal["env", "header", "arg"]
+KEYED: Final = ("api-key", "connection-string", "oauth-or-key", "oauth")
+"""Where what an entry lists is needed, unless it says otherwise."""
+AUTHORIZATION: Final = "Authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogQuestion:
+    """One thing that a person has to know: a variable, a header, or an argument."""
+
+    kind: Kind
+    name: str
+    about: str = ""
+    secret: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRecipe:
+    """The entry without what is asked for, and the questions. `note` is what a person should know beforehand."""
+
+    config: Mapping[str, Any]
+    questions: Sequence[CatalogQuestion] = ()
+    notes: Sequence[str] = field(default_factory=tuple[str, ...])
+
+
+def recipe(entry: ServerEntry, transport: str | None = None) -> CatalogRecipe | None:
+    """`transport` chooses where there is a package and an address; `None` where the entry tells of neither.
+
+    A package goes before an address that wants a login of its own, which nobody can do for a gateway.
+    """
+    meta: Mapping[str, Any] = entry.wire["_meta"][META]
+    packages = [each for each in entry.wire.get("packages", ()) if each["registryType"] in RUNNERS]
+    remotes = list(entry.wire.get("remotes", ()))
+    if transport == "stdio" or (transport is None and packages and (not remotes or entry.auth.startswith("oauth"))):
+        remotes = []
+    elif transport is not None or remotes:
+        packages = []
+    found = _of_remote(remotes[0], entry) if remotes else _of_package(packages[0], entry) if packages else None
+    if found is None:
+        return None
+    notes = [*found.notes, *([meta["caution"]] if "caution" in meta else [])]
+    if mode := _sessions(meta):
+        return CatalogRecipe({**found.config, "sessions": mode}, found.questions, notes)
+    return CatalogRecipe(found.config, found.questions, notes)
+
+
+def _sessions(meta: Mapping[str, Any]) -> str | None:
+    """The mode that the catalog recommends, where it does."""
+    said = meta.get("sessions")
+    return said.get("mode") if isinstance(said, Mapping) else said
+
+
+def _of_package(package: Mapping[str, Any], entry: ServerEntry) -> CatalogRecipe:
+    command, *args = RUNNERS[package["registryType"]]
+    variables = [_question("env", each, entry) for each in package.get("environmentVariables", ())]
+    if package["registryType"] == "oci":  # a container sees only what is handed through
+        args += [word for each in variables for word in ("-e", each.name)]
+    given = package.get("packageArguments", ())
+    fixed = [each["value"] for each in given if "value" in each]
+    wanted = [CatalogQuestion("arg", each["valueHint"], each.get("description", "")) for each in given
+              if "value" not in each]  # fmt: skip
+    config = {"command": command, "args": [*args, package["identifier"], *fixed]}
+    return CatalogRecipe(config, (*variables, *wanted))
+
+
+def _of_remote(remote: Mapping[str, Any], entry: ServerEntry) -> CatalogRecipe:
+    config = {"url": remote["url"], **({"transport": "sse"} if remote["type"] == "sse" else {})}
+    headers = [_question("header", each, entry) for each in remote.get("headers", ())]
+    if headers or entry.auth in ("none", "unknown", "local-login"):
+        return CatalogRecipe(config, headers)
+    about = "a key or token of this service, as `Bearer ...`"
+    notes = ("This service has a login of its own (OAuth), which a gateway cannot do: it needs a token.",)
+    only_login = entry.auth == "oauth"
+    return CatalogRecipe(
+        config,
+        (CatalogQuestion("header", AUTHORIZATION, about, secret=True, required=entry.auth == "api-key"),),
+        notes if only_login else (),
+    )
+
+
+def _question(kind: Kind, wire: Mapping[str, Any], entry: ServerEntry) -> CatalogQuestion:
+    required = wire.get("isRequired", entry.auth in KEYED)
+    return CatalogQuestion(kind, wire["name"], wire.get("description", ""), wire.get("isSecret", False), required)
