@@ -156,8 +156,8 @@ class Admin:
         return self._servers.describe()
 
     async def server_entry(self, name: str) -> dict[str, Any] | None:
-        """How it is written in the file, without its secrets; `None` where it is not from the file."""
-        self._must_exist(name)
+        """How it is written in the file, without its secrets; `None` where it is not from the file. Also of one that is
+        written wrong, and so is not in force."""
         return await anyio.to_thread.run_sync(self._file.entry, name)
 
     def measured(self) -> list[ServerStats]:

@@ -214,8 +214,10 @@ class ConfigFile:
             grew = len(after.problems) > len(before.problems)
             wrong = tuple(one for one in fresh if grew or one[0][:2] == own)
         if wrong:
-            told = [says for _, says in wrong]
-            raise GatewayError(Code.CONFIG_INVALID, "\n".join(told), details={"problems": told})
+            told, details = [says for _, says in wrong], dict[str, Any]()
+            if any(one in before.problems for one in wrong):
+                details["remedy"] = "Nothing was written: this was wrong before. `mcpproxy config edit` opens the file."
+            raise GatewayError(Code.CONFIG_INVALID, "\n".join(told), details={"problems": told, **details})
 
     def _document(self) -> dict[str, Any]:
         text = _text(self.path)

@@ -57,7 +57,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     config = {
         "mcpServers": {
             "s": python_server("plain.py"),
-            "miss": python_server("plain.py", env={"TOKEN": "${env:NOT_SET_ANYWHERE}"}),
+            "miss": python_server("plain.py", "--pid-file", "${env:NOT_SET_ANYWHERE}", lazy=True),
             "idle": {**python_server("plain.py", env={"TOKEN": "${env:NOT_SET_ANYWHERE}"}), "enabled": False},
             "late": python_server("plain.py", env={"TOKEN": "${file:late.txt}"}),
         }
@@ -65,7 +65,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     data_dir = tmp_path_factory.mktemp("adding") / "data"
     data_dir.mkdir(mode=0o700)
     (data_dir / "mcp_config.json").write_text(json.dumps(config))
-    with gateway(data_dir, env={"PATH": str(Path(sys.executable).parent)}) as running:  # where no npx is
+    npx = data_dir.parent / "bin" / "npx"  # nothing is downloaded here
+    npx.parent.mkdir()
+    npx.write_text("#!/bin/sh\nexit 1\n")
+    npx.chmod(0o700)
+    with gateway(data_dir, env={"PATH": f"{npx.parent}{os.pathsep}{os.environ['PATH']}"}) as running:
         running.wait_for("s")
         yield running
 
@@ -104,8 +108,9 @@ def test_a_secret_that_is_missing_fails_its_own_server_and_no_other(running: Run
     assert row(running, "s")["state"] == "connected"
     missing = row(running, "miss")
     assert (missing["state"], missing["error"]) == (
-        "failed", "the environment variable NOT_SET_ANYWHERE is not set (env.TOKEN)",
+        "failed", "the environment variable NOT_SET_ANYWHERE is not set (args.2)",
     )  # fmt: skip
+    assert missing["restarts"] == 0 and not (running.data_dir / "logs" / "miss.log").exists()  # it was never started
     assert row(running, "idle")["state"] == "disabled"
 
 
@@ -164,7 +169,7 @@ def test_validate_says_what_a_start_would_find_and_what_the_running_gateway_know
     assert "lists: none of its tools is meant by deny_tools: nonsense*" in added.err
     ran = run("config", "validate")
     assert ran.status == 2
-    assert "server miss will fail: the environment variable NOT_SET_ANYWHERE is not set (env.TOKEN)" in ran.err
+    assert "server miss will fail: the environment variable NOT_SET_ANYWHERE is not set (args.2)" in ran.err
     assert "idle" not in ran.err
     assert "server lists: none of its tools is meant by deny_tools: nonsense*" in ran.err
     assert run("config", "validate", "--without-secrets").status == 0
@@ -371,6 +376,25 @@ def test_a_secret_elsewhere_in_the_configuration_still_fails_the_start(tmp_path:
     )  # fmt: skip
     assert done.returncode == 2
     assert "mcp_token: ${env:NOT_SET_ANYWHERE} has no value" in done.stderr
+
+
+@pytest.mark.proves("UP-12", "CONF-1")
+def test_what_was_written_wrong_by_hand_is_mended_through_the_gateway_that_does_not_use_it(
+    running: Running, run: Run
+) -> None:
+    path = running.data_dir / "mcp_config.json"
+    before = path.read_text()
+    document = json.loads(before)
+    document["mcpServers"]["bad"] = {**python_server("plain.py"), "tiemout": 3}
+    path.write_text(json.dumps(document))
+    until(lambda: running.get("/status")["config_error"], what="the gateway to have seen it")
+    other = run("upstream", "disable", "s")
+    assert (other.status, "did you mean `timeout`" in other.err, "mcpproxy config edit" in other.err) == (2, True, True)
+    mended = run("upstream", "edit", "bad", "--unset", "tiemout")
+    assert (mended.status, "bad: connected, " in mended.out) == (0, True), mended.err
+    assert running.get("/status")["config_error"] is None
+    assert run("upstream", "remove", "bad", "--yes").status == 0
+    assert json.loads(path.read_text()) == json.loads(before)
 
 
 @pytest.mark.proves("UP-12")

@@ -168,8 +168,7 @@ class Desk:
         return list(self.rows.values())
 
     async def server_entry(self, name: str) -> dict[str, Any] | None:
-        self._known(name)
-        return {"command": "x", "env": {"TOKEN": "${env:TOKEN}"}}
+        return {"command": "x", "env": {"TOKEN": "${env:TOKEN}"}} if name in self.rows else None
 
     async def server_log(self, name: str, lines: int) -> list[str]:
         self._known(name)

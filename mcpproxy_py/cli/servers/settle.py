@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -36,9 +37,14 @@ def report(
     if not wait or not isinstance(row, dict) or row.get("state") is None:
         session.show(answer, lambda _: say(done))
         return EXIT_OK
-    if session.human:
-        say(done)
-    row = _settled(session, name, row, seconds)
+    try:
+        if session.human:
+            say(done)
+            sys.stdout.flush()
+        row = _settled(session, name, row, seconds)
+    except KeyboardInterrupt:
+        note(f"\n{name} is configured and goes on connecting; `mcpproxy upstream show {name}` says how it went.")
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     session.show({**answer, "server": row}, lambda _: say(result(name, row)))
     for line in remarks(name, row):
         note(line)
@@ -48,15 +54,11 @@ def report(
 def _settled(session: CommandContext, name: str, row: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
     """The server's row once it is connected or has failed, or as it is when the time is over."""
     give_up, pause, before = time.monotonic() + seconds, FIRST_PAUSE, row.get("restarts") or 0
-    try:
-        with waiting(f"Connecting {name} (Ctrl-C stops waiting, not the server)"):
-            while not _is_settled(row, before) and (left := give_up - time.monotonic()) > 0:
-                time.sleep(min(pause, left))
-                pause = min(pause * 1.5, LONGEST_PAUSE)
-                row = _row(session, name)
-    except KeyboardInterrupt:
-        note(f"\n{name} is configured and goes on connecting; `mcpproxy upstream show {name}` says how it went.")
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    with waiting(f"Connecting {name} (Ctrl-C stops waiting, not the server)"):
+        while not _is_settled(row, before) and (left := give_up - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, LONGEST_PAUSE)
+            row = _row(session, name)
     return row
 
 
@@ -117,8 +119,11 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
     elif row.get("state") in ("failed", "connecting"):
+        remote = row.get("transport") in ("http", "sse")
+        log = f"`mcpproxy upstream logs {name}` has what it wrote"
+        more = "`mcpproxy doctor` looks at its address" if remote else log
         told.append(
-            f"It stays configured. `mcpproxy upstream logs {name}` has what it wrote, `mcpproxy upstream edit {name}` "
+            f"It stays configured. {more}, `mcpproxy upstream edit {name}` "
             f"changes it, `mcpproxy upstream restart {name}` tries again, "
             f"`mcpproxy upstream remove {name}` takes it out."
         )

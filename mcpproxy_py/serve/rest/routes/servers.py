@@ -66,9 +66,9 @@ async def list_servers(x: RestRequest) -> Mapping[str, Any]:
 
 
 async def show_server(x: RestRequest) -> Mapping[str, Any]:
-    rows = x.parts.operator.describe_servers()
-    _must_know(x.path["name"], (row["name"] for row in rows), "server")
     entry = await x.parts.operator.server_entry(x.path["name"])  # masked as a configuration is: references are shown
+    if entry is None:
+        _must_know(x.path["name"], (row["name"] for row in x.parts.operator.describe_servers()), "server")
     return {**x.parts.masker.mask(_one(x, x.path["name"])), "config": entry}
 
 
