@@ -121,7 +121,7 @@ def with_shared_options(register: Callable[..., Any], *, prints: bool = True) ->
     def decorate(function: Callable[..., int | None]) -> Callable[..., int | None]:
         @functools.wraps(function)
         def run(ctx: typer.Context, **values: Any) -> None:
-            session = _session(ctx)
+            session = session_of(ctx)
             own = {name: value for name, value in values.items() if name not in shared}
             with _failures_reported(session.format):
                 status = function(session, **own)
@@ -160,7 +160,8 @@ def _sign(run: Any, function: Callable[..., Any], shared: list[str]) -> None:
     del run.__wrapped__
 
 
-def _session(ctx: typer.Context) -> CommandContext:
+def session_of(ctx: typer.Context) -> CommandContext:
+    """What the shared options say, before the command and after it."""
     chosen = {name: _chosen(ctx, name) for name in SHARED}
     data_dir, config, listen, form = (value for value, _ in chosen.values())
     typed = frozenset(name for name, (_, by_flag) in chosen.items() if by_flag and name != "output")

@@ -15,12 +15,18 @@ import typer
 
 from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.common import CommandContext, command, group, moment
+from mcpproxy_py.cli.completion import approval_ids
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 
 approvals_app = group("Servers that agents request, and your decisions.")
 
 State = Literal["pending", "approved", "denied", "expired"]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The request, as `mcpproxy approvals list` shows it.")]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The request, as `mcpproxy approvals list` shows it.", autocompletion=approval_ids
+    ),
+]
 Notes = Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Why; the agent sees it too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked.")]
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command, group
+from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.locate import NoGatewayError, is_alive
 from mcpproxy_py.cli.output import Format, note, say, waiting
 from mcpproxy_py.cli.running import GatewayProcess, in_use, running, waited_for
@@ -131,7 +132,10 @@ def _config_error(session: CommandContext) -> str | None:
 def logs(
     session: CommandContext,
     server: Annotated[
-        str | None, typer.Argument(metavar="[SERVER]", help="What this upstream wrote to its stderr instead.")
+        str | None,
+        typer.Argument(
+            metavar="[SERVER]", help="What this upstream wrote to its stderr instead.", autocompletion=server_names
+        ),
     ] = None,
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, max=MOST_LINES, help="Number of lines, from the end.")

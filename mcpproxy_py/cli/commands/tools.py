@@ -14,16 +14,21 @@ import typer
 
 from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.common import CommandContext, command, group, json_text
+from mcpproxy_py.cli.completion import server_names, tool_names
 from mcpproxy_py.cli.output import cell, first_line, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
 
 call_app = group("Call a tool through the intent gate.")
 
 Tool = Annotated[
-    str | None, typer.Argument(metavar="SERVER:TOOL", help="The tool, as `tools list` names it.", show_default=False)
+    str | None,
+    typer.Argument(metavar="SERVER:TOOL", help="The tool, as `tools list` names it.", autocompletion=tool_names),
 ]
 ToolName = Annotated[
-    str | None, typer.Option("--tool-name", metavar="SERVER:TOOL", help="The tool, as an option instead.")
+    str | None,
+    typer.Option(
+        "--tool-name", metavar="SERVER:TOOL", help="The tool, as an option instead.", autocompletion=tool_names
+    ),
 ]
 Arguments = Annotated[
     str | None,
@@ -145,7 +150,9 @@ def _size(block: Mapping[str, Any], key: str) -> str:
 
 tools_app = group("The tools behind the gateway.")
 
-ServerFilter = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Only this server's tools.")]
+ServerFilter = Annotated[
+    str | None, typer.Option("--server", metavar="NAME", help="Only this server's tools.", autocompletion=server_names)
+]
 
 
 @command(tools_app, "list")
@@ -180,7 +187,9 @@ def search(
 
 
 @command(tools_app, "show")
-def show(session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
+def show(
+    session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL", autocompletion=tool_names)]
+) -> None:
     """One tool: its class, its description and its input schema.
 
     For example: mcpproxy tools show git:git_status
@@ -224,7 +233,7 @@ explain_app = group("Dry run of the gate's decision.")
 @command(explain_app, "explain")
 def explain(
     session: CommandContext,
-    name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")],
+    name: Annotated[str, typer.Argument(metavar="SERVER:TOOL", autocompletion=tool_names)],
     variant: Annotated[
         Literal["read", "write", "destructive"] | None,
         typer.Option(

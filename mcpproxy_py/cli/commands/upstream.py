@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, json_object, key_values
+from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.cli.output import Format, cell, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
@@ -75,7 +76,7 @@ app = group("The MCP servers behind the gateway.")
 MAX_LOG_LINES: Final = 5000
 POLL_SECONDS: Final = 1.0
 
-Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
+Name = Annotated[str, typer.Argument(help="The name of the upstream.", autocompletion=server_names)]
 
 
 @command(app, "list")
