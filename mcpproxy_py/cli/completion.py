@@ -20,6 +20,8 @@ from typing import Any, Final, get_args
 import typer
 
 PATIENCE: Final = 1.0
+PATIENCE_VARIABLE: Final = "_MCPPROXY_COMPLETE_SECONDS"
+"""Another patience, for a machine that is slow."""
 MOST: Final = 200
 SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:@+-]{0,199}")
 VARIABLE: Final = "_MCPPROXY_COMPLETE"
@@ -137,7 +139,8 @@ def _within_a_second(work: Callable[[], list[str]]) -> list[str]:
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
-    worker.join(PATIENCE)
+    with contextlib.suppress(ValueError):
+        worker.join(float(os.environ.get(PATIENCE_VARIABLE, PATIENCE)))
     return list(found)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.cli.completion import SAFE, catalog_slugs, client_names, fitting, statuses
+from mcpproxy_py.cli.completion import PATIENCE_VARIABLE, SAFE, catalog_slugs, client_names, fitting, statuses
 from tests.support.gateway import clean_environment, gateway, python_server
 
 pytestmark = pytest.mark.proves("USE-6")
@@ -41,6 +41,7 @@ def program(tmp_path: Path) -> Path:
 
 def environment(program: Path, data_dir: Path, **more: str) -> dict[str, str]:
     path = f"{program.parent}:{os.environ['PATH']}"
+    more = {PATIENCE_VARIABLE: "30", **more}
     return clean_environment(PATH=path, MCPPROXY_DATA_DIR=str(data_dir), HOME=str(program.parent), **more)
 
 
@@ -49,15 +50,15 @@ def script(program: Path, shell: str) -> str:
     return subprocess.run([program], env=env, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def completed_by_bash(program: Path, data_dir: Path, *words: str) -> list[str]:
+def completed_by_bash(program: Path, data_dir: Path, *words: str, **more: str) -> list[str]:
     """By the installed function, with the words as bash splits them."""
     line = f"""
 {script(program, "bash")}
 COMP_WORDS=({" ".join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
 _mcpproxy_completion mcpproxy; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    done = subprocess.run(["bash", "--norc", "-c", line], env=environment(program, data_dir), capture_output=True,
-                          text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(["bash", "--norc", "-c", line], env=environment(program, data_dir, **more),
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -189,7 +190,8 @@ def test_a_gateway_that_does_not_answer_is_not_waited_for_and_one_by_address_is_
             f'{{"pid": {os.getpid()}, "url": "{url}", "rest_socket": "{data_dir}/api.sock"}}'
         )
         tcp.settimeout(0.2)
-        assert completed_by_bash(program, data_dir, "mcpproxy", "upstream", "remove", "") == []
+        quick = {PATIENCE_VARIABLE: "0.5"}
+        assert completed_by_bash(program, data_dir, "mcpproxy", "upstream", "remove", "", **quick) == []
         words = ("mcpproxy", "--listen", url.removeprefix("http://"), "upstream", "remove", "")
         assert completed_by_bash(program, data_dir, *words) == []
         with pytest.raises(TimeoutError):
