@@ -203,6 +203,16 @@ def confirmed(question: str, yes: bool) -> None:
     typer.confirm(clean(question), abort=True, err=True)
 
 
+def person() -> str | None:
+    """Who this system says is typing. The gateway knows only that they had the admin key."""
+    import getpass
+
+    try:
+        return getpass.getuser()[:128] or None
+    except (OSError, KeyError):  # a container's user without a name
+        return None
+
+
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 

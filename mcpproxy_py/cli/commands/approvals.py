@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import CommandContext, command, group, moment
+from mcpproxy_py.cli.common import CommandContext, command, group, moment, person
 from mcpproxy_py.cli.completion import approval_ids
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 
@@ -78,19 +77,11 @@ def _decide(session: CommandContext, approval_id: str, step: str, notes: str | N
     if terminal and not yes:
         pairs(session.client.get("approvals", approval_id))
         typer.confirm(clean(f"{step.capitalize()} {approval_id}?"), abort=True, err=True)
-    body = {"terminal": terminal, "name": _name(), "notes": notes}
+    body = {"terminal": terminal, "name": person(), "notes": notes}
     answer = session.client.post(
         "approvals", approval_id, step, body={key: value for key, value in body.items() if value is not None}
     )
     session.show(answer, _print_decided)
-
-
-def _name() -> str | None:
-    """Who this system says is typing. The gateway knows only that they had the admin key."""
-    try:
-        return getpass.getuser()[:128] or None
-    except (OSError, KeyError):  # a container's user without a name
-        return None
 
 
 def _print_decided(request: Mapping[str, Any]) -> None:
