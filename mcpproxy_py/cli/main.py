@@ -49,6 +49,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "config": CommandEntry("config:app", "The configuration: shown, checked and changed.", is_group=True),
     "backup": CommandEntry("backup:app", "Save the data directory in one file."),
     "restore": CommandEntry("backup:app", "Put a backup in place of the data directory."),
+    "version": CommandEntry("process:app", "The version of this program, and of the gateway that runs."),
     "key": CommandEntry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
 }
 
