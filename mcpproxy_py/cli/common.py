@@ -119,7 +119,7 @@ def with_shared_options(register: Callable[..., Any], *, prints: bool = True) ->
     def decorate(function: Callable[..., int | None]) -> Callable[..., int | None]:
         @functools.wraps(function)
         def run(ctx: typer.Context, **values: Any) -> None:
-            session = _session(ctx)
+            session = session_of(ctx)
             own = {name: value for name, value in values.items() if name not in shared}
             with _failures_reported(session.format):
                 status = function(session, **own)
@@ -158,7 +158,8 @@ def _sign(run: Any, function: Callable[..., Any], shared: list[str]) -> None:
     del run.__wrapped__
 
 
-def _session(ctx: typer.Context) -> CommandContext:
+def session_of(ctx: typer.Context) -> CommandContext:
+    """What the shared options say, before the command and after it."""
     chosen = {name: _chosen(ctx, name) for name in SHARED}
     data_dir, config, listen, form = (value for value, _ in chosen.values())
     typed = frozenset(name for name, (_, by_flag) in chosen.items() if by_flag and name != "output")
@@ -198,6 +199,16 @@ def confirmed(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise typer.BadParameter("there is no terminal to confirm on; add --yes", param_hint="--yes")
     typer.confirm(clean(question), abort=True, err=True)
+
+
+def person() -> str | None:
+    """Who this system says is typing. The gateway knows only that they had the admin key."""
+    import getpass
+
+    try:
+        return getpass.getuser()[:128] or None
+    except (OSError, KeyError):  # a container's user without a name
+        return None
 
 
 def json_text(given: str, option: str) -> str:

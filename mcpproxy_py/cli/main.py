@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -51,6 +52,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "config": CommandEntry("config:app", "The configuration: shown, checked and changed.", is_group=True),
     "backup": CommandEntry("backup:app", "Save the data directory in one file."),
     "restore": CommandEntry("backup:app", "Put a backup in place of the data directory."),
+    "version": CommandEntry("process:app", "The version of this program, and of the gateway that runs."),
     "key": CommandEntry("gateway:key_app", "The admin key, which opens the REST interface.", is_group=True),
 }
 
@@ -105,6 +107,9 @@ def loaded(name: str) -> Any:
 HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 """What every command below inherits. Wider lines are hard to read; where nobody watches there are 80 columns."""
 
+COMPLETING: Final = "_MCPPROXY_COMPLETE"
+"""The variable by which a shell asks for completions."""
+
 app = group("One MCP endpoint for IDE agents, with an intent gate and a record of every call.", cls=LazyRoot,
             add_completion=True, context_settings=HELP)  # fmt: skip
 
@@ -132,4 +137,8 @@ def main() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if COMPLETING in os.environ:
+        from mcpproxy_py.cli import completion
+
+        completion.complete(app)
     app(prog_name="mcpproxy")

@@ -14,6 +14,7 @@ import typer
 from mcpproxy_py.cli import times
 from mcpproxy_py.cli.client import RestClient, every_page, matching
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, one_line
+from mcpproxy_py.cli.completion import bare_tool_names, server_names, statuses
 from mcpproxy_py.cli.output import Format, cell, complain, note, pairs, pretty, save, say, table, waiting
 from mcpproxy_py.cli.record import facts
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError
@@ -39,6 +40,8 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "q": ("-q", "--q", "Only records that contain all of these words."),
 }
 
+COMPLETED = {"server": server_names, "tool": bare_tool_names, "status": statuses}
+
 
 def filtered(function: Any) -> Any:
     """Add every filter of the REST interface to a command, which gets them as `query`."""
@@ -52,7 +55,8 @@ def filtered(function: Any) -> Any:
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "query"]
     filters = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
-                          annotation=Annotated[Text, typer.Option(*options, help=about)])
+                          annotation=Annotated[Text, typer.Option(*options, help=about,
+                                                                   autocompletion=COMPLETED.get(name))])
         for name, (*options, about) in FILTERS.items()
     ]  # fmt: skip
     run.__signature__ = inspect.Signature([*own, *filters])  # type: ignore[attr-defined]
@@ -133,9 +137,11 @@ def show(
 def watch(
     session: CommandContext,
     *,
-    server: Annotated[Text, typer.Option("--server", help="Only this upstream.")] = None,
-    tool: Annotated[Text, typer.Option("--tool", help="Only this tool.")] = None,
-    status: Annotated[Text, typer.Option("--status", help="Such as success, error or blocked.")] = None,
+    server: Annotated[Text, typer.Option("--server", help="Only this upstream.", autocompletion=server_names)] = None,
+    tool: Annotated[Text, typer.Option("--tool", help="Only this tool.", autocompletion=bare_tool_names)] = None,
+    status: Annotated[
+        Text, typer.Option("--status", help="Such as success, error or blocked.", autocompletion=statuses)
+    ] = None,
     kind: Annotated[Text, typer.Option("--type", help="Kind of record, such as tool_call.")] = None,
     client: Annotated[Text, typer.Option("--client", help="Only the client of this name.")] = None,
     intent_type: Annotated[Text, typer.Option("--intent-type", help="read, write or destructive, as declared.")] = None,

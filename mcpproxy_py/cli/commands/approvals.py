@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,7 +14,8 @@ import typer
 
 from mcpproxy_py.cli import times
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import CommandContext, command, group
+from mcpproxy_py.cli.common import CommandContext, command, group, person
+from mcpproxy_py.cli.completion import approval_ids
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 from mcpproxy_py.core.record.short_ids import short_ids
 
@@ -23,7 +23,12 @@ approvals_app = group("Servers that agents request, and your decisions.")
 
 State = Literal["pending", "approved", "denied", "expired"]
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The request, as `approvals list` shows it, or the beginning of its id.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The request, as `mcpproxy approvals list` shows it, or the beginning of its id.",
+        autocompletion=approval_ids,
+    ),
 ]
 Notes = Annotated[str | None, typer.Option("--notes", metavar="TEXT", help="Why; the agent sees it too.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal nothing is asked.")]
@@ -78,19 +83,11 @@ def _decide(session: CommandContext, approval_id: str, step: str, notes: str | N
         pairs(shown)
         approval_id = shown["approval_id"]  # of what was shown, whatever was filed meanwhile
         typer.confirm(clean(f"{step.capitalize()} {approval_id}?"), abort=True, err=True)
-    body = {"terminal": terminal, "name": _name(), "notes": notes}
+    body = {"terminal": terminal, "name": person(), "notes": notes}
     answer = session.client.post(
         "approvals", approval_id, step, body={key: value for key, value in body.items() if value is not None}
     )
     session.show(answer, _print_decided)
-
-
-def _name() -> str | None:
-    """Who this system says is typing. The gateway knows only that they had the admin key."""
-    try:
-        return getpass.getuser()[:128] or None
-    except (OSError, KeyError):  # a container's user without a name
-        return None
 
 
 def _print_decided(request: Mapping[str, Any]) -> None:

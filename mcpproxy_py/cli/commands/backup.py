@@ -28,11 +28,12 @@ CONFIG = "mcp_config.json"
 
 @command(app, "backup")
 def backup(session: CommandContext, file: File, yes: Yes = False) -> None:
-    """Save the data directory in one file: configuration, keys, journal and database.
+    """Save the data directory in one file.
 
-    A gateway may go on running. The file holds everything recorded before the command began, with a digest of each
-    part. It also holds the admin key, the key that signs the record, and whatever secrets the configuration spells out:
-    only you can read it, so keep it so. A record in PostgreSQL is not in it: back that up with pg_dump, after this.
+    That is configuration, keys, journal and database. A gateway may go on running. The file holds everything
+    recorded before the command began, with a digest of each part. It also holds the admin key, the key that signs
+    the record, and whatever secrets the configuration spells out: only you can read it, so keep it so. A record in
+    PostgreSQL is not in it: back that up with pg_dump, after this.
 
     For example: mcpproxy backup mcpproxy-backup.tar.gz
     """
@@ -99,11 +100,11 @@ def _print_backup(answer: Mapping[str, Any]) -> None:
 
 @command(app, "restore")
 def restore(session: CommandContext, file: File, yes: Yes = False) -> int:
-    """Put a backup in place of the data directory, after a confirmation.
+    """Put a backup in place of the data directory.
 
-    No gateway may run. The archive, its digests, the version of its database and the chain of its record are checked
-    first. What was in the data directory is kept in it, in a directory before-restore-DATE. A record in PostgreSQL is
-    restored with its own tools.
+    Asks first. No gateway may run. The archive, its digests, the version of its database and the chain of its
+    record are checked first. What was in the data directory is kept in it, in a directory before-restore-DATE. A
+    record in PostgreSQL is restored with its own tools.
 
     For example: mcpproxy restore mcpproxy-backup.tar.gz
     """

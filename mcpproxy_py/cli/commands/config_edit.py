@@ -18,10 +18,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command
+from mcpproxy_py.cli.completion import setting_keys
 from mcpproxy_py.cli.output import clean, note, pretty, say
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as log.level, or mcpServers.git.timeout.")]
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="Such as log.level, or mcpServers.git.timeout.", autocompletion=setting_keys),
+]
 EDITORS: Final = ("VISUAL", "EDITOR")
 ANY_EDITOR: Final = "vi"
 

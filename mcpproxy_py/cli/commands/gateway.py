@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
+from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, say
 from mcpproxy_py.errors import Code, GatewayError
@@ -51,7 +52,13 @@ def stdio(
         Literal["gate", "direct"], typer.Option("--surface", metavar="gate|direct", help="Which tools to show.")
     ] = "gate",
     server: Annotated[
-        str | None, typer.Option("--server", metavar="NAME", help="Show this one upstream (passthrough) instead.")
+        str | None,
+        typer.Option(
+            "--server",
+            metavar="NAME",
+            help="Show this one upstream (passthrough) instead.",
+            autocompletion=server_names,
+        ),
     ] = None,
 ) -> int:
     """Speak MCP over stdin and stdout.

@@ -15,9 +15,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mcpproxy_py import __version__
 from mcpproxy_py.cli.common import CommandContext, command, group
-from mcpproxy_py.cli.locate import NoGatewayError, is_alive
-from mcpproxy_py.cli.output import Format, note, say, waiting
+from mcpproxy_py.cli.completion import server_names
+from mcpproxy_py.cli.locate import NoGatewayError, announcement, is_alive
+from mcpproxy_py.cli.output import Format, cell, note, say, waiting
 from mcpproxy_py.cli.running import GatewayProcess, in_use, running, waited_for
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
@@ -66,10 +68,11 @@ def stop(session: CommandContext, timeout: Timeout = 60.0) -> int:
 
 @command(app, "restart")
 def restart(session: CommandContext, timeout: Timeout = 60.0) -> int:
-    """Restart the gateway in place: with the same command, environment and terminal as before.
+    """Restart the gateway in place.
 
-    So it does not matter who started it: a terminal, an IDE, systemd or launchd. Calls in flight may finish first. With
-    a configuration that cannot be used it goes on as it is. After an upgrade the new version starts.
+    It runs the same command again, with the same environment and terminal, so it does not matter who started it: a
+    terminal, an IDE, systemd or launchd. Calls in flight may finish first. With a configuration that cannot be used
+    it goes on as it is. After an upgrade the new version starts.
 
     For example: mcpproxy restart
     """
@@ -127,21 +130,41 @@ def _config_error(session: CommandContext) -> str | None:
     return None
 
 
+@command(app, "version")
+def version(session: CommandContext) -> None:
+    """The version of this program, and of the gateway that runs.
+
+    For example: mcpproxy version
+    """
+    said = announcement(session.where.home()) or {}
+    answer = {"version": __version__, "python": sys.version.split()[0], "gateway": said.get("version")}
+    session.show(answer, _print_version)
+
+
+def _print_version(answer: Any) -> None:
+    say(f"mcpproxy {answer['version']} (Python {answer['python']})")
+    if answer["gateway"] not in (None, answer["version"]):
+        note(f"The running gateway is {cell(answer['gateway'])}; to change over: mcpproxy restart")
+
+
 @command(app, "logs")
 def logs(
     session: CommandContext,
     server: Annotated[
-        str | None, typer.Argument(metavar="[SERVER]", help="What this upstream wrote to its stderr instead.")
+        str | None,
+        typer.Argument(
+            metavar="[SERVER]", help="What this upstream wrote to its stderr instead.", autocompletion=server_names
+        ),
     ] = None,
     lines: Annotated[
         int, typer.Option("-n", "--lines", min=1, max=MOST_LINES, help="Number of lines, from the end.")
     ] = 100,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines, until Ctrl-C.")] = False,
 ) -> None:
-    """The gateway's own log, or that of one upstream. A gateway that has ended left its log behind.
+    """The gateway's own log, or that of one upstream.
 
-    It is the file gateway.log in the data directory, of at most 5 MiB, and the one before it, gateway.log.1. A gateway
-    in the foreground writes to its terminal as well.
+    A gateway that has ended left its log behind. It is the file gateway.log in the data directory, of at most 5
+    MiB, and the one before it, gateway.log.1. A gateway in the foreground writes to its terminal as well.
 
     For example: mcpproxy logs -f
     """

@@ -7,23 +7,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import typer
 
 from mcpproxy_py.cli.client import every_page
-from mcpproxy_py.cli.common import CommandContext, command, group, json_text
+from mcpproxy_py.cli.common import CommandContext, command, group, json_text, person
+from mcpproxy_py.cli.completion import server_names, tool_names
 from mcpproxy_py.cli.output import cell, first_line, note, pairs, pretty, say, table, waiting
-from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED
+from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, Code, GatewayError
 
 call_app = group("Call a tool through the intent gate.")
 
 Tool = Annotated[
-    str | None, typer.Argument(metavar="SERVER:TOOL", help="The tool, as `tools list` names it.", show_default=False)
+    str | None,
+    typer.Argument(metavar="SERVER:TOOL", help="The tool, as `tools list` names it.", autocompletion=tool_names),
 ]
 ToolName = Annotated[
-    str | None, typer.Option("--tool-name", metavar="SERVER:TOOL", help="The tool, as an option instead.")
+    str | None,
+    typer.Option(
+        "--tool-name", metavar="SERVER:TOOL", help="The tool, as an option instead.", autocompletion=tool_names
+    ),
 ]
 Arguments = Annotated[
     str | None,
@@ -96,10 +102,40 @@ def _call(
     if args is not None:
         # As text, so that no number is rounded on its way through this process.
         body["args_json"] = json_text(args, "--json_args")
-    with waiting(f"Calling {name}"):
-        answer = session.client.post("call", body=body, patient=True)
+    try:
+        if (said := _asked_person(session, body)) is not None:
+            body["confirmation"] = said
+        with waiting(f"Calling {name}"):
+            answer = session.client.post("call", body=body, patient=True)
+    except GatewayError as error:
+        if not session.human:
+            raise
+        from mcpproxy_py.cli.refusals import for_person
+
+        raise for_person(error, name, variant) from None
     session.show(answer, lambda shown: _print_answer(name, shown))
     return EXIT_FAILED if _result(answer).get("isError") else EXIT_OK
+
+
+def _asked_person(session: CommandContext, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the person at this terminal says to the gateway's question; `None` where there is none, or nobody to ask.
+    Their yes cannot be given by an option."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    try:
+        asked = session.client.post("call", "question", body=body)
+    except GatewayError as error:
+        if error.code in (Code.NOT_FOUND, Code.METHOD_NOT_ALLOWED):  # an older gateway
+            return None
+        raise
+    if not asked.get("question"):
+        return None
+    note(f"{asked['question']}\n")
+    try:
+        allowed = typer.confirm("Allow it?", default=False, err=True)
+    except (typer.Abort, OSError):  # interrupted, or the terminal is gone
+        allowed = False
+    return {"token": asked["token"], "allow": allowed, "terminal": True, "name": person()}
 
 
 def _result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,7 +181,9 @@ def _size(block: Mapping[str, Any], key: str) -> str:
 
 tools_app = group("The tools behind the gateway.")
 
-ServerFilter = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Only this server's tools.")]
+ServerFilter = Annotated[
+    str | None, typer.Option("--server", metavar="NAME", help="Only this server's tools.", autocompletion=server_names)
+]
 
 
 @command(tools_app, "list")
@@ -180,7 +218,9 @@ def search(
 
 
 @command(tools_app, "show")
-def show(session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")]) -> None:
+def show(
+    session: CommandContext, name: Annotated[str, typer.Argument(metavar="SERVER:TOOL", autocompletion=tool_names)]
+) -> None:
     """One tool: its class, its description and its input schema.
 
     For example: mcpproxy tools show git:git_status
@@ -224,7 +264,7 @@ explain_app = group("Dry run of the gate's decision.")
 @command(explain_app, "explain")
 def explain(
     session: CommandContext,
-    name: Annotated[str, typer.Argument(metavar="SERVER:TOOL")],
+    name: Annotated[str, typer.Argument(metavar="SERVER:TOOL", autocompletion=tool_names)],
     variant: Annotated[
         Literal["read", "write", "destructive"] | None,
         typer.Option(

@@ -11,6 +11,7 @@ import typer
 
 from mcpproxy_py.cli.commands import upstream_add
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
+from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.output import Format, note, say
 from mcpproxy_py.cli.servers.changes import described, edited, undo_line
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
@@ -22,7 +23,7 @@ app = group("The MCP servers behind the gateway.")
 MAX_LOG_LINES: Final = 5000
 POLL_SECONDS: Final = 1.0
 
-Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
+Name = Annotated[str, typer.Argument(help="The name of the upstream.", autocompletion=server_names)]
 
 
 @command(app, "list")

@@ -56,7 +56,10 @@ Path = tuple[str | int, ...]
 
 
 def takes_forms(capabilities: Mapping[str, Any]) -> bool:
-    """Whether this client can show a person the question. One that declares nothing closer takes forms."""
+    """Whether this client can show a person the question. One that declares nothing closer takes forms; and the
+    command line on a terminal has asked already."""
+    if CONFIRM_KEY in capabilities:
+        return True
     declared = json_values.as_object(capabilities.get("elicitation"))
     return declared is not None and (not declared or "form" in declared)
 

@@ -6,20 +6,22 @@ One row of the REST interface, from which the route, the OpenAPI document and th
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Refusal, Snapshot, Source, Status, Surface
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
+from mcpproxy_py.serve.rest.confirmations import ShownQuestions
 from mcpproxy_py.serve.rest.requests import NoQuery
 from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
 from mcpproxy_py.store.activity.gap_signals import GapReading
@@ -48,6 +50,8 @@ class RestRecorder(Protocol):
     def tally(self) -> CallCounters: ...
     @property
     def unrecorded(self) -> int: ...
+    @property
+    def mask(self) -> Callable[[Any], Any]: ...
 
 
 class RestGateway(Protocol):
@@ -59,7 +63,8 @@ class RestGateway(Protocol):
     def shares(self) -> PrincipalShares: ...
     @property
     def in_flight(self) -> int: ...
-    async def call(self, ask: Ask) -> RestReply: ...
+    async def call(self, ask: Ask, channel: ClientChannel | None = None) -> RestReply: ...
+    async def decides(self, ask: Ask) -> Decision: ...
     def explain(self, ask: Ask) -> Awaitable[Mapping[str, Any]]: ...
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
                 session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
@@ -125,6 +130,7 @@ class RestServices:
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
+    questions: ShownQuestions = field(default_factory=ShownQuestions)
 
 
 SURFACE = "rest"

@@ -176,11 +176,26 @@ class ToolCall(BodyModel):
 
     def params(self) -> dict[str, Any]:
         """What was sent, and only that: a key left out is not a key with null."""
-        return self.model_dump(exclude_unset=True, exclude={"variant"})
+        return self.model_dump(exclude_unset=True, exclude={"variant", "confirmation"})
 
 
-class CallBody(ToolCall):
+class Confirmation(BodyModel):
+    """What a person answered to the question that was shown to them."""
+
+    token: Text = Field(description="That of the question")
+    allow: bool = Field(description="Whether they said yes")
+    terminal: bool = Field(False, description="Whether there is a terminal")
+    name: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = Field(
+        None, description="Name of the person; the record has the credential too"
+    )
+
+
+class QuestionBody(ToolCall):
     variant: Operation = Field(description="The variant to call; its intent must be declared")
+
+
+class CallBody(QuestionBody):
+    confirmation: Confirmation | None = Field(None, description="The answer to `POST /api/v1/call/question`")
 
 
 class ExplainBody(ToolCall):

@@ -141,6 +141,13 @@ class CallAnswer(ResponseModel):
     warning: str | None
 
 
+class Question(ResponseModel):
+    """What a person has to be asked before this call; nothing is sent and nothing recorded."""
+
+    question: str | None = Field(description="The text to show, `null` where nobody has to be asked")
+    token: str | None = Field(description="To be sent with the answer, once, within five minutes")
+
+
 class Explanation(ResponseModel):
     """Every rung of the decision, run dry; nothing is sent and nothing recorded."""
 

@@ -73,7 +73,10 @@ def test_a_refusal_exits_3_with_its_message_and_remedy_on_stderr(run, gateway) -
     gateway.refuse("POST", "/call", 403, "SERVER_MISMATCH", message, remedy="call call_tool_destructive")
     ran = run("call", "tool-read", "--tool-name", "github:delete_repo")
     assert (ran.status, ran.out) == (3, "")
-    assert ran.err == f"Error: {message}\n  call call_tool_destructive\n"
+    assert ran.err == (
+        "Error: Tool 'github:delete_repo' is marked destructive by server, use `mcpproxy call tool-destructive`\n"
+        "  If that is what you want, with the same arguments: mcpproxy call tool-destructive github:delete_repo\n"
+    )
 
 
 @pytest.mark.proves("CLI-2")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py import __version__
 from mcpproxy_py.cli.running import in_use, running
 from mcpproxy_py.errors import GatewayError
 from tests.support.gateway import Running, clean_environment, gateway, until
@@ -159,3 +160,11 @@ def test_following_goes_on_where_the_file_was_replaced_and_lets_nothing_drive_th
     finally:
         following.kill()
         following.wait()
+
+
+def test_version_says_when_the_gateway_is_of_another_one(tmp_path: Path, site: Running) -> None:
+    assert mcpproxy(tmp_path / "nothing", "version").stdout.startswith(f"mcpproxy {__version__} (Python ")
+    announcement = site.data_dir / "gateway.json"
+    assert mcpproxy(site.data_dir, "version").stderr == ""
+    announcement.write_text(json.dumps({**json.loads(announcement.read_text()), "version": "0.0.1"}))
+    assert "0.0.1" in mcpproxy(site.data_dir, "version").stderr

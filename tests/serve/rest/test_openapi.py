@@ -24,6 +24,7 @@ READ = {"operation_type": "read"}
 NEW = {"name": "new", "config": {"command": "true"}}
 GOOD: dict[str, dict[str, Any]] = {
     "POST /api/v1/call": {"json": {"variant": "read", "name": "notes:read_note", "intent": READ}},
+    "POST /api/v1/call/question": {"json": {"variant": "read", "name": "notes:read_note", "intent": READ}},
     "POST /api/v1/explain": {"json": {"name": "notes:read_note"}},
     "GET /api/v1/tools/search": {"params": {"query": "note"}},
     "POST /api/v1/servers": {"json": NEW},

@@ -11,14 +11,17 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
+import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
+from mcpproxy_py.core.policy import confirmation
 from mcpproxy_py.core.policy.tool_class import call_with
 from mcpproxy_py.core.policy.tool_results import refusal_json
 from mcpproxy_py.core.search.tool_search import unavailable_reason
-from mcpproxy_py.core.values import VARIANT_OF, Operation, Refusal, Snapshot, Tool
+from mcpproxy_py.core.values import VARIANT_OF, Operation, Refusal, Relay, Route, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import requests, responses
+from mcpproxy_py.serve.rest.confirmations import AnsweredBefore
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestReply, RestRequest
 from mcpproxy_py.serve.rest.routes.servers import find_tool
 
@@ -35,10 +38,23 @@ REFUSALS: Final = (
 
 async def call_tool(x: RestRequest) -> Mapping[str, Any]:
     ask = x.ask(VARIANT_OF[x.body.variant], x.body.params())
-    reply = await while_connected(x.request, x.parts.gateway.call(ask))
+    said, channel = x.body.confirmation, None
+    if said is not None:
+        shown = x.parts.questions.take(said.token, x.caller.principal)
+        channel = AnsweredBefore(x.caller, shown, said.model_dump())
+    reply = await while_connected(x.request, x.parts.gateway.call(ask, channel))
     if reply.refusal is not None:
         refuse(reply.refusal, reply.id)
     return {"id": reply.id, "status": reply.status, "result": reply.result, "warning": reply.warning}
+
+
+async def question(x: RestRequest) -> Mapping[str, Any]:
+    gateway = x.parts.gateway
+    to = await gateway.decides(x.ask(VARIANT_OF[x.body.variant], x.body.params()))
+    if not (isinstance(to, Route | Relay) and to.confirm):
+        return {"question": None, "token": None}
+    text = (await anyio.to_thread.run_sync(confirmation.question, to, gateway.recorder.mask))["message"]
+    return {"question": text, "token": x.parts.questions.add(text, x.caller.principal)}
 
 
 async def search_tools(x: RestRequest) -> Mapping[str, Any]:
@@ -91,6 +107,9 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 CALL_ENDPOINTS: Final = (
     RestEndpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
              body=requests.CallBody, refusals=REFUSALS, masked=False),
+    RestEndpoint("POST", "/api/v1/call/question", "Tools", "What a person has to be asked before a call", question,
+             responses.Question, body=requests.QuestionBody, masked=False,
+             more="For a client that shows it to a person, and sends their answer with the call, as `confirmation`."),
     RestEndpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
              search_tools, responses.FoundTools, query=requests.ToolSearch, masked=False,
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
