@@ -72,7 +72,7 @@ def events() -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         error = {"code": "UPSTREAM_ERROR", "message": why} if why else None
         if status == "blocked":
-            error = {"code": "SERVER_MISMATCH" if why == "class" else "FROZEN", "message": REFUSALS[why]}
+            error = {"code": "SERVER_MISMATCH" if why == "class" else "FROZEN", "message": REFUSALS[str(why)]}
         yield {
             "kind": "finished", "id": row_id, "at": at + (millis or 0) / 1000, "status": status, "error": error,
             "response": {"content": [{"type": "text", "text": "done"}]}, "response_size": 45, "duration_ms": millis,
