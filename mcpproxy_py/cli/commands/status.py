@@ -91,7 +91,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield StatusLine("address", f"{get('url')} ({', '.join(get('surfaces') or ['no surface'])})")
     if get("config_error"):
         yield StatusLine(
-            "problem", f"the configuration cannot be used, the old one applies: {get('config_error')}", "red"
+            "problem", f"the configuration cannot be used, so the old one applies: {get('config_error')}", "red"
         )
     yield from _mode(answer)
     # The built-in one is no server that somebody has.
