@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 19, 14, 30, 12, tzinfo=UTC)
 
 @pytest.fixture
 def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Europe/Berlin")
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     time.tzset()
     yield
     monkeypatch.undo()

@@ -51,9 +51,8 @@ def status(session: CommandContext) -> None:
 def _asked_today(client: Any) -> Any:
     """`None` where the record cannot be read: the rest is worth to be seen all the same."""
     try:
-        return client.get(
-            "activity", "summary", start_time=times.moment("today", times.now()), exclude_type=SERVERS_OWN
-        )
+        midnight = times.moment("today", times.now())
+        return client.get("activity", "summary", start_time=midnight, exclude_type=SERVERS_OWN)
     except GatewayError:
         return None
 

@@ -114,7 +114,7 @@ def _why(record: Mapping[str, Any], width: int) -> Text:
     if refused:
         first, style = f"refused by {refused}" if roomy else f"by {refused}", facts.sign_of(record).style
     elif failed := facts.failure(record):
-        first, style = failed, facts.sign_of(record).style
+        first, style = failed, ""  # the words of a server: only what we say ourselves has a colour
     else:
         first, style = "warned" if facts.warning(record) else "", "yellow"
     text = Text()

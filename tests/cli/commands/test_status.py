@@ -10,8 +10,9 @@ pytestmark = pytest.mark.proves("USE-6")
 
 STATUS: dict[str, Any] = {
     "version": "1.2.3", "pid": 7, "url": "http://127.0.0.1:8080", "data_dir": "/home/ada/.mcpproxy",
-    "surfaces": ["gate"], "mode": "strict", "unannotated": "allow", "frozen": False, "draining": False, "uptime_seconds": 3_700.0,
-    "config_error": None, "in_flight": 0, "unrecorded": 0, "store": {"writable": True, "last_error": None},
+    "surfaces": ["gate"], "mode": "strict", "unannotated": "allow", "frozen": False, "draining": False,
+    "uptime_seconds": 3_700.0, "config_error": None, "in_flight": 0, "unrecorded": 0,
+    "store": {"writable": True, "last_error": None},
 }  # fmt: skip
 GIT = {"name": "git", "state": "connected", "transport": "stdio", "tool_count": 12, "error": None}
 OURS = {"name": "catalog", "state": "connected", "transport": "local", "tool_count": 7, "error": None}
