@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.cli.commands.status import lines_of
+from mcpproxy_py.cli.output import cell
+
 pytestmark = pytest.mark.proves("USE-6")
 
 STATUS: dict[str, Any] = {
@@ -25,10 +28,13 @@ def told(gateway: Any, servers: list[dict[str, Any]], **changes: Any) -> None:
     gateway.answer("GET", "/approvals", {"approvals": [], "next_cursor": None})
 
 
+def shown(run: Any) -> list[str]:
+    """The lines of a terminal; the snapshots have them as they are laid out."""
+    return [f"{line.label:<10}  {cell(line.says)}" for line in lines_of(run("status", "-o", "json").json)]
+
+
 def said(run: Any) -> dict[str, str]:
-    lines = run("status").out.splitlines()
-    assert all(line[10:12].strip() == "" for line in lines)
-    return {line[:10].strip() or f"line {number}": line[12:] for number, line in enumerate(lines)}
+    return {line[:10].strip(): line[12:] for line in shown(run)}
 
 
 def test_a_healthy_gateway_is_about_ten_lines(run, gateway) -> None:
@@ -52,7 +58,7 @@ def test_what_is_down_says_why_and_what_is_off_is_counted_apart(run, gateway) ->
         {**GIT, "name": f"s{number}", "state": "failed", "error": "spawn\nuvx \x1b[31mENOENT"} for number in range(7)
     ]
     told(gateway, [GIT, *down, {**GIT, "name": "off", "state": "disabled"}, {**GIT, "name": "z", "state": "sleeping"}])
-    lines = run("status").out.splitlines()
+    lines = shown(run)
     at = next(number for number, line in enumerate(lines) if line.startswith("servers"))
     assert lines[at] == "servers     2 of 9 up, 1 disabled"
     assert lines[at + 1] == "            s0 failed: spawn uvx ENOENT"
@@ -63,7 +69,7 @@ def test_what_a_person_has_to_know_stands_out(run, gateway) -> None:
     told(gateway, [], mode="permissive", frozen=True, in_flight=2, config_error="mcpServers.x: no command",
          unrecorded=3, store={"writable": False, "last_error": "disk full"})  # fmt: skip
     gateway.answer("GET", "/approvals", {"approvals": [{}, {}], "next_cursor": "c"})
-    out = run("status").out
+    lines = shown(run)
     for line in (
         "problem     the configuration cannot be used, so the old one applies: mcpServers.x: no command",
         "mode        permissive: a tool may be called with a weaker declaration",
@@ -74,7 +80,7 @@ def test_what_a_person_has_to_know_stands_out(run, gateway) -> None:
         "problem     nothing can be recorded: disk full",
         "problem     3 calls could not be recorded since the start",
     ):
-        assert line in out.splitlines()
+        assert line in lines
 
 
 @pytest.mark.proves("GATE-8")
