@@ -267,7 +267,7 @@ def summary(
 ) -> None:
     """How much was asked and when, of which tools and by whom, how long it took, and what was refused.
 
-    On a terminal durations with a ~ are only about right; those of up to 2,000 records are exact.
+    On a terminal durations with a ~ are only about right; those of up to 1,000 records are exact.
 
     For example: mcpproxy activity summary --since today
     """

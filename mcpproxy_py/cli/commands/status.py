@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.cli import times
 from mcpproxy_py.cli.common import CommandContext, command, group
-from mcpproxy_py.cli.output import cell, say
+from mcpproxy_py.cli.output import cell, pairs
 from mcpproxy_py.cli.record.facts import SERVERS_OWN
 from mcpproxy_py.errors import GatewayError
 
@@ -35,47 +36,38 @@ class StatusLine(NamedTuple):
 
 @command(app, "status")
 def status(session: CommandContext) -> None:
-    """State of the running gateway: servers, asks of today, what waits for a person. `-o json` has all of it.
+    """State of the running gateway.
+
+    On a terminal: address, servers and why which are down, asks of today, what waits for a person. Into a pipe go the
+    values that the gateway says of itself, by name; `-o json` has all of it, servers and the summary of today too.
 
     For example: mcpproxy status
     """
     answer = session.client.get("status")
-    more = {
-        "servers": session.client.get("servers").get("servers", []),
-        "today": _asked_today(session.client),
-        "waiting": _waiting(session.client),
-    }
-    session.show({**answer, **more}, _print)
+    if session.human and not sys.stdout.isatty():
+        pairs(answer)
+        return
+    session.show({**answer, **dict(_more(session.client))}, _print)
 
 
-def _asked_today(client: Any) -> Any:
-    """`None` where the record cannot be read: the rest is worth to be seen all the same."""
-    try:
-        return client.get(
-            "activity", "summary", start_time=times.moment("today", times.now()), exclude_type=SERVERS_OWN
-        )
-    except GatewayError:
-        return None
-
-
-def _waiting(client: Any) -> Any:
-    try:
-        answer = client.get("approvals", status="pending", limit=MOST_PENDING)
-    except GatewayError:
-        return None
-    return {"count": len(answer.get("approvals", [])), "more": bool(answer.get("next_cursor"))}
+def _more(client: Any) -> Iterator[tuple[str, Any]]:
+    """What cannot be read is left out: the rest is worth to be seen all the same."""
+    midnight = times.moment("today", times.now())
+    with suppress(GatewayError):
+        yield "servers", client.get("servers").get("servers", [])
+    with suppress(GatewayError):
+        yield "today", client.get("activity", "summary", start_time=midnight, exclude_type=SERVERS_OWN)
+    with suppress(GatewayError):
+        found = client.get("approvals", status="pending", limit=MOST_PENDING)
+        yield "waiting", {"count": len(found.get("approvals", [])), "more": bool(found.get("next_cursor"))}
 
 
 def _print(answer: Mapping[str, Any]) -> None:
-    lines = [*_lines(answer)]
-    if not sys.stdout.isatty():
-        say("\n".join(f"{line.label:<{LABEL}}  {cell(line.says)}".rstrip() for line in lines))
-        return
     from rich.console import Console
     from rich.text import Text
 
     console = Console()
-    for line in lines:
+    for line in lines_of(answer):
         text = Text()
         text.append(f"{line.label:<{LABEL}}  ", style="dim")
         said = Text(cell(line.says), style=line.style)
@@ -85,13 +77,13 @@ def _print(answer: Mapping[str, Any]) -> None:
         console.print(text, highlight=False, soft_wrap=True)
 
 
-def _lines(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
+def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     get = answer.get
     yield StatusLine("mcpproxy", f"{get('version')}, up {times.span(get('uptime_seconds') or 0)}, process {get('pid')}")
     yield StatusLine("address", f"{get('url')} ({', '.join(get('surfaces') or ['no surface'])})")
     if get("config_error"):
         yield StatusLine(
-            "problem", f"the configuration cannot be used, the old one applies: {get('config_error')}", "red"
+            "problem", f"the configuration cannot be used, so the old one applies: {get('config_error')}", "red"
         )
     yield from _mode(answer)
     # The built-in one is no server that somebody has.

@@ -91,7 +91,7 @@ class LineLayout:
         mark = sign.sign if writes_unicode() else sign.plain
         told = f"{mark} {facts.one_cell_each(record.get('status'))}" if words else mark
         line = Text()
-        line.append(fit(clock_time(record.get("timestamp"), at, seconds=self.width >= NARROW), self.time) + space)
+        line.append(fit(_time(record, at, self.width), self.time) + space)
         line.append(fit(row_id, self.id) + space, style="dim")
         line.append(fit(told, self.status) + " ", style=sign.style)
         line.append(
@@ -114,7 +114,7 @@ def _why(record: Mapping[str, Any], width: int) -> Text:
     if refused:
         first, style = f"refused by {refused}" if roomy else f"by {refused}", facts.sign_of(record).style
     elif failed := facts.failure(record):
-        first, style = failed, facts.sign_of(record).style
+        first, style = failed, ""  # the words of a server: only what we say ourselves has a colour
     else:
         first, style = "warned" if facts.warning(record) else "", "yellow"
     text = Text()
@@ -129,24 +129,30 @@ def _why(record: Mapping[str, Any], width: int) -> Text:
 
 def print_lines(rows: Sequence[Mapping[str, Any]], at: datetime, console: Console | None = None) -> None:
     console = console or Console()
-    ids = short_ids(str(row.get("id")) for row in rows)
-    width, seconds = console.width, console.width >= NARROW
+    ids = short_ids(_id(row) for row in rows)
     layout = LineLayout.of(
-        width,
-        (cell_len(clock_time(row.get("timestamp"), at, seconds=seconds)) for row in rows),
+        console.width,
+        (cell_len(_time(row, at, console.width)) for row in rows),
         map(cell_len, ids.values()),
         (cell_len(facts.one_cell_each(facts.subject(row))) for row in rows),
     )
     put(console, layout.header())
     for row in rows:
-        put(console, layout.line(row, ids[str(row.get("id"))], at))
+        put(console, layout.line(row, ids[_id(row)], at))
 
 
 def streamed_line(record: Mapping[str, Any], at: datetime, width: int) -> Text:
     """A line of its own, in line with those before and after it."""
-    time = 8 if width >= NARROW else 5
-    layout = LineLayout.of(width, [time], [8], [STREAMED_SUBJECT])
-    return layout.line(record, short_id(str(record.get("id"))), at)
+    layout = LineLayout.of(width, [8 if width >= NARROW else 5], [8], [STREAMED_SUBJECT])
+    return layout.line(record, short_id(_id(record)), at)
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    return facts.one_cell_each(record.get("id"))
+
+
+def _time(record: Mapping[str, Any], at: datetime, width: int) -> str:
+    return facts.one_cell_each(clock_time(record.get("timestamp"), at, seconds=width >= NARROW))
 
 
 def put(console: Console, text: Text) -> None:

@@ -37,7 +37,7 @@ def print_summary(answer: Answer, since: str | None) -> None:
     _section(console, "When", _bars(answer, since, width))
     _section(console, "Tools", _tools(answer, width))
     _section(console, "Refused by", _counts(answer, "by_rule", width, "yellow"))
-    _section(console, _of_sample("Clients", answer), _counts(answer, "by_client", width, "cyan"))
+    _section(console, _of_sample("Clients", answer), _counts(answer, "by_client", width, ""))
 
 
 def _totals(answer: Answer, width: int) -> Iterator[Text]:

@@ -31,9 +31,9 @@ from mcpproxy_py.store.projection.rollups import (
     key_part,
 )
 
-MOST_SAMPLED = 2_000
+MOST_SAMPLED = 1_000
 """The newest rows that are read for what the roll-ups do not know."""
-MOST_REFUSED = 1_000
+MOST_REFUSED = 500
 """The newest refusals that are read for what refused them."""
 MOST_HOURS = 192
 """Eight days, so that a week has all of its hours in any time zone."""

@@ -82,6 +82,46 @@ def test_all_follows_the_pages_and_asks_for_large_ones(run, gateway) -> None:
     assert gateway.seen[-1].query == {"limit": "500", "status": "blocked", "cursor": "c"}
 
 
+@pytest.mark.proves("USE-6")
+def test_what_servers_do_themselves_is_left_out_for_people_and_counted(run, gateway) -> None:
+    rows = [{**RECORD, "timestamp": f"2026-01-31T09:00:0{second}.000000Z"} for second in (9, 5)]
+    gateway.answer("GET", "/activity", {"activities": rows, "next_cursor": "c"})
+    gateway.answer("GET", "/activity/summary", {"total": 3})
+    ran = run("activity", "list", "--limit", "2", "--server", "github")
+    assert "Hidden: 3 that servers did themselves; --all shows them\n" in ran.err
+    assert gateway.seen[0].query == {"limit": "2", "server": "github", "exclude_type": "server_request"}
+    assert gateway.seen[1].query == {
+        "server": "github", "type": "server_request", "start_time": "2026-01-31T09:00:05.000000Z",
+    }  # fmt: skip
+    run("activity", "list", "--limit", "2", "--cursor", "c")
+    assert gateway.seen[-1].query["end_time"] == "2026-01-31T09:00:09.000000Z"
+
+
+@pytest.mark.proves("USE-6")
+@pytest.mark.parametrize("words", [["--all"], ["--type", "tool_call"], ["-o", "json"], ["-o", "yaml"]])
+def test_nothing_is_left_out_for_programs_or_where_it_is_asked_for(run, gateway, words: list[str]) -> None:
+    gateway.answer("GET", "/activity", {"activities": [RECORD], "next_cursor": None})
+    gateway.answer("GET", "/activity/summary", {"total": 3})
+    for command in ("list", "summary"):
+        ran = run("activity", command, *words)
+        assert (ran.status, ran.err) == (0, "")
+    assert all("exclude_type" not in seen.query for seen in gateway.seen)
+    assert len(gateway.seen) == 2
+
+
+@pytest.mark.proves("USE-6")
+def test_an_id_that_several_have_is_wrong_usage_that_lists_them(run, gateway) -> None:
+    candidates = [
+        {"id": "01ABC", "timestamp": "2026-01-31T09:00:00Z", "server": None, "tool": "t\x1b[1m", "status": "error"}
+    ]
+    gateway.refuse("GET", "/activity/01AB", 400, "BAD_REQUEST", "'01AB' can be 2 ids", candidates=candidates,
+                   remedy="Say more of the id.")  # fmt: skip
+    ran = run("activity", "show", "01AB")
+    assert (ran.status, ran.err.splitlines()) == (2, [
+        "Error: '01AB' can be 2 ids", "  Say more of the id.", "  01ABC  2026-01-31T09:00:00Z  t  error",
+    ])  # fmt: skip
+
+
 def test_show_prints_the_payloads_as_json(run, gateway) -> None:
     gateway.answer("GET", "/activity/01ABC", RECORD)
     out = run("activity", "show", "01ABC").out

@@ -92,6 +92,45 @@ def _ask_until_seen(url: str, watching: subprocess.Popen[str]) -> None:
     raise AssertionError("nothing was printed")
 
 
+@pytest.mark.proves("USE-6")
+def test_watch_goes_on_after_the_gateway_came_back_and_says_so(tmp_path: Path) -> None:
+    """One line for each ask, when it ends; and again where the gateway is then, here on another port."""
+    data, pipe = tmp_path / "data", subprocess.PIPE
+    config = {"mcpServers": {"s": python_server("plain.py")}}
+    command = [sys.executable, "-m", "mcpproxy_py", "activity", "watch", "--data-dir", str(data)]
+    watching: subprocess.Popen[str] | None = None
+    try:
+        for marker in ("before", "after"):
+            with real_gateway(data, config) as running:
+                if watching is None:
+                    watching = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=clean_environment())
+                line = _line_about(running.mcp, watching, marker)
+                assert line.split()[0] == "finished"
+                assert line.split()[2:5] == ["success", "read", "s:echo"]
+        assert watching is not None
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=60)
+    finally:
+        if watching is not None:
+            watching.kill()
+    assert err.splitlines()[:2] == ["The gateway is away; waiting for it", "The gateway is back; nothing was missed"]
+    assert watching.returncode == 0
+
+
+def _line_about(url: str, watching: subprocess.Popen[str], marker: str) -> str:
+    """The next line with this reason."""
+    assert watching.stdout is not None
+    wire, deadline = Wire(url), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        wire.read("s:echo", {"text": "x"}, intent={"operation_type": "read", "reason": marker})
+        while select.select([watching.stdout], [], [], 0.2)[0]:
+            line = watching.stdout.readline()
+            if marker in line:
+                return line
+            assert line, "it ended"
+    raise AssertionError("nothing was printed")
+
+
 @pytest.mark.proves("CAT-7")
 def test_a_request_is_watched_by_what_it_is_about_and_not_as_a_call() -> None:
     request = {"approval_id": "apr_1", "status": "pending", "context": {"mcp_name": "notion"}, "rationale": "notes"}

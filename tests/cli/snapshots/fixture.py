@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.store.store import Store, open_store
 from tests.support.gateway import Running, gateway, python_server
 
-ZONE: Final = "Europe/Berlin"
-NOW: Final = datetime(2026, 11, 19, 15, 30, 12, tzinfo=ZoneInfo(ZONE))
+ZONE: Final = "CET-1CEST,M3.5.0,M10.5.0/3"
+"""Spelled out, for machines that have no names of zones."""
+NOW: Final = datetime(2026, 11, 19, 15, 30, 12, tzinfo=timezone(timedelta(hours=1)))
 SERVERS: Final = {
     "github": python_server("plain.py"),
     "files": python_server("plain.py", enabled=False),
@@ -72,7 +72,7 @@ def events() -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         error = {"code": "UPSTREAM_ERROR", "message": why} if why else None
         if status == "blocked":
-            error = {"code": "SERVER_MISMATCH" if why == "class" else "FROZEN", "message": REFUSALS[why]}
+            error = {"code": "SERVER_MISMATCH" if why == "class" else "FROZEN", "message": REFUSALS[str(why)]}
         yield {
             "kind": "finished", "id": row_id, "at": at + (millis or 0) / 1000, "status": status, "error": error,
             "response": {"content": [{"type": "text", "text": "done"}]}, "response_size": 45, "duration_ms": millis,

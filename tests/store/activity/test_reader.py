@@ -61,8 +61,9 @@ def story(many: int) -> list[dict[str, Any]]:
         )  # fmt: skip
         if picked["status"] != "pending":
             error = {"code": "E_CODE", "message": "It broke"} if picked["status"] == "error" else None
+            refused = {"refused_by": choose.choice(["class", "freeze"])} if picked["status"] == "blocked" else {}
             found.append({"kind": "finished", "id": row_id, "at": at, "status": picked["status"], "error": error,
-                          "response": None, "duration_ms": choose.random() * 100, "metadata": {}})  # fmt: skip
+                          "response": None, "duration_ms": choose.random() * 100, "metadata": refused})  # fmt: skip
     return found
 
 
@@ -230,21 +231,53 @@ def test_the_summary_counts_what_a_loop_counts(
     types = [row["metadata"]["intent"]["operation_type"] for row in rows if "intent" in row["metadata"]]
     assert found["by_intent_type"] == dict(Counter(types))
     assert found["by_day"] == dict(Counter(row["timestamp"][:10] for row in rows))
+    hours = Counter(f"{row['timestamp'][:13]}:00:00Z" for row in rows)
+    assert found["by_hour"] == dict(hours)
+    assert found["by_client"] == dict(Counter(row["client"]["name"] for row in rows))
+    assert found["by_rule"] == dict(Counter(row["metadata"].get("refused_by", "other") for row in rows
+                                            if row["status"] == "blocked"))  # fmt: skip
+    assert (found["exact"], found["sampled"]) == (True, len(rows))
     expect_durations(found["duration_ms"], rows)
     for key in ("server", "tool"):
         for value, durations in found[f"duration_ms_by_{key}"].items():
             expect_durations(durations, [row for row in rows if row[key] == value])
 
 
-def expect_durations(found: dict[str, float | None], rows: list[dict[str, Any]]) -> None:
-    """Percentiles come from buckets, whose bounds lie a factor of 1.6 apart."""
+@pytest.mark.parametrize(
+    "filters", [Filters(), Filters(server="github"), Filters(q="because"), Filters(status="error")]
+)
+def test_where_more_match_than_are_read_durations_come_from_buckets_and_that_is_told(
+    reader: Reader, everything: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, filters: Filters
+) -> None:
+    monkeypatch.setattr("mcpproxy_py.store.activity.reader.MOST_SAMPLED", 30)
+    monkeypatch.setattr("mcpproxy_py.store.activity.summary.MOST_SAMPLED", 30)
+    monkeypatch.setattr("mcpproxy_py.store.activity.reader.MOST_REFUSED", 20)
+    rows = [row for row in everything if naive(row, filters)]
+    found = reader.summary(filters)
+    assert (found["total"], found["exact"], found["sampled"]) == (len(rows), False, 30)
+    assert found["by_client"] == dict(Counter(row["client"]["name"] for row in rows[:30]))
+    assert sum(found["by_rule"].values()) == (0 if filters.status else 21)
+    expect_durations(found["duration_ms"], rows, rel=0.6, abs=0.1)
+
+
+def test_a_type_can_be_left_out_of_lists_and_of_every_count(reader: Reader, everything: list[dict[str, Any]]) -> None:
+    kept = [row for row in everything if row["type"] != "tool_search"]
+    for more in ({}, {"q": "because"}, {"server": "files"}, {"principal": "agent"}):
+        filters = Filters(exclude_type="tool_search", **more)
+        rows = [row for row in kept if naive(row, filters)]
+        assert list(reader.export(filters)) == rows
+        assert reader.summary(filters)["by_type"] == {"tool_call": len(rows)}
+
+
+def expect_durations(found: dict[str, float | None], rows: list[dict[str, Any]], **about: float) -> None:
+    """Exact ones, unless they come from buckets, whose bounds lie a factor of 1.6 apart."""
     durations = sorted(row["duration_ms"] for row in rows if row["duration_ms"] is not None)
     for share in (50, 95):
         if not durations:
             assert found[f"p{share}"] is None
             continue
         exact = durations[-(-len(durations) * share // 100) - 1]
-        assert found[f"p{share}"] == pytest.approx(exact, rel=0.6, abs=0.1)
+        assert found[f"p{share}"] == (pytest.approx(exact, **about) if about else exact)
 
 
 def test_one_row_is_found_by_its_id_and_no_row_is_none(reader: Reader, everything: list[dict[str, Any]]) -> None:
