@@ -8,7 +8,7 @@ WORKDIR /src
 COPY requirements ./requirements
 RUN pip install --no-cache-dir --require-hashes -r requirements/build.txt
 RUN pip wheel --no-cache-dir --no-deps --require-hashes --wheel-dir /wheels -r requirements/image.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY mcpproxy_py ./mcpproxy_py
 RUN pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheels ".[postgres,patterns,otel]"
 RUN python -m venv /opt/mcpproxy

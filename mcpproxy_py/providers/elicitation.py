@@ -113,9 +113,9 @@ class ElicitationReplay:
         self._unused = list(self._answered)
         self._count = state.get("count", 0)
         self._open: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self.asked = asyncio.Event()
+        self.asked: asyncio.Event = asyncio.Event()
         """Set once a question is open: this round ends with it."""
-        self.replayed = asyncio.Event()
+        self.replayed: asyncio.Event = asyncio.Event()
         """Set once every answer of earlier rounds was asked for again."""
         self._note_replayed()
 

@@ -16,13 +16,13 @@ import types
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.settings.document import ConfigProblem, flaws, parse, without_comments
 from mcpproxy_py.settings.models import ENV_DELIMITER, ENV_PREFIX, Settings
 
@@ -206,19 +206,28 @@ PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PR
 SPOKEN: Final = "http/protobuf"
 
 
-def exports_traces(environ: Mapping[str, str] | None = None) -> bool:
-    """Raises `GatewayError(CONFIG_INVALID)` for an exporter that there is not."""
+class TraceExport(NamedTuple):
+    """Whether traces are exported, and what the operator should know if they are not, though a variable asks for it.
+    These variables are shared by all programs of a machine, so none of them keeps the gateway from starting."""
+
+    on: bool
+    problem: str | None = None
+
+
+def trace_export(environ: Mapping[str, str] | None = None) -> TraceExport:
     environ = os.environ if environ is None else environ
     chosen, endpoint = _said(environ, EXPORTER).lower(), _first(environ, ENDPOINTS)
-    if _said(environ, DISABLED).lower() == "true" or chosen == "none" or not (chosen or endpoint):
-        return False
-    if chosen not in ("", "otlp"):
-        raise _wrong(f"{EXPORTER} is {chosen!r}, and traces can be exported by otlp only: set it to otlp, or to none")
+    exporters = {each.strip() for each in chosen.split(",")} - {""}
+    if _said(environ, DISABLED).lower() == "true" or "none" in exporters or not (exporters or endpoint):
+        return TraceExport(False)
+    if exporters and "otlp" not in exporters:
+        return TraceExport(False, f"{EXPORTER} is '{quoted(chosen)}', and traces can be exported by otlp only")
     if (protocol := _first(environ, PROTOCOLS)) not in ("", SPOKEN):
-        raise _wrong(f"{PROTOCOLS[1]} is {protocol!r}, and only {SPOKEN} is supported (port 4318, as a rule)")
-    if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise _wrong(f"{ENDPOINTS[1]} has to begin with http:// or https://")  # not shown: it may hold a password
-    return True
+        problem = f"{PROTOCOLS[1]} is '{quoted(protocol)}', and only {SPOKEN} is supported (port 4318, as a rule)"
+        return TraceExport(False, problem)
+    if endpoint and not endpoint.startswith(("http://", "https://")):  # not shown: it may hold a password
+        return TraceExport(False, f"{ENDPOINTS[1]} has to begin with http:// or https://")
+    return TraceExport(True)
 
 
 def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -228,7 +237,3 @@ def _first(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
 def _said(environ: Mapping[str, str], name: str) -> str:
     """An empty variable counts as unset, as the standard says."""
     return environ.get(name, "").strip()
-
-
-def _wrong(message: str) -> GatewayError:
-    return GatewayError(Code.CONFIG_INVALID, message)

@@ -30,8 +30,9 @@ def adopt(database: Database, journal: Journal, drain: Callable[[], None]) -> No
     with database.reading() as connection:
         if not inspect(connection).has_table("activity_0001"):
             return
-    log.info("importing the records of an earlier version")
-    for events in _old_events(database, journal.folder):
+    for number, events in enumerate(_old_events(database, journal.folder)):
+        if number == 0:
+            log.info("importing the records of an earlier version")
         journal.append(*events)
         drain()
     _remove(database, journal.folder)

@@ -90,7 +90,8 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
         told = replace(options, sealing_keys=())  # it has no use for them
         follower = ProjectorProcess(journal, data_dir, writer.place, lock.descriptor, told, writer.unreadable)
     follower.start()
-    log.info("the chain %s is at %s", who.name, journal.head)
+    if journal.head.seq:
+        log.info("the chain %s is at %s", who.name, journal.head)
     return Store(lock, database, journal, follower, me, who, options, saved)
 
 
@@ -353,7 +354,8 @@ class Store:
         if not self._writer.stop(CLOSE_TIMEOUT):
             log.warning("the database has not caught up with the journal; it will at the next start")
         self._journal.close()
-        log.info("the chain %s ends at %s", self._who.name, self._journal.durable_head)
+        if self._journal.durable_head.seq:
+            log.info("the chain %s ends at %s", self._who.name, self._journal.durable_head)
         # Beside us, because a database that says nothing would keep us here for ever.
         parting = Thread(target=self._part, name="mcpproxy-parting", daemon=True)
         parting.start()

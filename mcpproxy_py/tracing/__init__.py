@@ -6,17 +6,22 @@ they are: what traces wraps them (`Traced`), so that a gateway without it does n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio.to_thread
 
-from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.serve.http.request import Handler
 from mcpproxy_py.serve.mcp.surfaces.surface import Surface
-from mcpproxy_py.settings.environment import exports_traces
+from mcpproxy_py.settings.environment import trace_export
+
+if TYPE_CHECKING:
+    from mcpproxy_py.tracing.spans import Export
+
+log = logging.getLogger(__name__)
 
 
 class Tracing(Protocol):
@@ -47,22 +52,32 @@ class Untraced:
 
 @asynccontextmanager
 async def tracing() -> AsyncIterator[Tracing]:
-    """For as long as the gateway runs. Raises `GatewayError(CONFIG_INVALID)` for an exporter that cannot be had."""
-    if not exports_traces():
+    """For as long as the gateway runs. Variables that cannot be used may be meant for other programs: a warning says
+    so, and nothing is traced."""
+    wanted = trace_export()
+    export = _export() if wanted.on else wanted.problem
+    if export is None or isinstance(export, str):
+        if export is not None:
+            log.warning("no traces: %s. OTEL_TRACES_EXPORTER=none turns this warning off", export)
         yield Untraced()
         return
-    try:
-        from mcpproxy_py.tracing.spans import Export
-        from mcpproxy_py.tracing.traced import Traced
-    except ImportError as missing:
-        raise GatewayError(
-            Code.CONFIG_INVALID,
-            f"the OTEL_* variables turn tracing on, and {missing.name or missing} is not installed. Install it, or set "
-            "OTEL_TRACES_EXPORTER=none:\n  pip install 'mcpproxy-py[otel]'",
-        ) from None
-    export = Export()
+    from mcpproxy_py.tracing.traced import Traced
+
     try:
         yield Traced(export.tracer)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(export.close)
+
+
+def _export() -> Export | str:
+    """Or why there cannot be one."""
+    try:
+        from mcpproxy_py.tracing.spans import Export
+
+        return Export()
+    except ImportError as missing:
+        needs = "pip install 'mcpproxy-py[otel]'"
+        return f"the OTEL_* variables ask for them, and {missing.name or missing} is not installed ({needs})"
+    except Exception as error:  # of whatever kind: the SDK reads these variables in many places
+        return f"the OTEL_* variables cannot be used: {error}"

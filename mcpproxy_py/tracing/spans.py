@@ -24,7 +24,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
-from mcpproxy_py.errors import Code, GatewayError, RpcError, UpstreamFailure
+from mcpproxy_py.errors import RpcError, UpstreamFailure
 
 ERROR_TYPE: Final = "error.type"
 METHOD: Final = "mcp.method.name"
@@ -100,13 +100,11 @@ LAST_WORDS: Final = 3.0
 
 class Export:
     def __init__(self) -> None:
-        try:
-            # What the operator says of this service comes last, so that it counts.
-            own = Resource({"service.name": "mcpproxy", "service.version": __version__})
-            self._provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
-            self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        except ValueError as error:
-            raise GatewayError(Code.CONFIG_INVALID, f"the OTEL_* variables cannot be used: {error}") from None
+        """Raises whatever the SDK raises for variables that it cannot use."""
+        # What the operator says of this service comes last, so that it counts.
+        own = Resource({"service.name": "mcpproxy", "service.version": __version__})
+        self._provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self.tracer = self._provider.get_tracer("mcpproxy", __version__)
 
     def close(self) -> None:

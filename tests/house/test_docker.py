@@ -150,7 +150,7 @@ def test_everything_it_copies_is_in_the_repository_and_let_in() -> None:
 
 def test_what_the_build_needs_is_copied() -> None:
     copied = {word for name, arguments in stages()[0] if name == "COPY" for word in arguments.split()}
-    assert {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"], "mcpproxy_py"} <= copied
+    assert {"pyproject.toml", "hatch_build.py", "README.md", *PROJECT["license-files"], "mcpproxy_py"} <= copied
 
 
 def test_it_starts_a_command_that_exists_with_flags_that_exist() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.collector import Collector, Seen, collector
-from tests.support.gateway import Running, clean_environment, gateway, python_server, until
+from tests.support.gateway import Running, gateway, python_server, until
 from tests.support.wire import HANDSHAKE, Wire
 from tests.upstream.helpers import web_server
 
@@ -286,30 +284,56 @@ def test_a_collector_that_is_down_costs_no_call_anything(tmp_path: Path, how: st
     assert len(running.stderr().splitlines()) < 60, "and the log is not flooded"
 
 
-def start_with(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "mcpproxy_py", "serve", "--data-dir", str(folder / "data"), "--listen", "127.0.0.1:0"],
-        env=clean_environment(**env), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+def started_with(folder: Path, **env: str) -> str:
+    """What a gateway with these variables says; it answers and ends as it should."""
+    with gateway(folder / "data", {"mcpServers": {}}, env=env) as running:
+        assert running.get("/status")["mode"] == "strict"
+        assert running.stop() == 0
+    said = running.stderr()
+    assert "Traceback" not in said
+    return said
 
 
-def test_an_exporter_without_the_extra_is_an_error_at_the_start_with_the_line_that_mends_it(tmp_path: Path) -> None:
+def test_an_exporter_without_the_extra_is_a_warning_with_the_line_that_mends_it(tmp_path: Path) -> None:
     shadow = tmp_path / "path" / "opentelemetry" / "sdk"
     shadow.mkdir(parents=True)
     (shadow / "__init__.py").write_text("raise ModuleNotFoundError('No module', name='opentelemetry.sdk')")
     path = os.pathsep.join(filter(None, [str(tmp_path / "path"), os.environ.get("PYTHONPATH")]))
-    found = start_with(tmp_path, PYTHONPATH=path, OTEL_TRACES_EXPORTER="otlp")
-    assert found.returncode == 2
-    assert "pip install 'mcpproxy-py[otel]'" in found.stderr
-    assert "Traceback" not in found.stderr
-    assert not (tmp_path / "data" / "activity.db").exists()
+    said = started_with(tmp_path, PYTHONPATH=path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318")
+    assert said.count("no traces: ") == 1
+    assert "pip install 'mcpproxy-py[otel]'" in said
 
 
-def test_what_the_sdk_cannot_use_is_an_error_at_the_start(tmp_path: Path) -> None:
-    found = start_with(tmp_path, OTEL_TRACES_EXPORTER="otlp", OTEL_BSP_MAX_QUEUE_SIZE="-1")
-    assert found.returncode == 2
-    assert "OTEL_*" in found.stderr
-    assert "Traceback" not in found.stderr
+@pytest.mark.parametrize(
+    ("env", "named"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "grpc"),
+        ({"OTEL_TRACES_EXPORTER": "console"}, "console"),
+        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"}, "OTEL_*"),
+    ],
+)
+def test_variables_that_were_set_for_another_program_do_not_stop_the_gateway(
+    tmp_path: Path, env: dict[str, str], named: str
+) -> None:
+    warnings = [line for line in started_with(tmp_path, **env).splitlines() if "no traces: " in line]
+    assert len(warnings) == 1
+    assert named in warnings[0] and "OTEL_TRACES_EXPORTER=none" in warnings[0]
+
+
+NUMBERS_AND_NAMES = (
+    "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_EXPORTER_OTLP_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_CERTIFICATE",
+    "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_RESOURCE_ATTRIBUTES", "OTEL_PROPAGATORS",
+    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "OTEL_PYTHON_ID_GENERATOR",
+)  # fmt: skip
+
+
+def test_nonsense_in_the_variables_does_not_stop_the_gateway(tmp_path: Path) -> None:
+    """Whatever the SDK makes of each: a default, or no traces."""
+    nonsense = dict.fromkeys(NUMBERS_AND_NAMES, "nonsense ;;=,")
+    for alone in ("", "OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_PROPAGATORS", "OTEL_EXPORTER_OTLP_CERTIFICATE"):
+        env = {name: value for name, value in nonsense.items() if alone in ("", name)}
+        started_with(tmp_path / (alone or "all"), OTEL_TRACES_EXPORTER="otlp", **env)
 
 
 def test_sampling_is_the_operators_and_what_is_not_sampled_is_not_sent(tmp_path: Path) -> None:

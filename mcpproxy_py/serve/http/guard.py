@@ -9,8 +9,9 @@ In this order, and the first that fails answers:
 5. the credential fits the zone                401
 6. the body is not too long                    413 (declared or streamed)
 
-Zones are a table of paths, and what is not in it needs the admin key. The admin key never opens an MCP
-surface and the agent token never opens anything else: made equal by mistake, they are an agent token.
+Zones are a table of paths. What is not in it reaches nobody behind the guard: `/` has a page for people, and everything
+else is a 404. The admin key never opens an MCP surface and the agent token never opens anything else: made equal by
+mistake, they are an agent token.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
+from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
 
 log = logging.getLogger("mcpproxy.http")
@@ -37,10 +39,11 @@ log = logging.getLogger("mcpproxy.http")
 request_id: ContextVar[str | None] = ContextVar("mcpproxy_request_id", default=None)
 """The request being served, for log lines written anywhere below (OPS-1)."""
 
-Zone = Literal["agent", "open", "metrics", "admin"]
+Zone = Literal["agent", "open", "metrics", "admin", "outside"]
 ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/mcp", "agent"),
     ("/tool", "agent"),
+    ("/api", "admin"),
     ("/healthz", "open"),
     ("/readyz", "open"),
     ("/api/v1/proof", "open"),
@@ -151,7 +154,7 @@ def zone_of(path: str) -> Zone:
     for prefix, zone in ZONES:
         if path == prefix or path.startswith(f"{prefix}/"):
             return zone
-    return "admin"
+    return "outside"
 
 
 def same_secret(given: str | None, secret: str | None) -> bool:
@@ -205,6 +208,9 @@ class Guard:
             request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)
+            if head.zone == "outside":
+                await answer_outside(request)
+                return
             self.last = time.monotonic()
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             await endpoint(request)
@@ -234,7 +240,7 @@ class Guard:
             self._minute, self._lines = now, 0
         self._lines += 1
         if self._lines <= MOST_LINES:
-            log.warning("%s %s: %s (%s)", head.method, quoted(head.path), error.message, error.code.value)
+            log.warning("%s %s: %s: %s", head.method, quoted(head.path), error.code.value, error.message)
 
 
 def _bad_length(request: HttpRequest) -> GatewayError:

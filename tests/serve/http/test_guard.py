@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -12,8 +14,9 @@ import pytest
 
 from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
-from mcpproxy_py.serve.http.guard import MOST_LINES, AccessRules, Guard
+from mcpproxy_py.serve.http.guard import MOST_LINES, AccessRules, Guard, zone_of
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
+from mcpproxy_py.serve.rest.app import ENDPOINTS
 
 KEY = "mcpk_admin-key-for-tests"
 TOKEN = "agent-token-for-tests"
@@ -201,7 +204,7 @@ async def test_the_probes_are_open_to_any_host_and_need_no_credential(path: str)
 
 async def test_what_merely_begins_like_a_probe_is_not_one() -> None:
     assert code_of(await get("/healthz/deeper", {"host": "evil.example"})) == "FOREIGN_HOST"
-    assert code_of(await get("/healthzz")) == "UNAUTHORIZED"
+    assert code_of(await get("/healthzz")) == "NOT_FOUND"
 
 
 @pytest.mark.parametrize(
@@ -232,11 +235,86 @@ async def test_only_addresses_of_this_machine_count_as_loopback(host: str, expec
         {"x-api-key": "wrong", "authorization": f"Bearer {KEY}"},
     ],
 )
-@pytest.mark.parametrize("path", ["/api/v1/status", "/api", "/ui", "/", "/mcpx", "//mcp"])
+@pytest.mark.parametrize("path", ["/api/v1/status", "/api", "/api/"])
 async def test_nothing_but_the_admin_key_opens_rest(path: str, headers: dict[str, str]) -> None:
     response = await get(path, headers, mcp_token=TOKEN)
     assert code_of(response) == "UNAUTHORIZED"
     assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+# --- what is neither MCP nor REST ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("headers", [{}, ADMIN, AGENT, {"accept": "text/html"}])
+@pytest.mark.parametrize("path", ["/ui", "/mcpx", "/sse", "/favicon.ico", "/apix/v1/status", "/a%00b", "/<b>"])
+@pytest.mark.parametrize("rules", [{}, PUBLIC])
+async def test_a_path_in_no_zone_reaches_nobody_whatever_the_credential(
+    path: str, headers: dict[str, str], rules: dict[str, Any]
+) -> None:
+    for method in ("GET", "POST", "DELETE", "OPTIONS"):
+        async with client(**rules) as http:
+            response = await http.request(method, path, headers=headers)
+        assert code_of(response) == "NOT_FOUND"
+        assert response.headers["content-type"] == "application/json"
+        assert "/mcp" in response.json()["error"]["message"]
+        assert "access-control-allow-origin" not in response.headers
+
+
+async def test_the_old_transport_is_told_of_the_new_one() -> None:
+    for method, path in (("GET", "/sse"), ("POST", "/sse"), ("POST", "/messages")):
+        async with client() as http:
+            response = await http.request(method, path)
+        assert "streamable HTTP, at /mcp" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("rules", [{}, PUBLIC, {"allowed_hosts": ("*",)}])
+async def test_a_browser_gets_a_page_without_scripts_that_says_where_agents_connect(rules: dict[str, Any]) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "sec-fetch-site": "none"}
+    response = await get("/", browser, **({"allowed_hosts": ("127.0.0.1",)} | rules))
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert "http://127.0.0.1:8080/mcp" in response.text
+    assert "<script" not in response.text and "src=" not in response.text and "href=" not in response.text
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+    style = response.text.partition("<style>")[2].partition("</style>")[0]
+    assert f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in policy
+    assert response.headers["cache-control"] == "no-store"
+    async with client(**rules, **({} if rules else {"allowed_hosts": ("127.0.0.1",)})) as http:
+        head = await http.head("/", headers=browser)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(response.content))
+
+
+async def test_the_page_names_the_host_that_was_asked_for_and_nothing_that_somebody_put_into_it() -> None:
+    browser = {"accept": "text/html"}
+    assert "box.example:9/mcp" in (await get("/", {**browser, "host": "box.example:9"}, allowed_hosts=("*",))).text
+    strange = await get("/", {**browser, "host": "<script>alert(1)</script>"}, allowed_hosts=("*",))
+    assert code_of(strange) == "FOREIGN_HOST" and strange.headers["content-type"] == "application/json"
+    forwarded = await get("/", {**browser, "x-forwarded-for": "192.0.2.1"})
+    assert "http://" not in forwarded.text, "behind a proxy the scheme is not known"
+
+
+async def test_programs_at_the_root_are_told_where_to_go() -> None:
+    assert (await get("/", {"accept": "application/json"})).json()["mcp"] == "/mcp"
+    assert code_of(await get("/", {"accept": "text/event-stream"})) == "NOT_FOUND", (
+        "or an MCP client would take it for one"
+    )
+    async with client() as http:
+        posted = await http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": "initialize"})
+    assert code_of(posted) == "NOT_FOUND"
+    assert "MCP is at /mcp" in posted.json()["error"]["message"]
+
+
+async def test_pages_of_other_sites_and_foreign_hosts_get_no_page() -> None:
+    browser = {"accept": "text/html"}
+    assert code_of(await get("/", {**browser, "sec-fetch-site": "cross-site"})) == "FOREIGN_ORIGIN"
+    assert code_of(await get("/", {**browser, "host": "evil.example"})) == "FOREIGN_HOST"
+
+
+def test_every_endpoint_of_rest_is_in_a_zone() -> None:
+    assert [each.path for each in ENDPOINTS if zone_of(each.path) == "outside"] == []
+    assert {zone_of(path) for path in ("//mcp", "/", "", "/mcpx", "/apix", "/MCP")} == {"outside"}
 
 
 @pytest.mark.parametrize(
