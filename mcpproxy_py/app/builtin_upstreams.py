@@ -23,9 +23,17 @@ def spec_of(name: str, configured: UpstreamSettings, **other: Any) -> UpstreamSp
     return UpstreamSpec(name, **taken, **other)
 
 
+WORK_DIR: Final = "work"
+"""Below the data directory: where servers run that have no `cwd`."""
+
+
 def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
-    return {name: spec_of(name, server, sessions_why=_why(server)) for name, server in settings.servers.items()}
+    work_dir = str(settings.data_dir / WORK_DIR)
+    return {
+        name: spec_of(name, server, sessions_why=_why(server), work_dir=work_dir)
+        for name, server in settings.servers.items()
+    }
 
 
 def _why(server: ServerSettings) -> str:

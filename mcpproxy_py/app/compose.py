@@ -26,6 +26,7 @@ from mcpproxy_py import __version__
 from mcpproxy_py.app import logs
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
+from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -109,7 +110,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     logs.mask_with(masker)
     new_id = IdMaker(random.randbytes)
 
-    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+    had_terminal = has_terminal()
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, *RELOADS)
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
@@ -204,7 +206,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             _greet(settings, url)
-            await _until_told(told, gateway, attachments, guard, idle_exit)
+            await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use((), ())
@@ -324,8 +326,9 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 async def _until_told(
-    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: AttachServer, guard: Guard, idle_exit: float | None
-) -> None:
+    told: AsyncIterator[signal.Signals], current: LiveSettings, gateway: Gateway, attached: AttachServer, guard: Guard,
+    idle_exit: float | None, had_terminal: bool,
+) -> None:  # fmt: skip
     """Until a signal, or until nobody has needed us for a while."""
     async with anyio.create_task_group() as tasks:
 
@@ -341,6 +344,9 @@ async def _until_told(
         if idle_exit is not None:
             tasks.start_soon(idle, idle_exit)
         async for number in told:
+            if number in RELOADS and (has_terminal() or not had_terminal):
+                tasks.start_soon(current.reload_told, number.name)
+                continue
             log.info("%s, draining", number.name)
             tasks.cancel_scope.cancel()
 
