@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,20 @@ def test_a_gateway_with_a_desktops_path_finds_what_the_login_shell_finds_and_ser
         assert "command not found: uvx-of-tests" in errors["lost"]
         assert "login shell (bash)" in errors["lost"]
         assert "./server.py is a relative path, and servers run in" in errors["dotted"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells another process's umask")
+def test_servers_have_the_umask_that_the_gateway_was_started_with(tmp_path: Path) -> None:
+    """Chromium ends at once where it cannot use the directories that it makes."""
+    pids = tmp_path / "pids"
+    entry = python_server("plain.py", "--pid-file", str(pids))
+    with gateway(tmp_path / "data", {"mcpServers": {f"s{n}": entry for n in range(4)}}):
+        masks = [
+            re.findall(r"^Umask:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            for pid in ("self", *pids.read_text().split())
+        ]
+    assert len(masks) == 5
+    assert all(mask == masks[0] for mask in masks)
 
 
 @pytest.mark.proves("UP-8")
