@@ -23,11 +23,15 @@ def spec_of(name: str, configured: UpstreamSettings, **other: Any) -> UpstreamSp
     return UpstreamSpec(name, **taken, **other)
 
 
+WORK_DIR: Final = "work"
+"""Below the data directory: where servers run that have no `cwd`."""
+
+
 def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
-    missing = settings.missing_secrets
+    missing, work_dir = settings.missing_secrets, str(settings.data_dir / WORK_DIR)
     return {
-        name: spec_of(name, server, missing_secret=missing.get(name), sessions_why=_why(server))
+        name: spec_of(name, server, missing_secret=missing.get(name), sessions_why=_why(server), work_dir=work_dir)
         for name, server in settings.servers.items()
     }
 

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from mcpproxy_py import __version__
 from mcpproxy_py.app import logs, restart
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
+from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -112,7 +113,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     logs.mask_with(masker)
     new_id, again = IdMaker(random.randbytes), False
 
-    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, restart.SIGNAL)
+    had_terminal = has_terminal()
+    signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, restart.SIGNAL, *RELOADS)
     async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
         logs.keep(data_dir / logs.FILE)
         listener = listen.bind(*settings.address, or_any_port=detached)
@@ -207,7 +209,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             _greet(settings, url)
-            again = await _until_told(told, gateway, attachments, guard, idle_exit, current.problem)
+            again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use((), ())
@@ -328,8 +330,8 @@ def _greet(settings: Settings, url: str) -> None:
 
 
 async def _until_told(
-    told: AsyncIterator[signal.Signals], gateway: Gateway, attached: AttachServer, guard: Guard,
-    idle_exit: float | None, problem: Callable[[], Awaitable[str | None]],
+    told: AsyncIterator[signal.Signals], current: LiveSettings, gateway: Gateway, attached: AttachServer, guard: Guard,
+    idle_exit: float | None, had_terminal: bool,
 ) -> bool:  # fmt: skip
     """Until a signal, or until nobody has needed us for a while. Whether a restart was asked for."""
     again = False
@@ -347,8 +349,11 @@ async def _until_told(
         if idle_exit is not None:
             tasks.start_soon(idle, idle_exit)
         async for number in told:
+            if number in RELOADS and (has_terminal() or not had_terminal):
+                tasks.start_soon(current.reload_told, number.name)
+                continue
             again = number == restart.SIGNAL
-            if again and (why := await problem()) is not None:
+            if again and (why := await current.problem()) is not None:
                 log.error("no restart, since the next start would fail: %s", why)
                 continue
             log.info("%s, draining", number.name)

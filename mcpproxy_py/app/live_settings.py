@@ -173,6 +173,13 @@ class LiveSettings:
             return self.error
         return None
 
+    async def reload_told(self, by: str) -> None:
+        """Somebody wants the file read now, and the log to say how that went."""
+        log.info("%s: reading the configuration again", by)
+        await self.reload_noticed()
+        if self.error is None:
+            log.info("%s: the configuration in force is what the file says", by)
+
     async def _record(self, details: dict[str, Any]) -> None:
         now = time.time()
         event_id, by = self._new_id(now), Caller("local", "internal", ClientInfo("mcpproxy", __version__))

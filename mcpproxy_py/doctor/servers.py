@@ -63,7 +63,7 @@ def _looked_for(web: HttpClients, spec: UpstreamSpec) -> CheckResult:
 
 def _command(spec: UpstreamSpec) -> str:
     try:
-        return f"starts {resolve(spec, child_environment(spec, os.environ, {}))}"
+        return f"starts {resolve(spec, child_environment(spec, os.environ, {})).program}"
     except UpstreamFailure as failure:
         raise _unavailable(failure.message) from None
 

@@ -154,7 +154,11 @@ class ServerSettings(UpstreamSettings):
         description=f"Environment variables for it, besides a list of harmless ones. {REFERENCES}",
         repr=False,
     )
-    cwd: Text | None = Field(default=None, description="Directory to start it in, relative to the configuration file.")
+    cwd: Text | None = Field(
+        default=None,
+        description="Directory to start it in, relative to the configuration file. "
+        "Without it, `work` in the data directory.",
+    )
     url: UpstreamUrl | None = Field(default=None, description=f"Address of the server. {REFERENCES}", repr=False)
     headers: dict[HeaderName, HeaderValue] = Field(
         default={}, description=f"Headers sent with each request. {REFERENCES}", repr=False

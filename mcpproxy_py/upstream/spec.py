@@ -27,6 +27,8 @@ class UpstreamSpec:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: str | None = None
+    work_dir: str | None = None
+    """Where a command without a `cwd` runs, made when it is needed; where the gateway itself runs, if there is none."""
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     enabled: bool = True

@@ -97,14 +97,16 @@ async def test_a_failure_says_why(tmp_path: Path) -> None:
     ]
     expected = {
         "dies": "the command ended with exit status 7; it last wrote: cannot go on: no database",
-        "missing": "command not found: no-such-command-here (install it, or give its full path)",
-        "npx": "command not found: npx (install Node.js)",
+        "missing": "command not found: no-such-command-here (install it, or give its full path); looked in PATH (",
+        "npx": "command not found: npx (install Node.js: https://nodejs.org); looked only in the PATH that its `env`",
         "placeless": "the working directory does not exist: /no/such/place",
         "hangs": "it did not finish connecting within 1.2 s",
     }
     async with running(tmp_path, *specs) as supervisor:
         for name, why in expected.items():
-            await until(lambda name=name, why=why: row(supervisor, name)["error"] == why, supervisor.describe)
+            await until(
+                lambda name=name, why=why: (row(supervisor, name)["error"] or "").startswith(why), supervisor.describe
+            )
         for name in ("nowhere", "nowhere-sse"):
             await until(lambda name=name: row(supervisor, name)["error"], supervisor.describe)
             error = row(supervisor, name)["error"]
@@ -364,7 +366,8 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
             "tool_count": len(supervisor.snapshot.servers["s"].tools), "protocol_version": "2025-11-25",
             "tools_by_class": by_class(supervisor.snapshot.servers["s"].tools.values()),
             "server_info": {"name": "plain", "version": "1"}, "since": 1000.5, "in_flight": 0,
-            "sessions": "auto", "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
+            "sessions": "auto", "session_mode": "shared", "session_mode_reason": "automatic: shares one session",
+            "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
             "unannotated_tools": [name for name, tool in tools.items() if tool.declared == "unknown"],
             "unannotated_as": "allow",
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},

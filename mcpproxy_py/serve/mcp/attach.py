@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -239,13 +238,10 @@ class AttachServer:
             writer.put(line)
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled. The socket is born private: nobody gets in between bind and chmod."""
+        """Listen until cancelled. Nobody gets in between bind and chmod: it listens only after both. A umask for that
+        would be the whole process's, and so that of servers that are started meanwhile."""
         self._path.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            listener = await anyio.create_unix_listener(self._path, mode=0o600)
-        finally:
-            os.umask(before)
+        listener = await anyio.create_unix_listener(self._path, mode=0o600)
         try:
             async with listener:
                 task_status.started()

@@ -5,6 +5,7 @@ How a stdio server is started: with which environment, from where, and what to s
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -13,10 +14,11 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.processes import search_path
 from mcpproxy_py.upstream.processes.last_words import STDOUT, telling
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -33,11 +35,14 @@ HARMLESS: Final = frozenset({
     *_PROXIES, *(name.lower() for name in _PROXIES),
     *(_WINDOWS if sys.platform == "win32" else ()),
 })  # fmt: skip
+LONGEST_REASON: Final = 1000
 HARMLESS_PREFIXES: Final = ("LC_", "XDG_")
 HINTS: Final[Mapping[str, str]] = {
-    "npx": "install Node.js", "npm": "install Node.js", "node": "install Node.js",
-    "uvx": "install uv (https://docs.astral.sh/uv)", "uv": "install uv (https://docs.astral.sh/uv)",
-    "docker": "install Docker", "bunx": "install Bun", "deno": "install Deno", "pipx": "install pipx",
+    **dict.fromkeys(("npx", "npm", "node", "pnpm", "yarn"), "install Node.js: https://nodejs.org"),
+    **dict.fromkeys(("uvx", "uv"), "install uv: https://docs.astral.sh/uv"),
+    **dict.fromkeys(("bun", "bunx"), "install Bun: https://bun.sh"),
+    "docker": "install Docker: https://docs.docker.com/get-docker", "deno": "install Deno: https://deno.com",
+    "pipx": "install pipx: https://pipx.pypa.io",
 }  # fmt: skip
 
 
@@ -60,24 +65,86 @@ def _is_harmless(name: str) -> bool:
     return known in HARMLESS or known.startswith(HARMLESS_PREFIXES)
 
 
-def resolve(spec: UpstreamSpec, env: Mapping[str, str]) -> str:
-    """The program to run. Raises `UpstreamFailure` with a sentence a person can act on."""
-    command = spec.command or ""
+class ResolvedCommand(NamedTuple):
+    program: str
+    """With its full path."""
+    path: str | None
+    """The PATH it is started with, where that is another one than the environment's: what was found beyond that needs
+    its neighbours as well, as `npx` needs `node`."""
+
+
+def resolve(spec: UpstreamSpec, env: Mapping[str, str]) -> ResolvedCommand:
+    """The program to run. Raises `UpstreamFailure` with a sentence a person can act on. May take two seconds where the
+    command is not on the PATH of `env`."""
+    command, own = spec.command or "", env.get("PATH") or os.defpath
     if spec.cwd is not None and not Path(spec.cwd).is_dir():
         raise _unstartable(f"the working directory does not exist: {spec.cwd}")
+    if (relative := _relative(spec)) is not None:
+        raise _unstartable(relative)
     if os.path.dirname(command):
         command = str(Path(spec.cwd or ".", os.path.expanduser(command)))
-    found = shutil.which(command, path=env.get("PATH") or os.defpath)
-    if found is None:
-        raise _unstartable(_why_not_found(command))
-    return os.path.abspath(found)
+    if (found := shutil.which(command, path=own)) is not None:
+        return ResolvedCommand(os.path.abspath(found), None)
+    if os.path.dirname(command) or not command or "PATH" in spec.env:
+        raise _unstartable(_why_not_found(command, "looked only in the PATH that its `env` gives"))
+    more = search_path.beyond(own)
+    wider = os.pathsep.join(more.directories)
+    if more.directories and (found := shutil.which(command, path=wider)) is not None:
+        return ResolvedCommand(os.path.abspath(found), os.pathsep.join((own, wider)))
+    places = filter(None, (f"looked in PATH ({own})", more.described()))
+    raise _unstartable(_why_not_found(command, ", ".join(places)))
 
 
-def _why_not_found(command: str) -> str:
+def on_own_path(spec: UpstreamSpec, env: Mapping[str, str]) -> bool:
+    """Whether `resolve` answers at once."""
+    command = spec.command or ""
+    return bool(os.path.dirname(command)) or shutil.which(command, path=env.get("PATH") or os.defpath) is not None
+
+
+def working_directory(spec: UpstreamSpec) -> str | None:
+    """Where it runs: what its entry says, else one directory of the gateway's, where no project is: `npx` runs what it
+    finds in a `node_modules` around it."""
+    if spec.cwd is not None or spec.work_dir is None:
+        return spec.cwd
+    place = Path(spec.work_dir)
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), (place / "package.json").open("x") as file:
+            file.write('{"private": true}\n')  # here npm ends its search upwards
+    except OSError as error:
+        raise _unstartable(f"the working directory {place} cannot be made: {error.strerror}") from None
+    return spec.work_dir
+
+
+def _relative(spec: UpstreamSpec) -> str | None:
+    """Why a path in its command will not be found, where it has no working directory of its own to start from."""
+    if spec.cwd is not None or spec.work_dir is None:
+        return None
+    for arg in (spec.command or "", *spec.args):
+        dotted = arg in (".", "..") or arg.startswith(("./", "../"))
+        if (dotted or _is_file_here(arg)) and not (arg.strip("./") and Path(spec.work_dir, arg).exists()):
+            return (
+                f"{arg} is a relative path, and servers run in {spec.work_dir}: give the full path, or set `cwd` to "
+                "the directory it is in"
+            )
+    return None
+
+
+def _is_file_here(arg: str) -> bool:
+    """A script beside which the gateway was started, as it was found when servers ran there."""
+    if not arg or arg.startswith("-") or os.path.isabs(arg) or not (os.path.dirname(arg) or Path(arg).suffix):
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        return Path(arg).is_file()
+    return False
+
+
+def _why_not_found(command: str, looked: str) -> str:
     if os.path.dirname(command) and Path(command).is_file():
         return f"the command is not executable: {command} (chmod +x it)"
     hint = HINTS.get(os.path.basename(command), "install it, or give its full path")
-    return f"command not found: {command or '(none given)'} ({hint})"
+    said = f"command not found: {command or '(none given)'} ({hint})"
+    return f"{said}; {looked}"[:LONGEST_REASON] if command and not os.path.dirname(command) else said
 
 
 def _unstartable(why: str) -> UpstreamFailure:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.json_size import MAX_VALUES, SMALL
-from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit
+from mcpproxy_py.upstream.session.attribution import ROOTS, IgnoredMessages, latest_of_one_client, leaves, only_one
 from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.large_messages import LargeMessages, LargeResult
 from mcpproxy_py.upstream.session.server_requests import (
@@ -43,7 +43,6 @@ CHANGES: Final = frozenset({
 """They concern everybody, on whatever stream they come."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
-ROOTS: Final = "roots/list"
 UNATTRIBUTED_TOLD: Final = 100
 """Per connection; a server that goes on like that is counted, but must not fill the record."""
 LONGEST_BATCH: Final = 1_000
@@ -215,16 +214,6 @@ def send_now(outgoing: Outgoing, write: Write) -> bool:
 
 
 # The connection.
-
-
-@dataclass(slots=True)
-class IgnoredMessages:
-    """What a peer sent that was of no use; shown by `Supervisor.describe`."""
-
-    garbage: int = 0
-    unmatched: int = 0
-    oversize: int = 0
-    unattributed: int = 0
 
 
 class RpcPeer(RpcConnection):
@@ -436,31 +425,20 @@ class RpcPeer(RpcConnection):
             return own if own.channel is not None else self._pending.get(self._guest, OUTSIDE)
         under_way = self._under_way()
         if method == ROOTS:
-            return self._one_with_roots(under_way) or OUTSIDE
+            return self._roots_owner(under_way) or OUTSIDE
         if any(each.method for each in under_way):
             self.on_outside()
         if self.unanswered:
             return ABANDONED
-        return self._only_one(under_way) or (WHOSE if under_way else OUTSIDE)
+        return only_one(under_way, self.one_client) or (WHOSE if under_way else OUTSIDE)
 
     def _under_way(self) -> list[PendingRequest]:
         return [each for each in self._pending.values() if each.channel is not None and not each.over]
 
-    def _only_one(self, under_way: list[PendingRequest]) -> PendingRequest | None:
-        """The latest request of the one client that has any under way."""
-        alone = self.one_client or len({id(each.channel) for each in under_way}) == 1
-        return under_way[-1] if under_way and alone else None
-
-    def _one_with_roots(self, under_way: list[PendingRequest]) -> PendingRequest | None:
-        """The latest request of the one client that has any under way."""
+    def _roots_owner(self, under_way: list[PendingRequest]) -> PendingRequest | None:
         if self.unanswered and not self.one_client:
             return None  # the call that was given up may be somebody else's
-        if found := self._only_one(under_way):
-            return found
-        channels = [each.channel for each in under_way if each.channel is not None]
-        if len({each.key for each in channels}) != 1 or not all(each.key and each.live for each in channels):
-            return None  # without a session, two clients may look like one
-        return None if lacks(channels[-1].capabilities, ROOTS) else under_way[-1]
+        return only_one(under_way, self.one_client) or latest_of_one_client(under_way)
 
     def _refuse(self, request_id: str | int, method: str, why: str) -> None:
         self._counters.unattributed += 1
@@ -500,7 +478,7 @@ class RpcPeer(RpcConnection):
         owner, nobodys = self._pending.get(stream) if stream is not None else None, self.one_client
         if stream is None:
             under_way = self._under_way()
-            owner = None if self.unanswered and not self.one_client else self._only_one(under_way)
+            owner = None if self.unanswered and not self.one_client else only_one(under_way, self.one_client)
             nobodys = nobodys or (not under_way and self.unanswered)
         if owner is not None and owner.channel is not None:
             owner.notify(method, params)
@@ -540,7 +518,7 @@ class RpcPeer(RpcConnection):
         return pending is not None and pending.fail(failure)
 
     def away(self) -> Iterable[PendingRequest]:
-        return [each for each in self._pending.values() if each.questions and not each.over and _leaves(each)]
+        return [each for each in self._pending.values() if each.questions and not each.over and leaves(each)]
 
     @property
     def calls(self) -> int:
@@ -552,11 +530,6 @@ class RpcPeer(RpcConnection):
 
     def counts(self) -> dict[str, int]:
         return asdict(self._counters)
-
-
-def _leaves(pending: PendingRequest) -> bool:
-    """Whether it is a call whose client ends its turn to be asked; one of the handshake era is still at the line."""
-    return bool(pending.method) and pending.channel is not None and not pending.channel.live
 
 
 _PONG: Final = OwnPermit("ping").answer({"result": {}})

@@ -9,15 +9,24 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 import anyio
+import anyio.to_thread
 
 from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.jsonrpc import LineSplitter
-from mcpproxy_py.upstream.processes.command import ServerLog, child_environment, ending, resolve
+from mcpproxy_py.upstream.processes.command import (
+    ServerLog,
+    child_environment,
+    ending,
+    on_own_path,
+    resolve,
+    working_directory,
+)
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.session.rpc import Headers, Outgoing, PendingRequest, RpcPeer, cancellation, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -254,11 +263,15 @@ async def open_stdio(
 ) -> AsyncIterator[StdioConnection]:  # fmt: skip
     """A started server. Leaving ends it and everything it started, which is known by its `mark`."""
     env = child_environment(spec, os.environ, reaper.cookie(mark))
-    program = resolve(spec, env)
+    find = partial(resolve, spec, env)
+    program, path = find() if on_own_path(spec, env) else await anyio.to_thread.run_sync(find)
+    if path is not None:
+        env["PATH"] = path
+    place = working_directory(spec)
     await reaper.ensure()
     log.begin(f"starting {os.path.basename(program)}")
     connection = StdioConnection(max_result_bytes, log, max_values)
-    transport = await _spawn(connection, program, spec, env)
+    transport = await _spawn(connection, program, spec.args, env, place)
     pid = transport.get_pid()
     reaper.announce(pid)
     try:
@@ -273,10 +286,10 @@ async def open_stdio(
 
 
 async def _spawn(
-    connection: StdioConnection, program: str, spec: UpstreamSpec, env: dict[str, str]
+    connection: StdioConnection, program: str, args: tuple[str, ...], env: dict[str, str], place: str | None
 ) -> asyncio.SubprocessTransport:
-    options: dict[str, Any] = {"env": env, "cwd": spec.cwd, "start_new_session": True}
-    starting = asyncio.get_running_loop().subprocess_exec(lambda: _Pipes(connection), program, *spec.args, **options)
+    options: dict[str, Any] = {"env": env, "cwd": place, "start_new_session": True}
+    starting = asyncio.get_running_loop().subprocess_exec(lambda: _Pipes(connection), program, *args, **options)
     # Shielded, because a child that is started while we are cancelled would belong to nobody.
     started = asyncio.ensure_future(starting)
     with anyio.CancelScope(shield=True):

@@ -133,8 +133,11 @@ def test_servers_by_command(run: Run, home: Path) -> None:
     }
     _, found = looked(run, configured(home, mcpServers=servers))
     assert found["server here"] == ("ok", f"starts {os.path.abspath(sys.executable)}")
-    assert found["server gone"] == ("problem", "command not found: npx-of-nobody (install it, or give its full path)")
-    assert found["server known"] == ("problem", "command not found: npx (install Node.js)")
+    state, why = found["server gone"]
+    assert state == "problem"
+    assert why.startswith("command not found: npx-of-nobody (install it, or give its full path); looked in PATH (")
+    own = "command not found: npx (install Node.js: https://nodejs.org); looked only in the PATH that its `env` gives"
+    assert found["server known"] == ("problem", own)
     assert found["server plain"] == ("problem", f"the command is not executable: {script} (chmod +x it)")
     assert found["server nowhere"] == ("problem", f"the working directory does not exist: {home / 'not'}")
     assert found["server off"] == ("ok", "is disabled")
