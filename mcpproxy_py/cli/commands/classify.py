@@ -48,7 +48,7 @@ class Skipped(NamedTuple):
 @command(tools_app, "classify")
 def classify(
     session: CommandContext,
-    server: Annotated[str | None, typer.Argument(help="Only this server's tools.")] = None,
+    server: Annotated[str | None, typer.Argument(metavar="SERVER", help="Only this server's tools.")] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Also tools with hints, where the proposal is higher than the hint.")
     ] = False,
