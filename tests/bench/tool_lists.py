@@ -15,12 +15,14 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -245,11 +247,17 @@ def _asked(command: list[str], env: dict[str, str], cwd: Path) -> tuple[Any, lis
         try:
             return _handshake(server)
         except ValueError as error:
-            server.kill()
+            _end(server)
             said = (server.stderr.read() if server.stderr else b"")[-300:].decode(errors="replace")
             raise ValueError(f"{error}: {said}") from None
         finally:
-            server.kill()
+            _end(server)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """With all that it started, which would keep its pipes open."""
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
 
 
 def _handshake(server: subprocess.Popen[bytes]) -> tuple[Any, list[Any]]:

@@ -66,6 +66,12 @@ class OpenApiAnswer(ResponseModel):
 class ServerAnswer(ResponseModel):
     name: str
     state: ServerState | None = None
+    unannotated_tools: list[str] | None = Field(
+        default=None, description="Tools that have neither hints nor an override, and can be called; 1,000 at most"
+    )
+    unannotated_as: str | None = Field(
+        default=None, description="What such tools count as: `intent_declaration.unannotated`"
+    )
 
 
 class ServerList(ResponseModel):
