@@ -121,6 +121,7 @@ def ids(running: Running) -> list[str]:
 def commands(running: Running) -> list[list[str]]:
     own = [
         ["status"], ["upstream", "list"], ["tools", "list"], ["tools", "search", "look"], ["tools", "show", "h:look"],
+        ["tools", "classify", "--all", "--dry-run"],
         ["activity", "list"], ["activity", "summary"], ["approvals", "list"], ["gaps", "report"],
         ["upstream", "logs", "dies"], ["explain", "h:look", "--args", json.dumps({HOSTILE: 1})],
         ["call", "tool-read", "h:look", "--args", '{"how": "text"}'], ["call", "tool-read", "h:look", "--args",

@@ -2,7 +2,8 @@
 `tests.bench.class_proposals` measures on. Needs npm and PyPI, so no test runs it.
 
 `python -m tests.bench.tool_lists` fetches every server of the table that is not there yet,
-`python -m tests.bench.tool_lists npm:@playwright/mcp pypi:mcp-server-git` these alone, again.
+`python -m tests.bench.tool_lists npm:@playwright/mcp pypi:mcp-server-git` these alone, again,
+`python -m tests.bench.tool_lists --curated` says where the curated classes are no longer those of the lists at hand.
 
 Each package is installed into a directory of its own under /tmp, started over stdio with made-up keys, asked for its
 tools and ended. What it said goes to `LISTS`, one file for each server, outside of the repository: names, descriptions
@@ -15,15 +16,21 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.providers.catalog.data_files import SHIPPED
+from mcpproxy_py.providers.catalog.tool_classes import KIND
 
 ROOT: Final = Path(os.environ.get("MCPPROXY_TOOL_LISTS", Path(tempfile.gettempdir()) / "mcpproxy-tool-lists"))
 LISTS: Final = ROOT / "lists"
@@ -245,11 +252,17 @@ def _asked(command: list[str], env: dict[str, str], cwd: Path) -> tuple[Any, lis
         try:
             return _handshake(server)
         except ValueError as error:
-            server.kill()
+            _end(server)
             said = (server.stderr.read() if server.stderr else b"")[-300:].decode(errors="replace")
             raise ValueError(f"{error}: {said}") from None
         finally:
-            server.kill()
+            _end(server)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """With all that it started, which would keep its pipes open."""
+    with suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
 
 
 def _handshake(server: subprocess.Popen[bytes]) -> tuple[Any, list[Any]]:
@@ -308,7 +321,29 @@ def _answer(line: bytes, number: int) -> Any:
     return message["result"]
 
 
+def curated() -> Iterator[str]:
+    """What a person has to look at again: tools that came or went, and hints that changed."""
+    for server in json.loads((SHIPPED / f"{KIND}.json").read_bytes())["servers"]:
+        package, _, version = server["source"].rpartition("@")
+        if server["source"].startswith("github:") or not list_file(package).exists():
+            yield f"{server['title']}: no list at hand; judged by {server['source']}"
+            continue
+        found = json.loads(list_file(package).read_bytes())
+        hints = {tool["name"]: classify(tool.get("annotations")) for tool in found["tools"]}
+        known = server["tools"]
+        if found["version"] != version:
+            yield f"{server['title']}: {found['version']} is out, judged by {version}"
+        for name in sorted(hints.keys() ^ known.keys()):
+            yield f"{server['title']}: {name} is {'new' if name in hints else 'gone'}"
+        for name in sorted(hints.keys() & known.keys()):
+            if hints[name] != known[name]["published"]:
+                yield f"{server['title']}: {name} is published as {hints[name]}, was {known[name]['published']}"
+
+
 def main(names: list[str]) -> None:
+    if names == ["--curated"]:
+        print("\n".join(curated()))
+        return
     LISTS.mkdir(parents=True, exist_ok=True)
     known = {server.package: server for server in SERVERS}
     wanted = [known.get(name, Published(name)) for name in names] or [

@@ -84,7 +84,7 @@ def test_exit_statuses(command, gateway, args, status) -> None:
 @pytest.mark.proves("CLI-2")
 def test_an_unknown_command_names_the_nearest(command) -> None:
     assert b"Did you mean 'tools'?" in finished(command("tols"))[2]
-    assert b"Did you mean 'list'?" in finished(command("tools", "lst"))[2]
+    assert b"Did you mean 'list'?" in finished(command("tools", "lis"))[2]
 
 
 @pytest.mark.proves("CLI-2")
@@ -152,7 +152,7 @@ def test_the_shell_completes_commands_and_options(command) -> None:
         return finished(command(env=environment))[1].decode().split()
 
     assert completed("mcpproxy to") == ["tools"]
-    assert completed("mcpproxy tools s") == ["search", "show"]
+    assert completed("mcpproxy tools s") == ["search", "show", "set"]
     assert "--tool-name" in completed("mcpproxy call tool-read --tool")
 
 

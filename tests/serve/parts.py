@@ -147,6 +147,11 @@ class Desk:
         self._known(name)["enabled"] = enabled
         self.changes.append(("enable" if enabled else "disable", name, by))
 
+    async def set_classes(self, name: str, classes: Mapping[str, Any], by: Caller) -> dict[str, Any]:
+        self._known(name)
+        self.changes.append(("classes", name, by))
+        return dict.fromkeys(classes)
+
     async def restart_server(self, name: str, by: Caller) -> None:
         self._known(name)
         self.changes.append(("restart", name, by))

@@ -32,7 +32,8 @@ class ProposedClass(NamedTuple):
     server: str
     tool: str
     now: str
-    """The class by the server's hints; `unknown` where there are none."""
+    """The class by the server's hints; `unknown` where there are none, or where they are not trusted."""
+    origin: str
     proposed: str
     basis: str
     why: str
@@ -48,7 +49,7 @@ class Skipped(NamedTuple):
 @command(tools_app, "classify")
 def classify(
     session: CommandContext,
-    server: Annotated[str | None, typer.Argument(help="Only this server's tools.")] = None,
+    server: Annotated[str | None, typer.Argument(metavar="SERVER", help="Only this server's tools.")] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Also tools with hints, where the proposal is higher than the hint.")
     ] = False,
@@ -139,14 +140,15 @@ def _curated(session: CommandContext, entry: Mapping[str, Any]) -> Mapping[str, 
 def _proposed(server: str, name: str, tool: Mapping[str, Any], curated: Mapping[str, Any]) -> ProposedClass:
     from mcpproxy_py.core.policy.class_proposals import propose
 
+    now, origin = tool["class"], tool["class_origin"]
     if (known := curated.get(name)) is not None:
-        return ProposedClass(server, name, tool["class"], known.tool_class, "curated", known.reason, known.source)
+        return ProposedClass(server, name, now, origin, known.tool_class, "curated", known.reason, known.source)
     found = propose(name, tool.get("description"), tool.get("inputSchema"))
-    return ProposedClass(server, name, tool["class"], found.tool_class, found.basis, found.why, None)
+    return ProposedClass(server, name, now, origin, found.tool_class, found.basis, found.why, None)
 
 
 def _print_proposals(rows: list[ProposedClass], skipped: list[Skipped], every: bool) -> None:
-    shown = [[f"{row.server}:{row.tool}", _hint(row.now), row.proposed, _why(row)] for row in rows]
+    shown = [[f"{row.server}:{row.tool}", _hint(row), row.proposed, _why(row)] for row in rows]
     nothing = "No hint is lower than what is proposed." if every else "Every tool has hints or an override."
     table(("tool", "now", "proposed", "why"), shown, empty=nothing)
     for each in skipped:
@@ -155,8 +157,10 @@ def _print_proposals(rows: list[ProposedClass], skipped: list[Skipped], every: b
         note(f"Curated by {source}")
 
 
-def _hint(now: str) -> str:
-    return "no hints" if now == "unknown" else now
+def _hint(row: ProposedClass) -> str:
+    if row.now != "unknown":
+        return row.now
+    return "not trusted" if row.origin == "untrusted" else "no hints"
 
 
 def _why(row: ProposedClass) -> str:
@@ -334,7 +338,9 @@ def _change(name: str, tool: Mapping[str, Any] | None, wanted: str | None) -> Cl
     by = {"override": "by your override", "server": "by its server"}.get(tool["class_origin"], "no hints")
     after = wanted or declared
     said = "by your override" if wanted else "by its server" if declared != "unknown" else "no hints"
-    return ClassChange(f"{name}: {now} ({by}) -> {after} ({said})", RANK[after] < RANK[now])  # type: ignore[index]
+    lowers = RANK[after] < RANK[now]  # type: ignore[index]
+    why = ". A freeze and `confirm` take a tool without a class for a write" if lowers and now == "unknown" else ""
+    return ClassChange(f"{name}: {now} ({by}) -> {after} ({said}){why}", lowers)
 
 
 def _undo_line(name: str, before: Any) -> str:

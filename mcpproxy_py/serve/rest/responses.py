@@ -76,6 +76,12 @@ class ServerAnswer(ResponseModel):
     tools_by_class: ToolsByClass | None = Field(
         None, description="How many of its tools are of each class, by the highest a call can have"
     )
+    unannotated_tools: list[str] | None = Field(
+        default=None, description="Tools that have neither hints nor an override, and can be called; 1,000 at most"
+    )
+    unannotated_as: str | None = Field(
+        default=None, description="What such tools count as: `intent_declaration.unannotated`"
+    )
 
 
 class ServerInFull(ResponseModel):

@@ -38,9 +38,11 @@ HINTED = [
 ODD = [tool("st*r"), tool("//thing"), tool("[a]"), tool("get_th\u0456ng"), tool(" Spaced ")]
 SERVERS = {
     "plain": PLAIN, "hinted": HINTED, "odd": ODD, "changed": PLAIN, "asked": PLAIN, "single": PLAIN, "curated": PLAIN,
-    "filesystem": [tool("read_file"), tool("write_file")], "kept": PLAIN, "file": PLAIN,
+    "filesystem": [tool("read_file"), tool("write_file")], "kept": PLAIN,
+    "doubted": [tool("get_thing", annotations={"readOnlyHint": True})],
 }  # fmt: skip
 OVERRIDES: dict[str, dict[str, Any]] = {
+    "doubted": {"trust_annotations": False},
     "kept": {"tools": {"add_*": "destructive", "list_tables": "write"}},
     "single": {"tools": {"add_row": [{"when": {"required": ["x"]}, "class": "read"}, {"class": "write"}]}},
 }
@@ -111,6 +113,13 @@ def test_a_dry_run_shows_what_it_would_write_and_writes_nothing(running: Running
     }
     assert (running.data_dir / "mcp_config.json").read_bytes() == before
     assert proposals(here("tools", "classify", "plain", "--dry-run", "-o", "json")) == PROPOSED
+
+
+def test_hints_that_are_not_trusted_are_none(running: Running, here: Run) -> None:
+    assert row(running, "doubted")["unannotated_tools"] == ["get_thing"]
+    assert "doubted:get_thing not trusted read" in " ".join(
+        here("tools", "classify", "doubted", "--dry-run").out.split()
+    )
 
 
 def test_what_is_written_is_what_was_shown_and_can_be_taken_back(running: Running, here: Run) -> None:

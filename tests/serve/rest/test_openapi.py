@@ -28,6 +28,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /api/v1/explain": {"json": {"name": "notes:read_note"}},
     "GET /api/v1/tools/search": {"params": {"query": "note"}},
     "POST /api/v1/servers": {"json": NEW},
+    "POST /api/v1/servers/{name}/tools": {"json": {"tools": {"read_note": "write", "gone": None}}},
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
