@@ -21,6 +21,8 @@ pytestmark = pytest.mark.proves("USE-1")
 
 PROJECT = Path(__file__).parent / "npm_clients"
 TIMEOUT = 180
+TOKEN = "agent-token-0123456789abcdef"
+"""Asked for over HTTP; the clients find it in their environment."""
 FOREIGN = {"command": "/nonexistent/other-server", "args": ["--root", "/srv"]}
 
 CLAUDE = json.dumps({"mcpServers": {"other": {"type": "stdio", **FOREIGN}}, "odd key": [1, {"a": None}]}, indent=4)
@@ -62,7 +64,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     data = tmp_path_factory.mktemp("connected") / "data"
-    with gateway(data, {"mcpServers": {"sdk": python_server("sdk.py")}}) as found:
+    with gateway(data, {"mcp_token": TOKEN, "mcpServers": {"sdk": python_server("sdk.py")}}) as found:
         yield found
 
 
@@ -83,7 +85,7 @@ def listing(client: Installed, home: Path) -> str:
         lacking(f"{client.name} is not published for this machine")
     command = [node(), str(found[0])] if found[0].suffix == ".js" else [str(found[0])]
     quiet = {"DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    env = {**_kept(clean_environment(**environment())), "HOME": str(home), **quiet}
+    env = {**_kept(clean_environment(**environment())), "HOME": str(home), "MCPPROXY_MCP_TOKEN": TOKEN, **quiet}
     said = subprocess.run(
         [*command, "mcp", "list"], cwd=home / "work", env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=TIMEOUT,
@@ -123,7 +125,8 @@ def test_a_client_reaches_the_gateway_after_connect_and_has_its_very_files_back_
         said = listing(client, home)
         assert re.search(client.says, said), said
         assert "other" in said
-    assert running.mcp in "".join(path.read_text() for path in settings(home))
+    written = "".join(path.read_text() for path in settings(home))
+    assert running.mcp in written and TOKEN not in written
 
     mcpproxy(home, running, "disconnect", client.name)
     assert {name: (home / name).read_bytes() for name in client.files} == before

@@ -62,7 +62,9 @@ def kept_in(home: Path, client: str, name: str, servers_file: Path) -> Path:
 
 def keep(home: Path, connection: ClientConnection) -> None:
     """Before anything is written: who is interrupted can still go back."""
-    private_folder(home)
+    from mcpproxy_py.settings import ensure_data_dir
+
+    ensure_data_dir(home)
     folder = kept_in(home, connection.client, connection.name, connection.servers_file)
     private_folder(folder.parent)
     private_folder(folder)

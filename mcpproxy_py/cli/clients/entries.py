@@ -120,6 +120,16 @@ def leads_to(client: KnownClient, said: Any, launch: Launch) -> bool:
     return is_gateway(client, said) and _places(command_line(client, said)) == _places(list(launch.command))
 
 
+def is_still_ours(client: KnownClient, said: Any, written: Any) -> bool:
+    """Whether an entry that `connect` wrote leads to a gateway still, whatever else somebody changed in it."""
+    if is_gateway(client, said):
+        return True
+    if not isinstance(said, Mapping) or not isinstance(written, Mapping):
+        return False
+    url = _url(client, said)
+    return url is not None and url == _url(client, written)
+
+
 def _places(words: list[str]) -> list[str]:
     """What names a gateway on a command line: everything after `stdio`."""
     return words[words.index("stdio") :] if "stdio" in words else []

@@ -66,7 +66,7 @@ def by_http(where: Where) -> Launch:
 def all_ways(where: Where) -> list[Launch]:
     """All that leads to this gateway, as far as its configuration can be read."""
     ways = [by_stdio(where)]
-    with suppress(GatewayError):
+    with suppress(GatewayError, RuntimeError):  # a broken configuration, no home directory
         ways.append(Launch("http", url=f"{where.url()}/mcp"))
     return ways
 

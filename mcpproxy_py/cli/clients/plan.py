@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mcpproxy_py.cli.clients import connections, documents, entries, writing
 from mcpproxy_py.cli.clients.connections import ChangedFile, ClientConnection
@@ -14,12 +14,13 @@ from mcpproxy_py.cli.clients.documents import Document, Syntax
 from mcpproxy_py.cli.clients.editing import edits, toml_edit
 from mcpproxy_py.cli.clients.editing.values import Addition, EditRefused, Undo
 from mcpproxy_py.cli.clients.entries import Launch
-from mcpproxy_py.cli.clients.known import KnownClient
+from mcpproxy_py.cli.clients.known import CLIENTS, KnownClient
 from mcpproxy_py.cli.clients.places import Machine, chosen, in_project
 from mcpproxy_py.errors import Code, GatewayError
 
-PRIVATE = 0o600
-SHARED = 0o644
+PRIVATE: Final = 0o600
+SHARED: Final = 0o644
+"""Of files that are made: a person's own, and those of a project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def connecting(target: Target, launch: Launch, kept: ClientConnection | None, *,
     if rules_file is not None and client.permissions.whole_file:
         whole = client.permissions.whole_file.replace("{server}", target.name)
         plans += _whole_file(target, rules_file, whole, kept)
-    return plans + _no_longer_ours(kept, plans)
+    return plans + _no_longer_ours(client, kept, plans)
 
 
 def _with_additions(
@@ -92,7 +93,7 @@ def _with_additions(
 ) -> FilePlan:
     document = documents.load(path, syntax)
     earlier = kept.file(path) if kept else None
-    base = _base(document, earlier)
+    base = _base(target.client, document, earlier)
     try:
         wanted = _respectful(documents.parse(base or "", syntax, path), additions)
         after, undos = edits.add_all(base or "", syntax, wanted, path)
@@ -104,14 +105,14 @@ def _with_additions(
     return FilePlan(document, after, base, tuple(undos), folders, mode=mode)
 
 
-def _no_longer_ours(kept: ClientConnection | None, plans: Sequence[FilePlan]) -> list[FilePlan]:
+def _no_longer_ours(client: KnownClient, kept: ClientConnection | None, plans: Sequence[FilePlan]) -> list[FilePlan]:
     """Files of an earlier connection that this one has nothing in."""
     paths = {plan.document.path for plan in plans}
     found: list[FilePlan] = []
     for file in kept.files if kept else ():
         document = documents.load(file.path, file.syntax)
         if file.path not in paths and document.exists:
-            base = _base(document, file)
+            base = _base(client, document, file)
             found.append(FilePlan(document, base, base, folders=file.folders))
     return found
 
@@ -134,7 +135,7 @@ def _whole_file(target: Target, path: Path, whole: str, kept: ClientConnection |
     return [FilePlan(document, whole, None, folders=folders, whole=whole)]
 
 
-def _base(document: Document, earlier: ChangedFile | None) -> str | None:
+def _base(client: KnownClient, document: Document, earlier: ChangedFile | None) -> str | None:
     """The text without anything of ours."""
     if earlier is None:
         return document.text if document.exists else None
@@ -142,12 +143,15 @@ def _base(document: Document, earlier: ChangedFile | None) -> str | None:
         return None if earlier.before is None else earlier.before.decode("utf-8")
     if not document.exists:
         return None
-    return _taken_out(document, earlier)
+    return _taken_out(client, document, earlier)
 
 
-def _taken_out(document: Document, file: ChangedFile) -> str | None:
+def _taken_out(client: KnownClient, document: Document, file: ChangedFile) -> str | None:
     text = document.text
     for undo in reversed(file.undos):
+        entry = documents.at(document.data, undo.path)
+        if undo.path[:-1] == client.servers and not entries.is_still_ours(client, entry, undo.value):
+            continue  # somebody else's by now
         text = edits.take_out(text, file.syntax, undo, document.path)
     if file.whole is not None:
         text = text.replace(file.whole, "")
@@ -163,7 +167,7 @@ def disconnecting(kept: ClientConnection) -> list[FilePlan]:
         if not document.exists:
             continue
         try:
-            after = _base(document, file)
+            after = _base(CLIENTS[kept.client], document, file)
         except EditRefused as error:
             remedy = f"Nothing was changed. Take the entry {kept.name} out by hand."
             raise GatewayError(error.code, f"{file.path}: {error.message}", details={"remedy": remedy}) from None

@@ -62,8 +62,8 @@ def connect(
     way = _launch(session, target.client, "stdio" if stdio else "http" if http else None)
     home = launch.data_dir(session.where)
     kept = connections.kept(home, target.client.name, name, target.servers_file)
-    existing = _existing(target)
-    if rules is not True and _is_connected(target, way, existing):
+    servers = _servers(target)
+    if rules is not True and _is_connected(target, way, servers):
         _show(session, target, way, [], "already connected")
         return
     with_rules = target.has_rules() and _wants_rules(target, rules, yes or only_print)
@@ -79,7 +79,7 @@ def connect(
     if only_print:
         _show(session, target, way, changing, "would be connected")
         return
-    taken = kept is None and existing is not None
+    taken = kept is None and name in servers
     question = f"{target.client.title} has another entry {name} already. Replace it?" if taken else "Write this?"
     confirmed(question, yes)
     token = launch.make_token(session.where) if makes_token else None
@@ -129,16 +129,17 @@ def _list(session: CommandContext) -> None:
 
 
 def _print_states(found: list[states.ClientState], home: Path | None) -> None:
-    rows = [
-        (each.name, f"{each.state} ({each.way})" if each.way else each.state,
-         diff.shown_path(Path(each.file), home) if each.file else "")
-        for each in found
-    ]  # fmt: skip
-    table(("client", "state", "file"), rows, empty="No clients are known.")
-    for each in found:
+    here = [each for each in found if each.state != "not found"]
+    rows = [(each.name, each.state, each.way, diff.shown_path(Path(each.file), home) if each.file else None)
+            for each in here]  # fmt: skip
+    table(("client", "state", "over", "file"), rows, empty="None of the known clients was found on this machine.")
+    for each in here:
         if each.problem:
             note(each.problem)
-    waiting = [each.name for each in found if each.state == "found"]
+    missing = [each.name for each in found if each.state == "not found"]
+    if missing:
+        note(f"Not found: {', '.join(missing)}")
+    waiting = [each.name for each in here if each.state == "found"]
     if waiting:
         note(f"Connect one: mcpproxy connect {waiting[0]}")
 
@@ -179,14 +180,19 @@ def _launch(session: CommandContext, client: KnownClient, said: str | None) -> L
     return made
 
 
-def _existing(target: Target) -> Any:
-    document = documents.load(target.servers_file, target.client.syntax)
-    return documents.at(document.data, (*target.client.servers, target.name))
+def _servers(target: Target) -> dict[str, Any]:
+    """The entries that the client has, by name."""
+    data = documents.load(target.servers_file, target.client.syntax).data
+    found = documents.at(data, target.client.servers)
+    return found if isinstance(found, dict) else {}
 
 
-def _is_connected(target: Target, way: Launch, existing: Any) -> bool:
-    wanted = entries.entry(target.client, target.name, way)
-    return isinstance(existing, dict) and all(existing.get(key) == value for key, value in wanted.items())
+def _is_connected(target: Target, way: Launch, servers: dict[str, Any]) -> bool:
+    """Whether the entry says just this already, or one of another name leads to the same place."""
+    wanted, existing = entries.entry(target.client, target.name, way), servers.get(target.name)
+    if isinstance(existing, dict) and all(existing.get(key) == value for key, value in wanted.items()):
+        return True
+    return any(entries.leads_to(target.client, each, way) for name, each in servers.items() if name != target.name)
 
 
 def _wants_rules(target: Target, said: bool | None, yes: bool) -> bool:
@@ -272,23 +278,18 @@ def _reads_are_wide(session: CommandContext) -> bool:
 
 def _others(target: Target) -> list[str]:
     """Servers that the client still starts or calls by itself."""
-    data = documents.load(target.servers_file, target.client.syntax).data
-    servers = documents.at(data, target.client.servers)
     return [
         clean(str(name))
-        for name, said in (servers.items() if isinstance(servers, dict) else ())
+        for name, said in _servers(target).items()
         if name != target.name and entries.entry_way(target.client, said)
     ]
 
 
 def _by_hand(target: Target) -> list[FilePlan]:
     """An entry that leads to a gateway and was not made by `connect`."""
-    document = documents.load(target.servers_file, target.client.syntax)
-    said = documents.at(document.data, (*target.client.servers, target.name))
-    ours = entries.is_gateway(target.client, said) or (
-        target.name == "mcpproxy" and entries.entry_way(target.client, said) == "http"
-    )
-    return plan.disconnecting_by_hand(target) if ours else []
+    said = _servers(target).get(target.name)
+    is_http = target.name == "mcpproxy" and entries.entry_way(target.client, said) == "http"
+    return plan.disconnecting_by_hand(target) if is_http or entries.is_gateway(target.client, said) else []
 
 
 def _say_disconnected(target: Target, plans: list[FilePlan]) -> None:

@@ -270,8 +270,9 @@ def test_without_a_name_the_clients_of_this_machine_are_listed(home: Path, mcppr
     assert (rows["opencode"]["way"], rows["windsurf"]["way"]) == ("stdio", "http")
     assert "line 2, column" in rows["codex"]["problem"]
     ran = mcpproxy("connect", env=env)
-    assert re.search(r"^windsurf +connected \(http\) +~/\.codeium/windsurf/mcp_config\.json$", done(ran), re.MULTILINE)
-    assert str(file_of("codex", home)) in ran.stderr
+    assert re.search(r"^windsurf +connected +http +~/\.codeium/windsurf/mcp_config\.json$", done(ran), re.MULTILINE)
+    assert str(file_of("codex", home)) in ran.stderr and "Connect one: mcpproxy connect cursor" in ran.stderr
+    assert "Not found: claude-code, claude-desktop, vscode, gemini-cli, cline" in ran.stderr
 
 
 def test_another_entry_of_that_name_is_not_overwritten_without_a_yes(home: Path, mcpproxy: Connect) -> None:
@@ -286,6 +287,59 @@ def test_another_entry_of_that_name_is_not_overwritten_without_a_yes(home: Path,
         file.write("\n")
     done(mcpproxy("disconnect", "cursor", "--yes"))
     assert path.read_text() == mine + "\n"
+
+
+def test_connecting_again_another_way_keeps_what_others_wrote_in_between(home: Path, mcpproxy: Connect) -> None:
+    path = write(file_of("opencode", home), FILES["opencode"])
+    done(mcpproxy("connect", "opencode", "--yes", "--stdio"))
+    path.write_text(path.read_text().replace('"bash": "ask"', '"bash": "deny"'))
+    done(mcpproxy("connect", "opencode", "--yes", "--http", "--no-rules"))
+    assert entry("opencode", home)["url"] == "http://127.0.0.1:8080/mcp"
+    assert "mcpproxy_call_tool_read" not in path.read_text()
+    done(mcpproxy("disconnect", "opencode", "--yes"))
+    assert path.read_text() == FILES["opencode"].replace('"bash": "ask"', '"bash": "deny"')
+
+
+def test_an_entry_and_a_rule_that_somebody_made_their_own_stay(home: Path, mcpproxy: Connect) -> None:
+    path = file_of("zed", home)
+    done(mcpproxy("connect", "zed", "--yes"))
+    data = json.loads(path.read_text())
+    data["context_servers"]["mcpproxy"] = {"command": "npx", "args": ["theirs"]}
+    data["agent"]["tool_permissions"]["tools"]["mcp:mcpproxy:call_tool_read"]["default"] = "deny"
+    path.write_text(json.dumps(data))
+    done(mcpproxy("disconnect", "zed", "--yes"))
+    assert json.loads(path.read_text()) == {
+        "context_servers": {"mcpproxy": {"command": "npx", "args": ["theirs"]}},
+        "agent": {"tool_permissions": {"tools": {"mcp:mcpproxy:call_tool_read": {"default": "deny"}}}},
+    }
+
+
+def test_an_entry_of_another_name_that_leads_here_is_enough(home: Path, mcpproxy: Connect) -> None:
+    done(mcpproxy("connect", "cursor", "--yes", "--name", "proxy"))
+    before = everything_in(home)
+    assert "already connected" in done(mcpproxy("connect", "cursor", "--yes"))
+    assert everything_in(home) == before
+    done(mcpproxy("disconnect", "cursor", "--yes", "--name", "proxy"))
+    assert everything_in(home) == {}
+
+
+def test_a_gateway_elsewhere_is_called_by_its_address_and_told_the_token(home: Path, mcpproxy: Connect) -> None:
+    said = done(mcpproxy("connect", "cursor", "--yes", "--url", "http://gateway.example:9000"))
+    assert entry("cursor", home) == {
+        "url": "http://gateway.example:9000/mcp", "headers": {"Authorization": "Bearer ${env:MCPPROXY_MCP_TOKEN}"}
+    }  # fmt: skip
+    assert "MCPPROXY_MCP_TOKEN" in said and not (home / ".mcpproxy" / "agent.token").exists()
+    ran = mcpproxy("connect", "claude-desktop", "--yes", "--url", "http://gateway.example:9000")
+    assert ran.returncode == 2 and "starts the gateway itself" in " ".join(re.sub(r"[│╭╮╰╯─]", " ", ran.stderr).split())
+
+
+def test_a_file_keeps_its_owner(home: Path, mcpproxy: Connect) -> None:
+    path = write(file_of("cursor", home), "{}")
+    owner = (12345, 12345) if os.geteuid() == 0 else (os.geteuid(), os.getgroups()[-1])
+    os.chown(path, *owner)
+    for command in ("connect", "disconnect"):
+        done(mcpproxy(command, "cursor", "--yes"))
+        assert (path.stat().st_uid, path.stat().st_gid) == owner
 
 
 def test_print_shows_and_changes_nothing(home: Path, mcpproxy: Connect) -> None:

@@ -31,8 +31,11 @@ def add(text: str, syntax: Syntax, addition: Addition, path: Path) -> tuple[str,
 
 
 def take_out(text: str, syntax: Syntax, undo: Undo, path: Path) -> str:
-    """The text without what was added, and as it was where nothing of it is left."""
+    """The text without what was added, and as it was where nothing of it is left. A plain value that somebody changed
+    since is theirs."""
     data = documents.parse(text, syntax, path)
+    if isinstance(undo.value, str) and not undo.is_item and documents.at(data, undo.path) != undo.value:
+        return text
     wanted = _without(data, undo, syntax)
     if _same(wanted, data):
         return text
