@@ -37,7 +37,9 @@ MAX_SECRET_BYTES: Final = 65_536
 KEYRING_SECONDS: Final = 10.0
 """A keyring that is locked may ask somebody to open it, and nobody may be there."""
 _REFERENCE: Final = re.compile(r"\$\{(\w+):([^{}]*)\}")
-_ONLY: Final = re.compile(r"(?:(?:Bearer|Basic|Token) )?(?:\$\{(?:env|file|keyring):[^{}]*\})+", re.IGNORECASE)
+_ONLY: Final = re.compile(
+    r"(?:(?:Bearer|Basic|Token) )?(?:\$\{(?:env|file|keyring):(?![^{}]*:-[^{}])[^{}]*\})+", re.IGNORECASE
+)
 _UNKNOWN_KIND: Final = "it is not one of ${env:NAME}, ${file:PATH}, ${keyring:NAME}"
 # What stands in for a secret while only the shape is checked: a whole address where one is expected.
 _STAND_IN: Final = "1"
@@ -84,7 +86,7 @@ class FilledIn:
 
 
 def is_reference(text: str) -> bool:
-    """Whether this is a reference and nothing else, and so no secret itself."""
+    """Whether this is a reference and nothing else, and so no secret itself. A default may be one."""
     return _ONLY.fullmatch(text) is not None
 
 

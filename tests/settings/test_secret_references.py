@@ -14,7 +14,7 @@ import pytest
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, load, shown, validate_text
 from mcpproxy_py.settings.environment import known_keys
-from mcpproxy_py.settings.secret_references import PLACES
+from mcpproxy_py.settings.secret_references import PLACES, is_reference
 from mcpproxy_py.settings.servers import ServerSettings
 
 pytestmark = pytest.mark.proves("CONF-1")
@@ -107,6 +107,19 @@ def test_a_secret_of_a_server_that_is_missing_is_the_failure_of_that_server_alon
     assert missing["c"].endswith("(args.1)")
     assert found.settings.servers["b"].env == {"T": ENVIRON["A"]}
     assert found.awaited == ((tmp_path / "nope",) * 3 if "file" in reference else ())
+
+
+def test_a_variable_may_say_what_stands_for_it(tmp_path: Path) -> None:
+    args = ["${env:A:-other}", "${env:NONE:-other}", "${env:EMPTY:-}x", "${env:NONE:-a:-b}"]
+    server = loaded(tmp_path, {"mcpServers": {"a": {"command": "c", "args": args}}}).settings.servers["a"]
+    assert server.args == ("hunter2", "other", "x", "a:-b")
+    with pytest.raises(GatewayError, match="mcp_token"):
+        loaded(tmp_path, {"mcp_token": "${env:NONE:-}"})
+
+
+def test_a_default_is_masked_where_a_reference_is_shown() -> None:
+    assert is_reference("Bearer ${env:T}") and is_reference("${env:T:-}")
+    assert not is_reference("${env:T:-hunter2}")
 
 
 @pytest.mark.proves("UP-12")

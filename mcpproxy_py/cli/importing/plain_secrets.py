@@ -15,6 +15,7 @@ from mcpproxy_py.core.record.secret_patterns import stands_in
 from mcpproxy_py.settings.masking import MASK, masked_args, masked_text
 
 _REFERENCE: Final = re.compile(r"\$\{\w+:[^{}]*\}")
+_DEFAULT: Final = re.compile(r":-[^{}]*\}")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|apikey|digest)\s+")
 _OPTION: Final = re.compile(r"--?([A-Za-z][\w-]*)")
 _SHOWN: Final = re.compile(r"\*\*\*(?:[\w-]*\*\*\*)?|\$\{\w+:[^{}]*\}")
@@ -153,7 +154,7 @@ def surroundings_shown(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _named(name: str, text: str) -> str:
-    read = ", ".join(found[0] for found in _REFERENCE.finditer(text))
+    read = ", ".join(_DEFAULT.sub("}", found[0]) for found in _REFERENCE.finditer(text))
     return f"{_MASKER.mask_text(name)} from {read}" if read else _MASKER.mask_text(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -125,7 +125,8 @@ class ImportRun:
     def _plan(self) -> None:
         made = [(server, self._converted(server)) for server in self.found.servers]
         self._asked = {asked.name: (server, asked) for server, one in made for asked in one.asks}
-        self.rows = planned(made, self._destination.neighbours(), replacing=self._wish.replace)
+        rows = planned(made, self._destination.neighbours(), replacing=self._wish.replace)
+        self.rows = [_moved(row) if self._wish.move and row.here else row for row in rows]
 
     def _converted(self, server: ForeignServer) -> ConvertedServer:
         base = server.path.parent if server.path.is_absolute() else Path.cwd()
@@ -306,6 +307,10 @@ class ImportRun:
         }
 
 
+def _moved(row: ImportRow) -> ImportRow:
+    return replace(row, notes=(*row.notes, f"it is taken out of {row.server.path}"))
+
+
 def _put_away(row: ImportRow, shelf: SecretShelf) -> dict[str, Any]:
     references = {each.place: shelf.reference(f"{row.name}.{each.label}", each.value) for each in row.secrets}
     return with_references(row.config or {}, references, row.secrets)
@@ -352,9 +357,11 @@ class UndoRun:
             )
 
     def question(self) -> str:
-        names = ", ".join(self._record.servers) or "no server"
+        names = ", ".join(self._record.servers)
         files = ", ".join(each.path for each in self._record.moved)
-        return clean(f"Take back {names}{f' and put back {files}' if files else ''}?")
+        parts = [f"take back {names}" if names else "", f"put the servers back into {files}" if files else ""]
+        question = " and ".join(part for part in parts if part)
+        return clean(f"{question[:1].upper()}{question[1:]}?")
 
     def carry_out(self) -> dict[str, Any]:
         """The clients' files first: a server that is in two places does no harm, one in none is lost."""
