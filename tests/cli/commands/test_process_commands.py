@@ -9,15 +9,17 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.running import in_use, running
 from mcpproxy_py.errors import GatewayError
-from tests.support.gateway import Running, clean_environment, gateway, until
+from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 
 pytestmark = pytest.mark.proves("USE-6")
 
@@ -168,3 +170,15 @@ def test_version_says_when_the_gateway_is_of_another_one(tmp_path: Path, site: R
     assert mcpproxy(site.data_dir, "version").stderr == ""
     announcement.write_text(json.dumps({**json.loads(announcement.read_text()), "version": "0.0.1"}))
     assert "0.0.1" in mcpproxy(site.data_dir, "version").stderr
+
+
+def test_a_call_in_flight_is_answered_before_the_gateway_ends(tmp_path: Path) -> None:
+    with gateway(tmp_path / "data", {"mcpServers": {"s": python_server("plain.py")}}) as running_one:
+        body = {"variant": "read", "name": "s:slow", "args": {"seconds": 3}, "intent": {"operation_type": "read"}}
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(running_one.post, "/call", body)
+            until(lambda: httpx.get(f"{running_one.url}/api/v1/status", headers={"X-API-Key": running_one.key},
+                                    trust_env=False).json()["in_flight"] == 1, what="the call in flight")  # fmt: skip
+            done = mcpproxy(running_one.data_dir, "stop")
+            assert done.returncode == 0, done.stderr
+            assert (answer.result(60).status_code, running_one.process.wait(30)) == (200, 0)
