@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from mcpproxy_py.cli.locate import Where
+from mcpproxy_py.cli.gateway.locate import Where
 from mcpproxy_py.cli.output import Format, clean, complain, dump
 from mcpproxy_py.core import json_values
 from mcpproxy_py.errors import FACTS, GatewayError
@@ -85,7 +85,7 @@ class CommandContext:
 
     @functools.cached_property
     def client(self) -> Any:
-        from mcpproxy_py.cli.client import RestClient
+        from mcpproxy_py.cli.gateway.client import RestClient
 
         return RestClient(self.where)
 

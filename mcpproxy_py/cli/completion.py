@@ -113,8 +113,8 @@ def _where(ctx: typer.Context) -> Any:
 def _asked(where: Any, *path: str, **query: Any) -> dict[str, Any]:
     """Only the gateway of the data directory, over its private socket: nothing is sent anywhere because of a key that
     was pressed."""
-    from mcpproxy_py.cli.client import RestClient
-    from mcpproxy_py.cli.locate import announced
+    from mcpproxy_py.cli.gateway.client import RestClient
+    from mcpproxy_py.cli.gateway.locate import announced
 
     url = announced(where.home())
     if where.is_named or url is None or where.private_socket(url) is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpproxy_py.cli.client import RestClient
-from mcpproxy_py.cli.locate import Where
+from mcpproxy_py.cli.gateway.client import RestClient
+from mcpproxy_py.cli.gateway.locate import Where
 from mcpproxy_py.errors import Code, GatewayError
 
 pytestmark = pytest.mark.proves("SEC-8")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.cli.conversation import Conversation, OtherGateway, not_sent, read_line
+from mcpproxy_py.cli.stdio.conversation import Conversation, OtherGateway, not_sent, read_line
 
 pytestmark = pytest.mark.proves("USE-7")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.cli.locate import announced, base_url
+from mcpproxy_py.cli.gateway.locate import announced, base_url
 from mcpproxy_py.errors import GatewayError
 
 

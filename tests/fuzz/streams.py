@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from mcpproxy_py import jsonrpc
-from mcpproxy_py.cli.client import parsed
+from mcpproxy_py.cli.gateway.client import parsed
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.jsonrpc import LineSplitter
 from mcpproxy_py.upstream.transports.http_exchange import ServerSentEvent, SseParser

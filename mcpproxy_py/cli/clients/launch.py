@@ -16,7 +16,7 @@ from mcpproxy_py.cli.clients.documents import Syntax
 from mcpproxy_py.cli.clients.editing import edits
 from mcpproxy_py.cli.clients.editing.values import Addition
 from mcpproxy_py.cli.clients.entries import Launch
-from mcpproxy_py.cli.locate import Where
+from mcpproxy_py.cli.gateway.locate import Where
 from mcpproxy_py.errors import Code, GatewayError
 
 TOKEN_FILE: Final = "agent.token"

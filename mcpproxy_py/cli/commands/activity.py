@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli import times
-from mcpproxy_py.cli.client import RestClient, every_page, matching
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group, one_line
 from mcpproxy_py.cli.completion import bare_tool_names, server_names, statuses
+from mcpproxy_py.cli.gateway.client import RestClient, every_page, matching
 from mcpproxy_py.cli.output import Format, cell, complain, note, pairs, pretty, save, say, table, waiting
 from mcpproxy_py.cli.record import facts
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, GatewayError

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli import times
-from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.common import CommandContext, command, group, person
 from mcpproxy_py.cli.completion import approval_ids
+from mcpproxy_py.cli.gateway.client import every_page
 from mcpproxy_py.cli.output import clean, note, pairs, say, table
 from mcpproxy_py.core.record.short_ids import short_ids
 

@@ -109,7 +109,7 @@ def restore(session: CommandContext, file: File, yes: Yes = False) -> int:
     For example: mcpproxy restore mcpproxy-backup.tar.gz
     """
     from mcpproxy_py.cli.archive import unpack
-    from mcpproxy_py.cli.running import in_use
+    from mcpproxy_py.cli.gateway.running import in_use
     from mcpproxy_py.store.store import LOCK
 
     data_dir, archive = session.where.home(), file.expanduser().absolute()

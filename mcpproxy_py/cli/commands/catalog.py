@@ -60,7 +60,7 @@ def _through_the_gate(session: CommandContext) -> BenchTarget:
     """The same tools as agents reach them: each call is decided and recorded like any other."""
     from mcpproxy_py.bench import offline
     from mcpproxy_py.bench import suite as bench_suite
-    from mcpproxy_py.cli.client import every_page
+    from mcpproxy_py.cli.gateway.client import every_page
 
     listed = every_page(session.client, "tools", items="tools", server="catalog")["tools"]
     tools = [{**tool, "name": tool["name"].removeprefix("catalog:")} for tool in listed if tool["class"] == "read"]

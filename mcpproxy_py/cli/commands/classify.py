@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
-from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.commands.tools import tools_app
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed
-from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.gateway.client import every_page
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import cell, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 

@@ -1,23 +1,37 @@
 """`mcpproxy config`: the configuration as it stands in the file and the environment. Needs no gateway.
 
-What changes it is in `config_edit`.
+`get`, `set`, `unset` and `edit` change the file as a careful person would: a running gateway watches it, and nothing is
+written that could not be used.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from mcpproxy_py.cli.commands import config_edit
 from mcpproxy_py.cli.common import CommandContext, command, group
-from mcpproxy_py.cli.output import flat, note, pretty, say, table
+from mcpproxy_py.cli.completion import setting_keys
+from mcpproxy_py.cli.output import clean, flat, note, pretty, say, table
 from mcpproxy_py.cli.servers import validation
 from mcpproxy_py.errors import EXIT_OK, FACTS, Code, GatewayError
 
 app = group("The configuration: shown, checked and changed.")
+
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="Such as log.level, or mcpServers.git.timeout.", autocompletion=setting_keys),
+]
+EDITORS: Final = ("VISUAL", "EDITOR")
+ANY_EDITOR: Final = "vi"
 
 
 @command(app, "show")
@@ -83,9 +97,6 @@ def path(session: CommandContext) -> None:
     session.show({"path": str(found), "exists": found.exists()}, lambda shown: say(shown["path"]))
 
 
-config_edit.register(app)
-
-
 def _of_file(path: Path) -> validation.Validation:
     from mcpproxy_py import settings
 
@@ -113,3 +124,252 @@ def _print_problems(answer: Mapping[str, Any]) -> None:
         note(problem)
     for warning in answer["warnings"]:
         note(f"Warning: {warning}")
+
+
+@command(app, "get")
+def get(session: CommandContext, key: Key) -> None:
+    """One setting as it applies now: of a variable, the file, or the default. Secrets are masked.
+
+    For example: mcpproxy config get log.level
+    """
+    from mcpproxy_py import settings
+
+    path = _path(key)
+    loaded = session.where.loaded()
+    value: Any = settings.shown(loaded.settings)
+    for step in path:
+        if not isinstance(value, dict) or step not in value:
+            raise _unknown(path)
+        value = value[step]
+    source = loaded.sources.get(".".join(path))
+    session.show({"key": key, "value": value, "from": source}, lambda shown: _print_value(shown["value"]))
+
+
+def _print_value(value: Any) -> None:
+    say(value) if isinstance(value, str) else print(pretty(value))
+
+
+@command(app, "set")
+def set_value(
+    session: CommandContext,
+    key: Key,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Text, or JSON where no text is meant; - reads stdin.")],
+) -> None:
+    """Set one key in the configuration file. All else in it stays, comments and order too.
+
+    Says what the change permits that was refused before, and what waits for a restart. A list of texts may be written
+    with commas. For a secret write a reference such as ${env:NAME}, or give - and type it into stdin, so that it is not
+    in the history of your shell.
+
+    For example: mcpproxy config set log.level debug
+    """
+    from mcpproxy_py.settings.document import put_at
+
+    path = _path(key)
+    text = sys.stdin.read().rstrip("\n") if value == "-" else value
+    wanted = _decoded(path, text)
+
+    def put(document: dict[str, Any]) -> None:
+        try:
+            put_at(document, path, wanted)
+        except ValueError as error:
+            raise GatewayError(Code.BAD_REQUEST, str(error)) from None
+
+    _changed(session, path, _file(session).change(put), "Set")
+
+
+@command(app, "unset")
+def unset(session: CommandContext, key: Key) -> None:
+    """Take one key out of the configuration file, so that its default applies again.
+
+    The file as it was before is kept beside it, as .bak.
+
+    For example: mcpproxy config unset log.level
+    """
+    from mcpproxy_py.settings.document import take_from
+
+    path, file = _path(key), _file(session)
+
+    def take(document: dict[str, Any]) -> None:
+        try:
+            take_from(document, path)
+        except KeyError:
+            raise GatewayError(Code.NOT_FOUND, f"{key} is not set in {file.path}") from None
+
+    _changed(session, path, file.change(take), "Unset")
+
+
+@command(app, "edit")
+def edit(session: CommandContext) -> int:
+    """Open the configuration file in your editor ($VISUAL or $EDITOR), and write it once it can be used.
+
+    With a mistake in it you are asked whether to go on editing. What you typed is never lost: what is not written is
+    kept in a file beside it.
+
+    For example: mcpproxy config edit
+    """
+    from mcpproxy_py import settings
+
+    file = _file(session)
+    before = _read(file.path)
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-") as private:
+        draft = Path(private) / file.path.name
+        draft.write_text("{\n}\n" if before is None else before, encoding="utf-8")
+        draft.chmod(0o600)
+        while True:
+            status, typed = _run_editor(draft), _typed(draft)
+            if status and typed != before:
+                _keep(file.path, typed)
+            if status:
+                raise GatewayError(
+                    Code.BAD_REQUEST,
+                    f"The editor ended with status {status}, so nothing was written",
+                    details={"remedy": "Where that was not meant, set $EDITOR to one that works here."},
+                )
+            if typed == before:
+                note("Nothing was changed.")
+                return EXIT_OK
+            problems = settings.validate_text(typed, origin=str(file.path))
+            if not problems:
+                break
+            for problem in problems:
+                note(problem)
+            if not (sys.stdin.isatty() and typer.confirm("Edit it again?", default=True, err=True)):
+                _keep(file.path, typed)
+                return FACTS[Code.CONFIG_INVALID].exit
+
+        def replaced(now: str | None) -> str:
+            if now != before:
+                raise GatewayError(Code.CONFLICT, f"{file.path} was changed by somebody else meanwhile",
+                                   details={"remedy": "Put your changes into it by hand."})  # fmt: skip
+            return typed
+
+        try:
+            change = file.replace(replaced)
+        except GatewayError:
+            _keep(file.path, typed)
+            raise
+    _changed(session, (), change, "Wrote")
+    return EXIT_OK
+
+
+def _run_editor(draft: Path) -> int:
+    editor = next((said for name in EDITORS if (said := os.environ.get(name, "").strip())), ANY_EDITOR)
+    try:
+        return subprocess.run([*shlex.split(editor), str(draft)], check=False).returncode
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise GatewayError(
+            Code.BAD_REQUEST, f"The editor {editor!r} cannot be run: {why}", details={"remedy": "Set $EDITOR."}
+        ) from None
+
+
+def _typed(draft: Path) -> str:
+    try:
+        return draft.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise GatewayError(
+            Code.BAD_REQUEST, "What the editor wrote is not text in UTF-8; nothing was written"
+        ) from None
+
+
+def _keep(path: Path, typed: str) -> None:
+    from mcpproxy_py.files import write_private
+
+    kept = path.with_name(f"{path.name}.edited")
+    write_private(kept, typed)
+    note(f"Not written. What you typed is in {kept}")
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise GatewayError(Code.CONFIG_INVALID, f"{path} cannot be read: {error}") from None
+
+
+def _file(session: CommandContext) -> Any:
+    from mcpproxy_py import settings
+
+    if session.where.is_named:
+        raise GatewayError(Code.BAD_REQUEST, "The configuration is a file on this machine; name it with --config")
+    settings.ensure_data_dir(session.where.home())
+    return settings.ConfigFile(session.where.config_path())
+
+
+def _path(key: str) -> tuple[str, ...]:
+    from mcpproxy_py.settings.document import key_path
+
+    try:
+        return key_path(key)
+    except ValueError as error:
+        raise typer.BadParameter(f"expected {error}", param_hint="KEY") from None
+
+
+def _decoded(path: tuple[str, ...], text: str) -> Any:
+    """As the type of the key wants it, like a variable of the environment."""
+    from mcpproxy_py.settings.environment import decode, type_at
+
+    wanted = type_at(path)
+    if wanted is None:
+        raise _unknown(path)
+    value, problems = decode(text, wanted)
+    if problems:
+        raise typer.BadParameter(problems[0].text, param_hint="VALUE")
+    return value
+
+
+def _unknown(path: tuple[str, ...]) -> GatewayError:
+    """With the nearest key there is. What is a name, of a server say, has none."""
+    from mcpproxy_py.settings.environment import type_at
+    from mcpproxy_py.settings.problems import dotted, unknown_key
+
+    for length in range(1, len(path) + 1):
+        if type_at(path[:length]) is None:
+            return GatewayError(Code.NOT_FOUND, f"{dotted(path[:length])} {unknown_key(path[:length]).text}")
+    return GatewayError(Code.NOT_FOUND, f"{dotted(path)} is not set")
+
+
+def _changed(session: CommandContext, path: tuple[str, ...], change: Any, verb: str) -> None:
+    """Says what came of it: what is looser or tighter now, and what has to wait for a restart."""
+    answer: dict[str, Any] = {"changed": change.before != change.after, "file": str(session.where.config_path()),
+                              **_compared(change)}  # fmt: skip
+    session.show(answer, lambda shown: _print_changed(shown, ".".join(path), verb))
+
+
+def _compared(change: Any) -> dict[str, Any]:
+    from mcpproxy_py import settings
+
+    old, new = (settings.settings_of_text(text or "{}") for text in change)
+    if old is None or new is None:
+        return {"looser": [], "tighter": [], "after_restart": []}
+    found = settings.compared(old, new)
+    return {
+        "looser": [each.says for each in found if each.direction == "looser"],
+        "tighter": [each.says for each in found if each.direction == "tighter"],
+        "after_restart": settings.needs_restart(old, new),
+    }
+
+
+def _print_changed(answer: Mapping[str, Any], key: str, verb: str) -> None:
+    if not answer["changed"]:
+        say("Nothing changed.")
+        return
+    say(f"{verb} {key}." if key else f"{verb} {answer['file']}.")
+    for direction in ("looser", "tighter"):
+        for sentence in answer[direction]:
+            note(f"{direction.capitalize()}: {clean(sentence)}")
+    if answer["after_restart"]:
+        note(f"At the next start: {', '.join(answer['after_restart'])}. To start again now: mcpproxy restart")
+    with suppress(KeyError):
+        if variable := _overriding(key):
+            note(f"The variable {variable} is set, and stronger than the file.")
+
+
+def _overriding(key: str) -> str | None:
+    from mcpproxy_py.settings.environment import variable_for
+
+    name = variable_for(key) if key else ""
+    return name if name in os.environ else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.common import CommandContext, command, group
-from mcpproxy_py.cli.locate import NoGatewayError, announced, is_url
+from mcpproxy_py.cli.gateway.locate import NoGatewayError, announced, is_url
 from mcpproxy_py.cli.output import note, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, FACTS, Code, GatewayError
 

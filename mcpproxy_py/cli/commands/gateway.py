@@ -14,7 +14,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
 from mcpproxy_py.cli.completion import server_names
-from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, say
 from mcpproxy_py.errors import Code, GatewayError
 
@@ -69,7 +69,7 @@ def stdio(
 
     For example: mcpproxy stdio --surface direct
     """
-    from mcpproxy_py.cli import stdio_bridge
+    from mcpproxy_py.cli.stdio import bridge as stdio_bridge
 
     return stdio_bridge.run(session.where.home(), surface=surface, server=server, config=session.where.config)
 

@@ -18,9 +18,9 @@ import typer
 from mcpproxy_py import __version__
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.completion import server_names
-from mcpproxy_py.cli.locate import NoGatewayError, announcement, is_alive
+from mcpproxy_py.cli.gateway.locate import NoGatewayError, announcement, is_alive
+from mcpproxy_py.cli.gateway.running import GatewayProcess, in_use, running, waited_for
 from mcpproxy_py.cli.output import Format, cell, note, say, waiting
-from mcpproxy_py.cli.running import GatewayProcess, in_use, running, waited_for
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
 app = group("The gateway's process.")

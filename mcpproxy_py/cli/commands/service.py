@@ -208,7 +208,7 @@ def _refuse_foreign(service: Service) -> None:
 def _check(session: CommandContext, service: Service) -> None:
     """Whether it could start: with this configuration, without the variables of this shell, on a free directory."""
     from mcpproxy_py import settings
-    from mcpproxy_py.cli.running import in_use
+    from mcpproxy_py.cli.gateway.running import in_use
 
     loaded = session.where.loaded()
     settings.ensure_data_dir(service.data_dir)
@@ -291,7 +291,7 @@ def status(session: CommandContext, name: Name = "mcpproxy", manager: Which = No
 
     For example: mcpproxy service status
     """
-    from mcpproxy_py.cli.running import running
+    from mcpproxy_py.cli.gateway.running import running
 
     service = _service(session, name, manager)
     installed = service.file.exists()

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mcpproxy_py.cli.client import every_page
 from mcpproxy_py.cli.common import CommandContext, command, group, json_text, person
 from mcpproxy_py.cli.completion import server_names, tool_names
+from mcpproxy_py.cli.gateway.client import every_page
 from mcpproxy_py.cli.output import cell, first_line, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, Code, GatewayError
 

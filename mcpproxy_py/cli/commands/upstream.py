@@ -9,10 +9,10 @@ from typing import Annotated, Final
 
 import typer
 
-from mcpproxy_py.cli.commands import upstream_add
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
 from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.output import Format, note, say
+from mcpproxy_py.cli.servers import add as upstream_add
 from mcpproxy_py.cli.servers.changes import described, edited, undo_line
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
 from mcpproxy_py.cli.servers.view import print_servers

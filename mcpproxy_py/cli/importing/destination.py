@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy_py.cli.common import CommandContext
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.importing.plan import Neighbours
-from mcpproxy_py.cli.locate import NoGatewayError
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.config_file import ConfigFile
 

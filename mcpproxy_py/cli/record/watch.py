@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.cli import times
-from mcpproxy_py.cli.client import records
+from mcpproxy_py.cli.gateway.client import records
 from mcpproxy_py.cli.output import cell, note, say
 from mcpproxy_py.cli.record import facts
 from mcpproxy_py.core.record.short_ids import short_id

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from mcpproxy_py.cli.common import CommandContext
-from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note
 from mcpproxy_py.errors import Code, GatewayError
 

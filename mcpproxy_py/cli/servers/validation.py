@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpproxy_py.cli.common import CommandContext
-from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.errors import Code, GatewayError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from mcpproxy_py import __version__
-from mcpproxy_py.cli.running import in_use, running
+from mcpproxy_py.cli.gateway.running import in_use, running
 from mcpproxy_py.errors import GatewayError
 from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.cli.client import parsed
 from mcpproxy_py.cli.commands.activity import _watched
+from mcpproxy_py.cli.gateway.client import parsed
 from tests.support.gateway import clean_environment, python_server
 from tests.support.gateway import gateway as real_gateway
 from tests.support.wire import Wire

@@ -14,8 +14,9 @@ from datetime import UTC, timedelta
 from random import Random
 from typing import Any, Final
 
-from mcpproxy_py.cli import client, times
+from mcpproxy_py.cli import times
 from mcpproxy_py.cli.commands import doctor
+from mcpproxy_py.cli.gateway import client
 from mcpproxy_py.cli.main import main
 from mcpproxy_py.cli.record import watch
 from mcpproxy_py.core.record.events import IdMaker

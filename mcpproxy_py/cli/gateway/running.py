@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy_py.cli.locate import announcement, is_private
+from mcpproxy_py.cli.gateway.locate import announcement, is_private
 from mcpproxy_py.errors import Code, GatewayError
 
 LOCK: Final = "store.lock"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command
-from mcpproxy_py.cli.locate import NoGatewayError
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note
 from mcpproxy_py.cli.servers import entry as entries
 from mcpproxy_py.cli.servers.changes import edited, entry_of

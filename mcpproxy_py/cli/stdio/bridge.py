@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.cli.attach import NotAttached, SomebodyElse, connect, hello, start_and_connect
-from mcpproxy_py.cli.conversation import ClientLine, Conversation, OtherGateway, not_sent, read_line
+from mcpproxy_py.cli.stdio.attach import NotAttached, SomebodyElse, connect, hello, start_and_connect
+from mcpproxy_py.cli.stdio.conversation import ClientLine, Conversation, OtherGateway, not_sent, read_line
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_UNREACHABLE
 
 CHUNK: Final = 1 << 16

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from mcpproxy_py import __version__
-from mcpproxy_py.cli.locate import NoGatewayError, Where
+from mcpproxy_py.cli.gateway.locate import NoGatewayError, Where
 from mcpproxy_py.cli.output import note
 from mcpproxy_py.core.protocol.admin_key_proof import NONCE, proves
 from mcpproxy_py.errors import Code, GatewayError
