@@ -49,7 +49,7 @@ def import_servers(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     yes: Yes = False,
 ) -> int | None:
-    """Take over the servers that your clients have: the command, the environment, the limits of each.
+    """Take over the servers that your clients have.
 
     Shows what it will take, and how, before it asks. What cannot be carried over is said.
 
