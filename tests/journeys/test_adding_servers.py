@@ -33,7 +33,7 @@ print(json.dumps({{"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {{
     "serverInfo": {{"name": "p", "version": "1"}}}}}}), flush=True)
 serve(made(options().parse_args([])))
 """
-TALKS_AND_HANGS = "import sys; print('Welcome to my server!', flush=True); sys.stdin.read()"
+TALKS_AND_HANGS = "echo 'Welcome to my server!'; cat > /dev/null"
 OLD_NODE = (
     "import sys; sys.stderr.write('chrome-devtools-mcp requires Node 22 or later\\nNode.js v18.2.0\\n'); sys.exit(1)"
 )
@@ -230,10 +230,10 @@ def test_a_server_that_does_not_survive_the_first_question_has_not_failed(run: R
 
 @pytest.mark.proves("USE-6")
 def test_a_server_that_prints_text_and_never_answers_is_told_from_one_that_is_slow(run: Run) -> None:
-    config = {"command": sys.executable, "args": ["-c", TALKS_AND_HANGS], "connect_timeout": 0.2}
+    config = {"command": "sh", "args": ["-c", TALKS_AND_HANGS], "connect_timeout": 0.5}
     ran = run("upstream", "add", "talks", "--json", json.dumps(config))
     assert ran.status == 1
-    assert "talks: failed: it did not finish connecting within 1.2 s; it wrote to stdout, where only MCP messages " \
+    assert "talks: failed: it did not finish connecting within 3 s; it wrote to stdout, where only MCP messages " \
         "belong: Welcome to my server!" in ran.out  # fmt: skip
     assert "[stdout] Welcome to my server!" in run("upstream", "logs", "talks").out
     run("upstream", "remove", "talks", "--yes")
