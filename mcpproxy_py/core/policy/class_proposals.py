@@ -57,15 +57,18 @@ CHANGING: Final = _stems(
     "mark unmark tag untag star unstar pin unpin hide unhide mute unmute toggle switch increment decrement push commit "
     "stash init initialize bootstrap hover select navigate scroll tap swipe connect post comment message email order "
     "book branch fork request review draft label link share change track plan download respond react vote rate follow "
-    "unfollow open resize crop emulate lock unlock pull opt authenticate login logout new upscale train pair sign key"
+    "unfollow open resize crop emulate lock unlock pull opt authenticate login logout new upscale train pair sign "
+    "key snapshot"
 )
 READING: Final = _stems(
     "get list read search find fetch show view describe lookup look retrieve browse query inspect check count explain "
     "summarize analyze compare diff status stat stats info help ping whoami peek tail head grep glob watch monitor "
     "preview validate verify lint extract scrape crawl parse resolve discover enumerate detect recommend suggest "
-    "screenshot snapshot report calculate compute estimate ask research wait "
+    "screenshot report calculate compute estimate ask research wait "
     "trace whoami echo"
 )
+NOUNS_TOO: Final = _stems("monitor report watch preview status stat stats info trace screenshot research estimate")
+"""Of these those that may be what another verb is about: `monitor_update`."""
 JOINING: Final = frozenset(("and", "or", "then", "plus"))
 SEARCHING: Final = _stems("search find lookup suggest autocomplete discover resolve recommend")
 NO_VERBS: Final = frozenset(("apple", "apples"))
@@ -148,7 +151,7 @@ def _verbs(segment: list[str]) -> Iterator[tuple[Operation, str]]:
             first = False
         elif first and (tool_class := _verb(word)) is not None:
             yield tool_class, word
-            first = False
+            first = stem(word) in NOUNS_TOO
 
 
 def _deleting(word: str) -> str | None:
