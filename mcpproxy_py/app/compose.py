@@ -26,6 +26,7 @@ from mcpproxy_py import __version__
 from mcpproxy_py.app import logs, restart
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
+from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
@@ -208,7 +209,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
-            _greet(settings, url)
+            greet(settings, url)
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
@@ -313,20 +314,6 @@ def _settle_memory() -> None:
     tenth of a second each, were the tail of the calls they hit."""
     gc.collect()
     gc.freeze()
-
-
-def _greet(settings: Settings, url: str) -> None:
-    mode = "strict" if settings.intent_declaration.strict_server_validation else "permissive"
-    token = ' --header "Authorization: Bearer $MCPPROXY_MCP_TOKEN"' if settings.mcp_token else ""
-    print(
-        f"mcpproxy {__version__} is ready: {mode}, {len(settings.servers)} servers configured\n"
-        f"  MCP endpoint  {url}/mcp\n"
-        f"  for example   claude mcp add --transport http mcpproxy {url}/mcp{token}\n"
-        f"  data          {settings.data_dir}\n"
-        f"  admin key     mcpproxy key show",
-        file=sys.stderr,
-        flush=True,
-    )
 
 
 async def _until_told(
