@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from mcpproxy_py.core.record.masking import Masker
 
 _MASKER: Final = Masker()
 _HIDDEN: Final = "***"
+_CONTEXT: Final = 3
+"""Lines shown around a change."""
 _PRIVATE: Final = frozenset({"env", "environment", "envs", "headers", "http_headers", "env_http_headers"})
 """What stands under these keys is shown only where it refers to something."""
 _REFERENCE: Final = re.compile(r"(?:\w+ )?(?:\$\{[\w:.-]+\}|\$\w+|\{env:\w+\})|MCPPROXY_MCP_TOKEN")
@@ -30,9 +32,44 @@ def difference(path: Path, before: str | None, after: str | None, syntax: Syntax
     """Lines of a unified diff; `None` stands for a file that is not there."""
     name = shown_path(path, home)
     old, new = ("/dev/null" if before is None else name), ("/dev/null" if after is None else name)
-    sides = [masked(side or "", syntax).removeprefix("\ufeff").splitlines() for side in (before, after)]
-    lines = difflib.unified_diff(sides[0], sides[1], old, new, lineterm="")
-    return [clean(line) for line in lines] or [f"--- {old}", f"+++ {new}"]
+    head, tail = _alike(before or "", after or "")
+    sides = [_lines_between(side or "", syntax, head, tail) for side in (before, after)]
+    lines = list(difflib.unified_diff(sides[0], sides[1], old, new, lineterm=""))
+    skipped = (before or "").count("\n", 0, head)
+    return [clean(_numbered(line, skipped)) for line in lines] or [f"--- {old}", f"+++ {new}"]
+
+
+def _alike(before: str, after: str) -> tuple[int, int]:
+    """How many characters at the beginning and at the end are the same and are not shown: whole lines, but for some."""
+    shorter = min(len(before), len(after))
+    head = _common(lambda size: before[:size] == after[:size], shorter)
+    tail = _common(lambda size: before[len(before) - size :] == after[len(after) - size :], shorter - head)
+    for _ in range(_CONTEXT + 1):
+        head = max(before.rfind("\n", 0, head), 0)
+        end = before.find("\n", len(before) - tail)
+        tail = 0 if end < 0 else len(before) - end - 1
+    return (head + 1 if head else 0), tail
+
+
+def _common(alike: Callable[[int], bool], most: int) -> int:
+    """The largest size for which it holds."""
+    least = 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if alike(middle) else (least, middle - 1)
+    return least
+
+
+def _lines_between(text: str, syntax: Syntax, head: int, tail: int) -> list[str]:
+    """The lines that may be shown, without secrets."""
+    return masked(text, syntax, head, len(text) - tail).removeprefix("\ufeff").splitlines()
+
+
+def _numbered(line: str, skipped: int) -> str:
+    """A heading with the numbers of the lines in the whole file."""
+    if not skipped or not line.startswith("@@"):
+        return line
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + skipped}", line)
 
 
 def shown_path(path: Path, home: Path | None) -> str:
@@ -52,32 +89,43 @@ def print_lines(lines: list[str]) -> None:
         console.print(Text(line, style="bold" if line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")))
 
 
-def masked(text: str, syntax: Syntax) -> str:
-    """The text with its secrets blanked, line for line as it was."""
+def masked(text: str, syntax: Syntax, begin: int = 0, end: int | None = None) -> str:
+    """A part of the text, which begins and ends at lines, with its secrets blanked."""
+    end = len(text) if end is None else end
     if syntax is Syntax.TOML:
-        return "".join(_masked_toml(text))
+        return _masked_part(text, begin, end)
     try:
         root = jsonc.parse(text) if syntax is Syntax.JSON else _from_yaml(text)
     except Exception:
-        return "\n".join(_HIDDEN for _ in text.split("\n"))
-    spans = sorted(_secrets(root, "")) if root else []
-    for start, end, said in reversed(spans):
-        text = text[:start] + json.dumps(said, ensure_ascii=False) + text[end:]
-    return text
+        return "\n".join(_HIDDEN for _ in text[begin:end].split("\n"))
+    spans = sorted(_secrets(root, "", begin, end)) if root else []
+    for start, stop, said in reversed(spans):
+        if start < end and stop > begin:
+            text = text[:start] + json.dumps(said, ensure_ascii=False) + text[stop:]
+            end += len(json.dumps(said, ensure_ascii=False)) - (stop - start)
+    return text[begin:end]
 
 
-def _secrets(node: JsonNode, above: str) -> Iterator[tuple[int, int, str]]:
-    """Where strings stand that are not shown, and what is shown instead."""
+def _masked_part(text: str, begin: int, end: int) -> str:
+    """The same for TOML, whose lines belong to the table above them."""
+    before = len(list(_masked_toml(text[:begin])))
+    return "".join(list(_masked_toml(text[:end]))[before:])
+
+
+def _secrets(node: JsonNode, above: str, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Where strings stand that are not shown, and what is shown instead; as far as they are in this part."""
+    if node.start >= end or node.end <= begin:
+        return
     if node.is_object:
         private = above.lower() in _PRIVATE
         for child in node.children:
             key = child.key or ""
-            if isinstance(child.scalar, str):
+            if isinstance(child.scalar, str) and begin < child.end and child.start < end:
                 said = _shown(key, child.scalar, private)
                 if said != child.scalar:
                     yield child.start, child.end, said
             else:
-                yield from _secrets(child, key)
+                yield from _secrets(child, key, begin, end)
     elif node.is_array:
         shown = _MASKER.mask({above: node.value()})[above]
         shown = shown if isinstance(shown, list) else [_HIDDEN] * len(node.children)
@@ -86,7 +134,7 @@ def _secrets(node: JsonNode, above: str) -> Iterator[tuple[int, int, str]]:
                 if said != child.scalar:
                     yield child.start, child.end, str(said)
             else:
-                yield from _secrets(child, "")
+                yield from _secrets(child, "", begin, end)
 
 
 def _shown(key: str, value: str, private: bool) -> str:

@@ -3,6 +3,7 @@ stands in the text is known, so that a part can be changed and the rest kept byt
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -63,8 +64,10 @@ class JsonNode:
         return [child.value() for child in self.children] if self.is_array else self.scalar
 
 
+@functools.lru_cache(maxsize=16)
 def parse(text: str) -> JsonNode | None:
-    """The one value of this text; `None` where there is nothing but space and comments."""
+    """The one value of this text; `None` where there is nothing but space and comments. Not to be changed: it is asked
+    for again and again, and files of clients can have megabytes."""
     scanner = _Scanner(text)
     scanner.skip()
     if scanner.at == len(text):
@@ -109,7 +112,7 @@ class _Scanner:
         found = _STRING.match(self.text, self.at)
         if found is None:
             raise JsoncError("this string is never closed", self.at)
-        said = self._decoded(found[0], self.at)
+        said = found[0][1:-1] if "\\" not in found[0] else self._decoded(found[0], self.at)
         self.at = found.end()
         return said
 

@@ -117,7 +117,7 @@ def disconnect(
     if kept and not only_print:
         connections.forget(home, kept)
     answer = {"client": target.client.name, "state": f"would be {state}" if only_print and changing else state,
-              "files": [_outcome(each) for each in changing]}  # fmt: skip
+              "files": [] if session.human else [_outcome(each) for each in changing]}  # fmt: skip
     session.show(answer, lambda _: None if only_print and changing else _say_disconnected(target, changing))
 
 
@@ -231,7 +231,7 @@ def _outcome(each: FilePlan) -> dict[str, Any]:
 
 def _show(session: CommandContext, target: Target, way: Launch, plans: list[FilePlan], state: str) -> None:
     answer = {"client": target.client.name, "state": state, "way": way.way, "entry": target.name,
-              "file": str(target.servers_file), "files": [_outcome(each) for each in plans],
+              "file": str(target.servers_file), "files": [] if session.human else [_outcome(each) for each in plans],
               "next_step": target.client.next_step}  # fmt: skip
     file = diff.shown_path(target.servers_file, target.machine.home)
     sentences = {

@@ -194,3 +194,19 @@ def test_a_difference_shows_no_secret_of_the_lines_around_it(syntax: Syntax) -> 
 
 def as_toml(servers: dict[str, Any]) -> str:
     return "\n".join(toml_edit.table_text(("s", name), value) for name, value in servers.items())
+
+
+@pytest.mark.parametrize("syntax", [Syntax.JSON, Syntax.YAML, Syntax.TOML])
+def test_a_difference_far_down_has_its_line_numbers_and_no_secret_beside_it(syntax: Syntax) -> None:
+    rows = {f"k{number}": number for number in range(200)}
+    entry = {"cmd": "x", "env": {"API_KEY": "hunter2hunter2"}}
+    before, after = ({**rows, "s": {**entry, "cmd": said}} for said in ("x", "changed"))
+    write = {Syntax.JSON: lambda data: json.dumps(data, indent=1),
+             Syntax.YAML: lambda data: yaml.safe_dump(data, sort_keys=False),
+             Syntax.TOML: lambda data: toml_edit.table_text(("t",), data)}[syntax]  # fmt: skip
+    lines = diff.difference(FILE, write(before), write(after), syntax, None)
+    text = "\n".join(lines)
+    assert "hunter2" not in text and "API_KEY" in text and len(lines) < 16
+    changed = next(number for number, line in enumerate(write(after).splitlines(), 1) if "changed" in line)
+    first = int(lines[2].split("+")[1].split(",")[0])
+    assert lines[2].startswith("@@") and first <= changed <= first + 3

@@ -6,7 +6,6 @@ be the old data with exactly that change, or the edit is refused.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +51,17 @@ def add_all(text: str, syntax: Syntax, additions: Sequence[Addition], path: Path
     return text, undos
 
 
+def _opened(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """A copy of what stands along this path, so that it can be changed; the rest is shared."""
+    data = dict(data)
+    below = data.get(path[0]) if path else None
+    if isinstance(below, dict):
+        data[path[0]] = _opened(below, path[1:])
+    elif isinstance(below, list) and len(path) == 1:
+        data[path[0]] = list(below)
+    return data
+
+
 def _check(text: str, syntax: Syntax, wanted: Any, path: Path) -> None:
     try:
         found = documents.parse(text, syntax, path)
@@ -63,7 +73,7 @@ def _check(text: str, syntax: Syntax, wanted: Any, path: Path) -> None:
 
 def merged(data: dict[str, Any], addition: Addition) -> dict[str, Any]:
     """The data with this in it."""
-    data = copy.deepcopy(data)
+    data = _opened(data, addition.path)
     *parents, last = addition.path
     holder: Any = data
     for depth, key in enumerate(parents, 1):
@@ -86,7 +96,7 @@ def merged(data: dict[str, Any], addition: Addition) -> dict[str, Any]:
 
 
 def _without(data: dict[str, Any], undo: Undo, syntax: Syntax) -> dict[str, Any]:
-    data = copy.deepcopy(data)
+    data = _opened(data, undo.path)
     holders = [data]
     for key in undo.path[:-1]:
         below = holders[-1].get(key)
@@ -115,6 +125,13 @@ def _without(data: dict[str, Any], undo: Undo, syntax: Syntax) -> dict[str, Any]
 
 
 def _same(left: Any, right: Any) -> bool:
+    """Whether these are the same data: what is one object is not looked into, for files can be large."""
+    if left is right:
+        return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        return all(_same(left.get(key), right.get(key)) for key in left.keys() | right.keys())
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return all(map(_same, left, right))
     return _plain(left) == _plain(right)
 
 
