@@ -29,13 +29,10 @@ NOT_YET: dict[str, str] = {
     # Codes of which nothing, or not all, is built.
     "SURF-10": "only passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and a task "
     "is not on record as begun and ended",
-    "SURF-11": "none of it: no `anthropic/` keys on the gate's tools, no line that names the servers",
     "SURF-12": "there are no profiles",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",
     "FIND-5": "`semantic` serves the catalog only; tools are ranked by words, and no result says how sure it is",
     "UP-9": "there is no OAuth towards servers",
-    "UP-12": "a server starts where the gateway was started, with its PATH; a secret that is missing fails the whole "
-    "configuration",
     "UP-13": "a server object of the SDK cannot be a provider",
     "CAT-7": "on the command line and over REST; the web page comes with USE-2",
     "SEC-2": "one agent token opens everything; no scoped tokens, no identity provider",
@@ -45,13 +42,7 @@ NOT_YET: dict[str, str] = {
     "PERF-3": "counts and instructions are met; calls a second are 1.5 times those of 08a4ea0 at 16 and 64, of 1.6",
     "PERF-5": "5,900 to 6,700 records a second into a million rows, of 8,000; a small one takes 2.4 KB, of 1.2; p99 of "
     "a summary up to 125 ms, of 50, and of two filters that never meet 39, of 20",
-    "USE-1": "there is no `connect`, `disconnect` and `import`",
     "USE-2": "there is no web page",
-    "USE-6": "`upstream add` does not wait, ids are not short, and `stop`, `logs`, `backup`, `restore`, `service` and "
-    "completion of names are missing",
-    "USE-7": "`mcpproxy stdio` ends with its gateway",
-    "USE-8": "commands in the documents are parsed, and not run",
-    "USE-9": "tools without hints are not counted, and there is no `tools classify`",
     # Codes that tests prove, but for what an attack found beside those tests.
 }
 

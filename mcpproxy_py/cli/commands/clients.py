@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,12 +17,14 @@ from mcpproxy_py.cli.clients.known import CLIENTS, KnownClient
 from mcpproxy_py.cli.clients.places import Machine, servers_file
 from mcpproxy_py.cli.clients.plan import FilePlan, Target
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
+from mcpproxy_py.cli.completion import client_names
 from mcpproxy_py.cli.output import clean, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 
 app = group("Connect the clients that agents live in.")
 
-Client = Annotated[str | None, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")]
+ONE_OF: Final = f"One of {', '.join(CLIENTS)}."
+Client = Annotated[str | None, typer.Argument(metavar="CLIENT", help=ONE_OF, autocompletion=client_names)]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the entry is called in the client.")]
 Project = Annotated[
     Path | None,
@@ -92,7 +94,7 @@ def connect(
 @command(app, "disconnect")
 def disconnect(
     session: CommandContext,
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")],
+    client: Annotated[str, typer.Argument(metavar="CLIENT", help=ONE_OF, autocompletion=client_names)],
     project: Project = None,
     name: Name = "mcpproxy",
     only_print: Print = False,

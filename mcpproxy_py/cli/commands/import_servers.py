@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
+from mcpproxy_py.cli.completion import client_names
 from mcpproxy_py.cli.output import note, say
 
 app = group("Take over the servers that your clients have.")
@@ -23,6 +24,7 @@ def import_servers(
             metavar="CLIENT|FILE",
             help="A client such as cursor or claude-code, a file with servers in it, or - for stdin. Without it: every "
             "client that is found here.",
+            autocompletion=client_names,
         ),
     ] = None,
     project: Annotated[

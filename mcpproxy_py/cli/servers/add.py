@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command
+from mcpproxy_py.cli.completion import catalog_slugs
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note
 from mcpproxy_py.cli.servers import entry as entries
@@ -34,7 +35,12 @@ def add(
     program: Program = None,
     from_catalog: Annotated[
         str | None,
-        typer.Option("--from-catalog", metavar="SLUG", help="A server of the catalog; see `mcpproxy catalog servers`."),
+        typer.Option(
+            "--from-catalog",
+            metavar="SLUG",
+            help="A server of the catalog; see `mcpproxy catalog servers`.",
+            autocompletion=catalog_slugs,
+        ),
     ] = None,
     url: entries.Url = None,
     transport: entries.Transport = None,
