@@ -381,6 +381,10 @@ def _write_out(data: bytes) -> None:
 
 
 def _complain(what: str) -> None:
-    shown = "".join(c if c.isprintable() else "?" for c in what)
+    if not what.isprintable():  # what listens there may not drive a terminal
+        from mcpproxy_py.cli.output import note
+
+        return note(f"mcpproxy: {what}")
     with contextlib.suppress(OSError, ValueError):
-        print(f"mcpproxy: {shown}", file=sys.stderr, flush=True)
+        print(f"mcpproxy: {what}", file=sys.stderr, flush=True)
+    return None

@@ -279,7 +279,7 @@ class AttachServer:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
             place.silent_since = None
-            await _answer(stream, {"ok": True, "detached": self._detached})
+            await _answer(stream, {"ok": True, **({"detached": True} if self._detached else {})})
             await self._converse(lines, stream, endpoint, wish.get("ending"))
 
     async def _converse(
