@@ -82,8 +82,20 @@ def add(
             config = {**entries.from_json(json_config, name), **config}
         elif bool(program) == bool(url):
             raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
+    _recommend(config)
     answer = _put(session, name, config, replace=replace, check=not no_check)
     return report(session, name, answer, f"Added {name}.", wait=not no_wait, seconds=wait_for)
+
+
+def _recommend(config: dict[str, Any]) -> None:
+    """What the catalog knows of how its sessions had better be shared, where nobody said how."""
+    if "sessions" in config or not config.get("command"):
+        return
+    from mcpproxy_py.providers.catalog.recommended_sessions import recommended_sessions
+
+    if known := recommended_sessions(str(config["command"]), [str(arg) for arg in config.get("args", ())]):
+        config["sessions"], why = known
+        note(f"Its sessions: {config['sessions']}, as the catalog recommends: {why}")
 
 
 def _from_catalog(

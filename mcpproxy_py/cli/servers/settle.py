@@ -11,6 +11,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.output import cell, note, say, waiting
+from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
 WAIT_SECONDS: Final = 90.0
@@ -116,6 +117,9 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
         f"{name}: none of its tools is meant by {cell(entry)}; `mcpproxy tools list --server {name}` has their names"
         for entry in row.get("unmatched_entries") or ()
     ]
+    if bare := without_hints(row):
+        said = said_of_unannotated(bare, str(row.get("unannotated_as") or "allow"))
+        told.append(f"{name}: {said}. {next_step_for(name)} proposes a class for each.")
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
     elif row.get("state") in ("failed", "connecting"):
