@@ -46,6 +46,10 @@ class ClientGone(Exception):
     """Nobody reads our stdout any more."""
 
 
+class HungUp(Exception):
+    """The gateway still runs, and wants no more of this client."""
+
+
 class LineStream:
     """Whole lines, as many as come at once."""
 
@@ -109,12 +113,21 @@ class StdioBridge:
         self._waiting: deque[ClientLine] = deque()
         self._waiting_bytes = 0
         self._hung_up = False
+        self._run: object = None
+        """Of which run of a gateway it is."""
+        self._left_early = False
+        """It closed the connection without having said that it ends."""
         self._detached = False
         """Whether it was started by one of us, and not by a person or a service."""
 
     def greet(self, joined: socket.socket) -> None:
-        """Say what we want. Raises `NotAttached` and `OSError`."""
-        self._detached = hello(joined, self._wish).get("detached") is True
+        """Say what we want. Raises `NotAttached`, `HungUp` and `OSError`."""
+        answer = hello(joined, self._wish)
+        if (run := answer.get("run")) == self._run and run is not None:
+            if self._left_early:
+                raise HungUp("the gateway closed the connection, for what came over it or how slowly it was read")
+            raise ConnectionResetError("it ends, and has not ended yet")
+        self._run, self._detached = run, answer.get("detached") is True
 
     def run(self, joined: socket.socket) -> int:
         self._gateway = self._open = joined
@@ -133,7 +146,7 @@ class StdioBridge:
                 found = self._attached_again(min(LONGEST_PAUSE, FIRST_PAUSE * 2**short_lives))
             except ClientGone:
                 return EXIT_OK
-            except (SomebodyElse, NotAttached, OtherGateway) as why:
+            except (SomebodyElse, NotAttached, OtherGateway, HungUp) as why:
                 _complain(str(why))
                 with contextlib.suppress(ClientGone):
                     self._fail_waiting(str(why), everything=True)
@@ -255,7 +268,7 @@ class StdioBridge:
             if self._gateway is not None:
                 self._gateway.close()
             self._gateway = self._open = None
-            self._ending = False
+            self._left_early, self._ending = not self._ending, False
             told, again = self._conversation.cut()
             now = time.monotonic()
             for line in reversed(again):

@@ -224,6 +224,8 @@ class AttachServer:
         table: ConnectionTable | None = None, *, detached: bool = False,
     ) -> None:  # fmt: skip
         self._detached = detached
+        self._run = secrets.token_hex(8)
+        """Tells a gateway that was started again from one that hung up on somebody."""
         self._to_tell: dict[LineWriter, bytes] = {}
         """Who wants to hear that the gateway ends, and in which words."""
         self._path = path
@@ -279,7 +281,7 @@ class AttachServer:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
             place.silent_since = None
-            await _answer(stream, {"ok": True, **({"detached": True} if self._detached else {})})
+            await _answer(stream, {"ok": True, "run": self._run, **({"detached": True} if self._detached else {})})
             await self._converse(lines, stream, endpoint, wish.get("ending"))
 
     async def _converse(
