@@ -46,6 +46,8 @@ from tests.support.shell import Ran, Terminal
 COMMAND_TIMEOUT = 240.0
 """A package comes from a registry."""
 TURN_TIMEOUT = 900.0
+"""As long as the other pages with this port may take."""
+CLIENTS = {"claude": "@anthropic-ai/claude-code-*/claude", "codex": "@openai/codex-*/vendor/*/bin/codex"}
 ENDS_WITHIN = 20.0
 AS_OF = "2026-11-18"
 """Packages that came later do not decide a test."""
@@ -195,9 +197,9 @@ def reader(page: Page, scratch: Path) -> Iterator[Reader]:
     typed = "".join(fence.text for fence in page.fences if fence.language in SHELL and why_not(fence) is None)
     environment = fresh_environment(scratch)
     fresh_home(home)
-    if {words[0] for words in simple_commands(typed)} & {"claude", "codex"}:
-        clients = node.packages(ROOT / "tests" / "journeys" / "npm_clients") / ".bin"
-        environment["PATH"] += f"{os.pathsep}{clients}"
+    for name in {words[0] for words in simple_commands(typed)} & set(CLIENTS):
+        packages = node.packages(ROOT / "tests" / "journeys" / "npm_clients")
+        (scratch / "programs" / name).symlink_to(next(packages.glob(CLIENTS[name])))
     with contextlib.ExitStack() as held:
         if "8080" in typed:
             held.enter_context(alone_on_the_default_port())

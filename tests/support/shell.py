@@ -99,10 +99,10 @@ class Terminal:
             return
         with contextlib.suppress(OSError):
             self.interrupt()
-            time.sleep(0)
-            os.write(self._master, b"\x04")
         deadline = time.monotonic() + _ENDS_WITHIN
         while self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                os.write(self._master, b"\x04")  # again and again: what runs may read one
             self._drain(0.05)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGHUP)
@@ -142,13 +142,14 @@ class Terminal:
         return _OVERWRITTEN.sub("", text.replace("\r\n", "\n")).replace("\r", "")
 
 
-# Each script is named on a line of stdin, runs in this very shell, and ends with a line on the other descriptor. A
-# Ctrl-C ends the script and not the shell.
+# Each script is named on a line of stdin, runs in this very shell, and ends with a line on the other descriptor.
+# What was typed and not asked for is left out. A Ctrl-C ends the script and not the shell.
 _LOOP = r"""
 trap : INT
 trap 'printf "%s\n" "$?" >&"$STATUSES"' ERR
 while IFS= read -r script; do
   . "$script"
+  while read -r -t 0; do IFS= read -r _; done
   printf "ended\n" >&"$STATUSES"
 done
 """
