@@ -27,7 +27,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
