@@ -192,6 +192,7 @@ def _split(note: str) -> tuple[str, str]:
 def reader(page: Page, scratch: Path) -> Iterator[Reader]:
     """A fresh home beside a clean copy of this checkout. Where the page says port 8080 it has that one."""
     home, checkout = scratch / "home", scratch / "mcpproxy"
+    scratch.mkdir(exist_ok=True)
     copy(checkout)
     typed = "".join(fence.text for fence in page.fences if fence.language in SHELL and why_not(fence) is None)
     environment = fresh_environment(scratch)
@@ -272,9 +273,9 @@ def alone_on_the_default_port() -> Iterator[None]:
         yield
 
 
-def end_processes_of(home: Path) -> list[str]:
+def end_processes_of(home: Path, patience: float = ENDS_WITHIN) -> list[str]:
     """What still runs with this home after some seconds: it is ended and named. Only Linux lets us see it."""
-    deadline = time.monotonic() + ENDS_WITHIN
+    deadline = time.monotonic() + patience
     while (left := list(_with_home(home))) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid, _ in left:
@@ -288,7 +289,7 @@ def _with_home(home: Path) -> Iterator[tuple[int, str]]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if mark in b"\0" + (process / "environ").read_bytes() + b"\0":
-                yield int(process.name), (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                yield int(process.name), (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
 
 
 def main() -> None:
