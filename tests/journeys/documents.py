@@ -12,11 +12,12 @@ block alone does not:
     <!-- fails: 3 -->                     the exit statuses of the commands that are meant to fail, in their order
     <!-- answers: y -->                  what a person types meanwhile
     <!-- TEXT stands for: COMMANDS -->    an example value, and where the real one comes from
-    <!-- runs until Ctrl-C -->            it has a terminal of its own and goes on
+    <!-- runs until Ctrl-C: TEXT -->      each line has a terminal of its own, until this text is there
+    <!-- meanwhile: COMMANDS -->          typed beside it, again and again, until it shows its text
     <!-- no gateway -->                   before the first block: the page starts its own, or needs none
 
 A block of `mcpproxy serve` has a terminal of its own too; the next blocks wait until the gateway is ready. Unless a
-page starts a gateway, one is started for it.
+page starts a gateway, one is started for it. What a page leaves running is found, ended, and counts as wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import contextlib
 import fcntl
 import os
 import re
-import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,10 @@ from tests.support.shell import Ran, Terminal
 
 COMMAND_TIMEOUT = 240.0
 """A package comes from a registry."""
+TURN_TIMEOUT = 900.0
+"""As long as the other pages with this port may take."""
+CLIENTS = {"claude": "@anthropic-ai/claude-code-*/claude", "codex": "@openai/codex-*/vendor/*/bin/codex"}
+ENDS_WITHIN = 20.0
 AS_OF = "2026-11-18"
 """Packages that came later do not decide a test."""
 READY = "is ready"
@@ -103,6 +108,9 @@ class Reader:
         finally:
             for opened in reversed(self.terminals):
                 opened.close()
+            left = end_processes_of(self.home)
+        if left:
+            self.steps.append(Step("when all was closed", "\n".join(left), 0, "it left processes running"))
         return self.steps
 
     def _open(self) -> Terminal:
@@ -117,16 +125,16 @@ class Reader:
         if "first" in notes:
             self._typed(typing, notes["first"], "before: ")
         if "file" in notes:
-            path = Path(notes["file"].replace("~", str(self.home), 1))
-            path = self.checkout / path
+            path = self.checkout / notes["file"].replace("~", str(self.home), 1)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fence.text)
             return
         text = self._filled(typing, script(fence), fence)
         if serves(fence):
             self._serve(text)
-        elif "runs until Ctrl-C" in fence.notes:
-            self._open().begin(f"cd {shlex.quote(str(self.checkout))}\n{text}")
+        elif "runs until Ctrl-C" in notes:
+            for line in text.splitlines():
+                self._watched(typing, line, notes["runs until Ctrl-C"], notes.get("meanwhile", ":"))
         else:
             self._typed(typing, text, "", notes.get("fails", ""), notes.get("answers", ""))
 
@@ -138,6 +146,20 @@ class Reader:
                     raise AssertionError(f"{self.page}: nothing for {found[1]!r}, or it is not in the block: {real!r}")
                 text = text.replace(found[1], real)
         return text
+
+    def _watched(self, typing: Terminal, line: str, said: str, meanwhile: str) -> None:
+        began, wrong = time.monotonic(), ""
+        opened = self._open()
+        opened.begin(line)
+        while said not in (seen := opened.seen()):
+            if time.monotonic() - began > COMMAND_TIMEOUT:
+                wrong = f"it did not show {said!r}"
+                break
+            typing.run(meanwhile, timeout=COMMAND_TIMEOUT)
+            with contextlib.suppress(TimeoutError):
+                opened.until(said, 1)
+        opened.close()
+        self.steps.append(Step(line, seen, time.monotonic() - began, wrong))
 
     def _serve(self, text: str) -> None:
         began = time.monotonic()
@@ -170,11 +192,15 @@ def _split(note: str) -> tuple[str, str]:
 def reader(page: Page, scratch: Path) -> Iterator[Reader]:
     """A fresh home beside a clean copy of this checkout. Where the page says port 8080 it has that one."""
     home, checkout = scratch / "home", scratch / "mcpproxy"
-    home.mkdir()
+    scratch.mkdir(exist_ok=True)
     copy(checkout)
+    typed = "".join(fence.text for fence in page.fences if fence.language in SHELL and why_not(fence) is None)
+    environment = fresh_environment(scratch)
+    fresh_home(home)
+    for name in {words[0] for words in simple_commands(typed)} & set(CLIENTS):
+        packages = node.packages(ROOT / "tests" / "journeys" / "npm_clients")
+        (scratch / "programs" / name).symlink_to(next(packages.glob(CLIENTS[name])))
     with contextlib.ExitStack() as held:
-        environment = fresh_environment(checkout)
-        typed = "".join(fence.text for fence in page.fences if fence.language in SHELL and why_not(fence) is None)
         if "8080" in typed:
             held.enter_context(alone_on_the_default_port())
         else:
@@ -183,32 +209,34 @@ def reader(page: Page, scratch: Path) -> Iterator[Reader]:
         yield Reader(page, home, environment, checkout)
 
 
-def fresh_environment(checkout: Path) -> dict[str, str]:
+def fresh_environment(scratch: Path) -> dict[str, str]:
     """As after a login: nothing set for a gateway, `mcpproxy` and the servers of the test environment on the path, and
     packages at the versions that this repository locks."""
-    left_out = (
-        "PIP_NO_INDEX",
-        "PIP_FIND_LINKS",
-        "VIRTUAL_ENV",
-        "PYTHONPATH",
-        "CI",
-        "PYTEST",
-        "XDG_",
-        "CLAUDE",
-        "CODEX",
-    )
+    left_out = ("PIP_NO_INDEX", "PIP_FIND_LINKS", "VIRTUAL_ENV", "PYTHON", "PYTEST", "CI", "XDG_", "CLAUDE", "CODEX",
+                "UV_", "npm_")  # fmt: skip
     kept = {name: value for name, value in clean_environment().items() if not name.startswith(left_out)}
-    pins = checkout.parent / "constraints.txt"
+    pins = scratch / "constraints.txt"
     locked = re.findall(r"^([\w.-]+==[\w.+!-]+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE)
     pins.write_text("\n".join(locked) + "\n")
-    programs = node.programs(checkout.parent / "programs")
+    programs = node.programs(scratch / "programs")
     path = os.pathsep.join((str(Path(sys.executable).parent), str(programs), kept.get("PATH", "")))
     return {
         **kept, "PATH": path, "SERVERS": str(SERVERS), "PAGER": "cat", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_CONSTRAINT": str(pins), "UV_EXCLUDE_NEWER": f"{AS_OF}T00:00:00Z", "npm_config_before": AS_OF,
-        "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(Path("~/.cache/pip").expanduser())),
-        "npm_config_cache": str(ROOT / ".cache" / "npm-cache"),
+        "PIP_CONSTRAINT": str(pins), "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(_caches() / "pip")),
     }  # fmt: skip
+
+
+def fresh_home(home: Path) -> None:
+    """Nothing in it but where npm and uv keep what they fetched. A server gets no variable that would say it."""
+    (home / ".config" / "uv").mkdir(parents=True)
+    uv = os.environ.get("UV_CACHE_DIR", str(_caches() / "uv"))
+    (home / ".config" / "uv" / "uv.toml").write_text(f'cache-dir = "{uv}"\nexclude-newer = "{AS_OF}T00:00:00Z"\n')
+    npm = ROOT / ".cache" / "npm-cache"
+    (home / ".npmrc").write_text(f"cache={npm}\nbefore={AS_OF}\nupdate-notifier=false\nprefer-offline=true\n")
+
+
+def _caches() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def copy(target: Path) -> None:
@@ -232,9 +260,36 @@ def copy(target: Path) -> None:
 
 @contextlib.contextmanager
 def alone_on_the_default_port() -> Iterator[None]:
+    """Pages of which each has to have this port take turns. Raises `TimeoutError`."""
+    deadline = time.monotonic() + TURN_TIMEOUT
     with (Path(tempfile.gettempdir()) / f"mcpproxy-documents.{os.getuid()}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError("another page has the port 8080")
+            time.sleep(0.2)
         yield
+
+
+def end_processes_of(home: Path, patience: float = ENDS_WITHIN) -> list[str]:
+    """What still runs with this home after some seconds: it is ended and named. Only Linux lets us see it."""
+    deadline = time.monotonic() + patience
+    while (left := list(_with_home(home))) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid, _ in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return [f"{pid}: {command}" for pid, command in left]
+
+
+def _with_home(home: Path) -> Iterator[tuple[int, str]]:
+    mark = b"\0HOME=%s\0" % os.fsencode(home)
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in b"\0" + (process / "environ").read_bytes() + b"\0":
+                yield int(process.name), (process / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
 
 
 def main() -> None:

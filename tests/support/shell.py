@@ -18,7 +18,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[ -/]*[0-~])|\r")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[ -/]*[0-~])")
+_ERASED = re.compile(r"[^\n]*\n\r?\x1b\[1A\x1b\[2K")
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
+"""A spinner writes the same line again and again, and takes it away at its end."""
 _ENDS_WITHIN = 20.0
 """A gateway lets calls end and writes its record before it goes."""
 
@@ -81,18 +84,25 @@ class Terminal:
             self._wait(deadline, f"… {said!r}")
         return text
 
+    def seen(self) -> str:
+        """What is on the screen and above it."""
+        self._drain()
+        return self._text(0)
+
     def interrupt(self) -> None:
         """Ctrl-C, as a key."""
         os.write(self._master, b"\x03")
 
     def close(self) -> None:
         """Ctrl-C, and then the window is closed."""
+        if self._process.returncode is not None:
+            return
         with contextlib.suppress(OSError):
             self.interrupt()
-            time.sleep(0)
-            os.write(self._master, b"\x04")
         deadline = time.monotonic() + _ENDS_WITHIN
         while self._process.poll() is None and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                os.write(self._master, b"\x04")  # again and again: what runs may read one
             self._drain(0.05)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGHUP)
@@ -128,16 +138,18 @@ class Terminal:
         return True
 
     def _text(self, start: int) -> str:
-        return _ESCAPES.sub("", self._seen[start:])
+        text = _ESCAPES.sub("", _ERASED.sub("", self._seen[start:]))
+        return _OVERWRITTEN.sub("", text.replace("\r\n", "\n")).replace("\r", "")
 
 
-# Each script is named on a line of stdin, runs in this very shell, and ends with a line on the other descriptor. A
-# Ctrl-C ends the script and not the shell.
+# Each script is named on a line of stdin, runs in this very shell, and ends with a line on the other descriptor.
+# What was typed and not asked for is left out. A Ctrl-C ends the script and not the shell.
 _LOOP = r"""
 trap : INT
 trap 'printf "%s\n" "$?" >&"$STATUSES"' ERR
 while IFS= read -r script; do
   . "$script"
+  while read -r -t 0; do IFS= read -r _; done
   printf "ended\n" >&"$STATUSES"
 done
 """

@@ -254,7 +254,7 @@ def erase(session: CommandContext, activity_id: Id, yes: Yes = False) -> None:
     For example: mcpproxy activity erase 9d3fc2a1
     """
     confirmed(f"Erase the arguments and the answer of {activity_id}? Nothing brings them back.", yes)
-    session.show(session.client.delete("activity", activity_id, "payload"), _print_record)
+    session.show(session.client.delete("activity", activity_id, "payload"), _print_erased)
 
 
 @command(app, "summary")
@@ -339,6 +339,11 @@ def _print_summary(answer: Mapping[str, Any], query: Mapping[str, Any]) -> None:
     from mcpproxy_py.cli.record.summary import print_summary
 
     print_summary(answer, query.get("start_time"))
+
+
+def _print_erased(record: Mapping[str, Any]) -> None:
+    say("Erased. What is left of the record:")
+    _print_record(record)
 
 
 def _print_record(record: Mapping[str, Any], full: bool = False) -> None:

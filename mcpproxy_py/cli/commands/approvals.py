@@ -55,7 +55,7 @@ def show(session: CommandContext, approval_id: Id) -> None:
 
     For example: mcpproxy approvals show apr_1
     """
-    session.show(session.client.get("approvals", approval_id), pairs)
+    session.show(session.client.get("approvals", approval_id), _print_request)
 
 
 @command(approvals_app, "approve")
@@ -80,7 +80,7 @@ def _decide(session: CommandContext, approval_id: str, step: str, notes: str | N
     terminal = sys.stdin.isatty()
     if terminal and not yes:
         shown = session.client.get("approvals", approval_id)
-        pairs(shown)
+        _print_request(shown)
         approval_id = shown["approval_id"]  # of what was shown, whatever was filed meanwhile
         typer.confirm(clean(f"{step.capitalize()} {approval_id}?"), abort=True, err=True)
     body = {"terminal": terminal, "name": person(), "notes": notes}
@@ -88,6 +88,16 @@ def _decide(session: CommandContext, approval_id: str, step: str, notes: str | N
         "approvals", approval_id, step, body={key: value for key, value in body.items() if value is not None}
     )
     session.show(answer, _print_decided)
+
+
+def _print_request(request: Mapping[str, Any]) -> None:
+    """What there is to know, with times that people can read."""
+    terminal = sys.stdout.isatty()
+    pairs({
+        name.removesuffix("_ms"): _time(value, local=terminal) if name.endswith("_at_ms") else value
+        for name, value in request.items()
+        if value is not None
+    })  # fmt: skip
 
 
 def _print_decided(request: Mapping[str, Any]) -> None:

@@ -149,9 +149,8 @@ def _proposed(server: str, name: str, tool: Mapping[str, Any], curated: Mapping[
 
 def _print_proposals(rows: list[ProposedClass], skipped: list[Skipped], every: bool) -> None:
     shown = [[f"{row.server}:{row.tool}", _hint(row), row.proposed, _why(row)] for row in rows]
-    if rows or not skipped:
-        nothing = "No hint is lower than what is proposed." if every else "Every tool has hints or an override."
-        table(("tool", "now", "proposed", "why"), shown, empty=nothing)
+    nothing = "No hint is lower than what is proposed." if every else "Every tool has hints or an override."
+    table(("tool", "now", "proposed", "why"), shown, empty="Nothing to propose." if skipped else nothing)
     for each in skipped:
         note(f"{cell(each.server)}: {cell(each.why)}")
     for source in sorted({row.source for row in rows if row.source}):

@@ -69,7 +69,7 @@ def validate(
     found = _of_file(path) if without_secrets else validation.of_start(session, path if path.exists() else None)
     running = [] if file or without_secrets else validation.of_running(session)
     answer = {
-        "file": str(path), "valid": not found.problems, "problems": found.problems,
+        "file": str(path), "exists": path.exists(), "valid": not found.problems, "problems": found.problems,
         "warnings": [*found.warnings, *running],
     }  # fmt: skip
     session.show(answer, _print_problems)
@@ -119,7 +119,7 @@ def _print_settings(shown: Mapping[str, Any], sources: Mapping[str, str]) -> Non
 
 def _print_problems(answer: Mapping[str, Any]) -> None:
     if answer["valid"]:
-        say(f"{answer['file']} is valid.")
+        say(f"{answer['file']} is valid." if answer["exists"] else "Nothing is wrong.")
     for problem in answer["problems"]:
         note(problem)
     for warning in answer["warnings"]:

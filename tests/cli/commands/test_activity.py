@@ -32,6 +32,13 @@ def test_a_record_is_one_line_with_what_was_meant_and_why_it_ended(run, gateway)
     assert ran.err == "More: add --cursor c1, or --all\n"
 
 
+def test_who_erases_a_payload_is_told_that_it_is_gone_and_what_is_left(run, gateway) -> None:
+    gateway.answer("DELETE", f"/activity/{RECORD['id']}/payload", RECORD)
+    lines = run("activity", "erase", RECORD["id"], "--yes").out.splitlines()
+    assert lines[0] == "Erased. What is left of the record:"
+    assert any(RECORD["id"] in line for line in lines[1:])
+
+
 def test_every_filter_of_the_interface_is_an_option(run, gateway) -> None:
     gateway.answer("GET", "/activity", {"activities": [], "next_cursor": None})
     options = {"--intent-type": "read", "--type": "tool_call", "--status": "blocked", "--server": "s", "--tool": "t",

@@ -42,7 +42,10 @@ def test_the_list_shows_all_pages_of_requests(run, gateway) -> None:
 def test_one_request_is_shown_whole(run, gateway) -> None:
     gateway.answer("GET", "/approvals/apr_1", REQUEST)
     assert run("approvals", "show", "apr_1", "-o", "json").json == REQUEST
-    assert "connect_command" in run("approvals", "show", "apr_1").out
+    shown = run("approvals", "show", "apr_1").out
+    assert "connect_command" in shown
+    assert "2027-01-15T08:00Z" in shown and "_ms" not in shown, "times are for people"
+    assert "reviewed_by" not in shown, "what is not so yet is left out"
 
 
 def test_where_nobody_can_be_asked_a_decision_is_made_at_once_and_says_so(run, gateway) -> None:

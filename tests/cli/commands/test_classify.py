@@ -310,3 +310,13 @@ def test_a_person_is_asked_on_a_terminal(running: Running, answer: str, wrote: b
     assert overrides(running, "curated") == (PROPOSED if wrote else {})
     if wrote:
         assert running.post("/servers/curated/tools", {"tools": dict.fromkeys(PROPOSED)}).status_code == 200
+
+
+def test_of_a_server_whose_tools_are_not_known_nothing_is_claimed(running: Running, here: Run) -> None:
+    here("upstream", "add", "dead", "--no-wait", "--no-check", "--", "/nonexistent/server")
+    try:
+        ran = here("tools", "classify", "dead", "--dry-run")
+    finally:
+        here("upstream", "remove", "dead", "--yes")
+    assert ran.status == 0
+    assert ran.err.startswith("Nothing to propose.\ndead: is ") and "so its tools are not known" in ran.err

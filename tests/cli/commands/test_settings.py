@@ -52,6 +52,7 @@ def test_config_validate_checks_another_file_too(run, config, tmp_path: Path) ->
     config.unlink()
     ran = run("config", "validate")
     assert (ran.status, "the defaults apply" in ran.err) == (0, True)
+    assert ran.out == "Nothing is wrong.\n", "a file that is not there is not valid"
 
 
 @pytest.mark.proves("CONF-1")
