@@ -1,8 +1,8 @@
 """What a stranger does in the first hour, and how long each step takes: `python -m tests.bench.first_hour` (USE-8).
 
 The first blocks of the README, then the first minute and the first hour, word for word, in one fresh home, with one
-gateway and real servers. `uvx` and `npx` keep their packages in the home, so they download each; pip does with `--cold`.
-A step that does not end as its page says is marked, and the exit status is then 1.
+gateway and real servers. `uvx` and `npx` keep packages in the home, so they download each; pip does with `--cold`. A
+step that does not end as its page says is marked, and the exit status is then 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.house.markdown import ROOT, SHELL, Fence, Page
-from tests.journeys.documents import Step, reader, serves, why_not
+from tests.journeys.documents import Step, reader, serves
 
 README_BLOCKS = 2
 """Starting it, and the first success."""

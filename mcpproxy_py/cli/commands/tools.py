@@ -232,7 +232,7 @@ def _print_tools(answer: Mapping[str, Any]) -> None:
     tools = answer.get("tools", [])
     rows = [[tool.get("name"), tool.get("class"), tool.get("call_with"), _availability(tool),
              first_line(tool.get("description"))] for tool in tools]  # fmt: skip
-    # A class names its variant, and "yes" in each line says nothing.
+    # A class but `unknown` names its variant, and "yes" in each line says nothing.
     spare = ("callable", "call with") if all(tool.get("callable", True) for tool in tools) else ("call with",)
     listing(("name", "class", "call with", "callable", "description"), rows, empty="No tools.", spare=spare)
 
