@@ -109,7 +109,15 @@ def group(about: str, **options: Any) -> typer.Typer:
 
 def command(app: typer.Typer, name: str, *, prints: bool = True, **options: Any) -> Callable[..., Any]:
     """Register a command that takes a `Session` first. It may return an exit status."""
-    return with_shared_options(app.command(name, **options), prints=prints)
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        # Its first sentence, whole: the list of a group wraps it, and would cut a text that it has to find itself.
+        about = " ".join((function.__doc__ or "").partition("\n\n")[0].split()).partition(". ")[0]
+        return app.command(name, **{"short_help": f"{about.removesuffix('.')}." if about else None, **options})(
+            function
+        )
+
+    return with_shared_options(register, prints=prints)
 
 
 def with_shared_options(register: Callable[..., Any], *, prints: bool = True) -> Callable[..., Any]:

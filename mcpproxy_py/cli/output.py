@@ -39,6 +39,9 @@ _STYLES: Final[Mapping[str, str]] = {
     "sleeping": "cyan", "cancelled": "dim", "disabled": "dim", "not reached": "dim",
 }  # fmt: skip
 
+_LEAST_OF_LAST: Final = 24
+"""Of a description, to say something."""
+
 
 def clean(text: str) -> str:
     """Text from outside that cannot move the cursor, recolour or reorder anything. Keeps lines and tabs."""
@@ -108,6 +111,35 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) 
         _rich_table(columns, cells)
     else:
         say("\n".join(_aligned([[name.upper() for name in columns], *cells])))
+
+
+def listing(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str, spare: Sequence[str] = ()) -> None:
+    """A table with one line for each row on a terminal: its last column is cut there, and where that would leave too
+    little of it, columns that can be spared go, the first named first."""
+    cells, shown = [[cell(value) for value in row] for row in rows], list(columns)
+    if not (cells and sys.stdout.isatty()):
+        table(columns, cells, empty=empty)
+        return
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    from mcpproxy_py.cli.record.lines import cut
+
+    width, going = Console().width, list(spare)
+
+    def left() -> int:
+        before = range(len(shown) - 1)
+        return width - sum(2 + max(len(shown[at]), *(cell_len(row[at]) for row in cells)) for at in before)
+
+    while left() < _LEAST_OF_LAST and going:
+        at = shown.index(going.pop(0))
+        del shown[at]
+        cells = [[*row[:at], *row[at + 1 :]] for row in cells]
+    if left() < _LEAST_OF_LAST // 2:
+        shown, cells = shown[:-1], [row[:-1] for row in cells]
+    else:
+        cells = [[*row[:-1], cut(row[-1], left())] for row in cells]
+    _rich_table(shown, cells)
 
 
 def _rich_table(columns: Sequence[str], cells: list[list[str]]) -> None:

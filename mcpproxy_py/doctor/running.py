@@ -38,6 +38,7 @@ def found(subject: str, look: Look) -> CheckResult:
 
 LATE: Final = 60.0
 """Seconds that the database may be behind the journal."""
+_NOTHING_SAID: Final = {"failed": "no reason given", "connecting": "not connected yet"}
 STATES: Final[Mapping[str, State]] = {"failed": "problem", "connecting": "warning"}
 
 
@@ -78,9 +79,10 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
         name, state = row["name"], row["state"]
         subject, logs = f"server {name}", f"; see `mcpproxy upstream logs {name}`"
         if state in STATES:
-            yield CheckResult(subject, STATES[state], f"{state}: {row.get('error') or 'no reason given'}{logs}")
+            yield CheckResult(subject, STATES[state], f"{state}: {_reason(row)}")
         elif state == "connected":
-            yield CheckResult(subject, "ok", f"connected, {row.get('tool_count')} tools")
+            count = row.get("tool_count")
+            yield CheckResult(subject, "ok", f"connected, {count} {'tool' if count == 1 else 'tools'}")
         else:
             yield CheckResult(subject, "ok", f"is {state}")
         if row.get("left_out"):
@@ -94,3 +96,11 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
             yield CheckResult(subject, "warning", f"{says}; see `{next_step_for(name)}`")
         if (row.get("ignored") or {}).get("garbage"):
             yield CheckResult(subject, "warning", f"writes output that is no message where only messages belong{logs}")
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """With the command that says more. A command that was not found has written nothing."""
+    error, name = row.get("error"), row["name"]
+    said, looked, _ = str(error or _NOTHING_SAID[row["state"]]).partition("; looked ")
+    again = "the last attempt failed, and it is tried again: " if error and row.get("state") == "connecting" else ""
+    return f"{again}{said}; see `mcpproxy upstream {'show' if looked else 'logs'} {name}`"

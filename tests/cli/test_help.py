@@ -62,3 +62,10 @@ def test_help_uses_the_width_of_the_terminal_up_to_where_lines_are_hard_to_read(
     done = subprocess.run(command, env={**os.environ, "COLUMNS": columns}, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
     assert widest - 15 < max(map(len, lines)) <= widest
+
+
+def test_the_list_of_a_group_has_whole_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(app, ["upstream", "--help"]).output
+    assert "and wait until it is connected or has failed." in " ".join(shown.split())
+    assert "..." not in shown.partition("Commands:")[2]

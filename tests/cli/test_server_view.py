@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.cli.servers.settle import result
+from mcpproxy_py.cli.servers.settle import remarks, result
 from mcpproxy_py.cli.servers.view import lines
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -58,3 +58,33 @@ def test_what_an_upstream_says_cannot_move_the_cursor() -> None:
     row = {"name": "x", "state": "failed", "tool_count": 0, "error": "\x1b[2Jgone\nand more"}
     assert result("x", row) == "x: failed: gone and more"
     assert all("\x1b" not in line and "\n" not in line for line, _ in lines([row], 80))
+
+
+@pytest.mark.proves("USE-6")
+def test_one_that_is_tried_again_is_not_taken_for_a_new_one_and_no_place_is_listed() -> None:
+    row = {"name": "x", "state": "connecting", "tool_count": 0, "error": "command not found: x; looked in PATH (/bin)"}
+    assert next(line for line, _ in lines([row], 80) if "x" in line.split()).split()[1:] == [
+        "x", "retrying", "0", "command", "not", "found:", "x",
+    ]  # fmt: skip
+
+
+@pytest.mark.proves("USE-6")
+def test_a_failure_names_the_next_steps_one_to_a_line_and_a_log_only_where_something_can_have_been_written() -> None:
+    ended = {"state": "failed", "transport": "stdio", "error": "the command ended"}
+    assert remarks("x", ended) == [
+        "It stays configured. What you can do:",
+        "  mcpproxy upstream logs x     see all that it wrote",
+        "  mcpproxy upstream edit x     change it",
+        "  mcpproxy upstream restart x  try again",
+        "  mcpproxy upstream remove x   take it out",
+    ]
+    assert not any("logs" in line for line in remarks("x", {**ended, "error": "command not found: x"}))
+    assert "mcpproxy doctor" in remarks("x", {**ended, "transport": "http"})[1]
+
+
+@pytest.mark.proves("USE-9")
+def test_tools_without_hints_come_with_the_command_that_gives_them_a_class() -> None:
+    row = {"state": "connected", "tool_count": 2, "unannotated_tools": ["a", "b"], "unannotated_as": "allow"}
+    assert remarks("x", row) == [
+        "x: 2 tools have no hints; the read door lets them through. To give each a class: mcpproxy tools classify x"
+    ]

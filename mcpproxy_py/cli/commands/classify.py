@@ -96,7 +96,8 @@ def _proposals(session: CommandContext, wanted: str | None, every: bool) -> Iter
                 yield Skipped(name, "is no server of `mcpServers`; set the classes of its tools in the configuration")
         elif not row.get("tool_count"):
             if wanted is not None or row.get("state") != "disabled":
-                yield Skipped(name, f"is {row.get('state')}, so its tools are not known")
+                state = "has failed" if row.get("state") == "failed" else f"is {row.get('state')}"
+                yield Skipped(name, f"{state}, so its tools are not known")
         else:
             yield from _of_server(session, name, entries[name], every)
 

@@ -12,6 +12,7 @@ from mcpproxy_py.cli import times
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import cell, pairs
 from mcpproxy_py.cli.record.facts import SERVERS_OWN
+from mcpproxy_py.cli.servers.settle import cause, shown_state
 from mcpproxy_py.errors import GatewayError
 
 app = group("The running gateway.")
@@ -118,10 +119,8 @@ def _servers(servers: Sequence[Mapping[str, Any]]) -> Iterator[StatusLine]:
     yield StatusLine("servers", f"{len(up)} of {len(enabled)} up{off}", "green" if all_up else "yellow")
     down = [row for row in enabled if row not in up]
     for row in down[:MOST_DOWN]:
-        why = row.get("error") or "no reason given yet"
-        yield StatusLine(
-            "", f"{row.get('name')} {row.get('state')}: {why}", "red" if row.get("state") == "failed" else ""
-        )
+        why = f": {cause(row['error'])}" if row.get("error") else ""
+        yield StatusLine("", f"{row.get('name')} {shown_state(row)}{why}", "red" if row.get("error") else "")
     if len(down) > MOST_DOWN:
         yield StatusLine("", f"and {len(down) - MOST_DOWN} more: mcpproxy upstream list", "red")
 

@@ -16,7 +16,7 @@ import typer
 from mcpproxy_py.cli.common import CommandContext, command, group, json_text, person
 from mcpproxy_py.cli.completion import server_names, tool_names
 from mcpproxy_py.cli.gateway.client import every_page
-from mcpproxy_py.cli.output import cell, first_line, note, pairs, pretty, say, table, waiting
+from mcpproxy_py.cli.output import cell, first_line, listing, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, Code, GatewayError
 
 call_app = group("Call a tool through the intent gate.")
@@ -229,9 +229,12 @@ def show(
 
 
 def _print_tools(answer: Mapping[str, Any]) -> None:
+    tools = answer.get("tools", [])
     rows = [[tool.get("name"), tool.get("class"), tool.get("call_with"), _availability(tool),
-             first_line(tool.get("description"))] for tool in answer.get("tools", [])]  # fmt: skip
-    table(("name", "class", "call with", "callable", "description"), rows, empty="No tools.")
+             first_line(tool.get("description"))] for tool in tools]  # fmt: skip
+    # A class but `unknown` names its variant, and "yes" in each line says nothing.
+    spare = ("callable", "call with") if all(tool.get("callable", True) for tool in tools) else ("call with",)
+    listing(("name", "class", "call with", "callable", "description"), rows, empty="No tools.", spare=spare)
 
 
 def _availability(tool: Mapping[str, Any]) -> str:
@@ -240,7 +243,7 @@ def _availability(tool: Mapping[str, Any]) -> str:
 
 def _print_hits(answer: Mapping[str, Any]) -> None:
     rows = [[hit.get("score"), hit.get("name"), hit.get("call_with"), _gist(hit)] for hit in answer.get("tools", [])]
-    table(("score", "name", "call with", "description"), rows, empty="No matching tool.")
+    listing(("score", "name", "call with", "description"), rows, empty="No matching tool.")
     left_out = answer.get("unavailable")
     if left_out:
         note("Not callable now, left out: " + ", ".join(f"{count} {why}" for why, count in left_out.items()))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -21,6 +22,8 @@ LONGEST_PAUSE: Final = 0.5
 EXIT_INTERRUPTED: Final = 130
 SETTLED: Final = ("connected", "failed", "disabled", "sleeping")
 CLASSES: Final = ("read", "write", "destructive")
+_SAID: Final = re.compile(r"^.*?; it (?:last wrote|wrote to stdout, where only MCP messages belong): ")
+_LOOKED: Final = re.compile(r"; looked (?:in|only in) .*$")
 
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until it is connected or has failed.")]
 WaitFor = Annotated[
@@ -117,18 +120,34 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
         f"{name}: none of its tools is meant by {cell(entry)}; `mcpproxy tools list --server {name}` has their names"
         for entry in row.get("unmatched_entries") or ()
     ]
-    if bare := without_hints(row):
-        said = said_of_unannotated(bare, str(row.get("unannotated_as") or "allow"))
-        told.append(f"{name}: {said}. {next_step_for(name)} proposes a class for each.")
+    if row.get("state") == "connected" and (bare := without_hints(row)):
+        says = said_of_unannotated(bare, row.get("unannotated_as", "allow"))
+        told.append(f"{name}: {says}. To give each a class: {next_step_for(name)}")
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
     elif row.get("state") in ("failed", "connecting"):
-        remote = row.get("transport") in ("http", "sse")
-        log = f"`mcpproxy upstream logs {name}` has what it wrote"
-        more = "`mcpproxy doctor` looks at its address" if remote else log
-        told.append(
-            f"It stays configured. {more}, `mcpproxy upstream edit {name}` "
-            f"changes it, `mcpproxy upstream restart {name}` tries again, "
-            f"`mcpproxy upstream remove {name}` takes it out."
-        )
+        told.append("It stays configured. What you can do:")
+        steps = dict(_steps(name, row))
+        told += [f"  {step:<{max(map(len, steps))}}  {what}" for step, what in steps.items()]
     return told
+
+
+def _steps(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if row.get("transport") in ("http", "sse"):
+        yield "mcpproxy doctor", "look at its address"
+    elif not str(row.get("error")).startswith("command not found"):  # which has written nothing
+        yield f"mcpproxy upstream logs {name}", "see all that it wrote"
+    yield f"mcpproxy upstream edit {name}", "change it"
+    yield f"mcpproxy upstream restart {name}", "try again"
+    yield f"mcpproxy upstream remove {name}", "take it out"
+
+
+def shown_state(row: Mapping[str, Any]) -> str:
+    """In the words for people: one that failed and is connecting again is not a new one."""
+    return "retrying" if row.get("state") == "connecting" and row.get("error") else cell(row.get("state"))
+
+
+def cause(error: Any) -> str:
+    """Of an error what the server said itself, where it said something, and not where a command was looked for: what
+    there is room for in a line. `upstream show` has all."""
+    return _LOOKED.sub("", _SAID.sub("", cell(error))) if error else ""

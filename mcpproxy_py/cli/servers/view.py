@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from mcpproxy_py.cli.output import cell, note, say
-from mcpproxy_py.cli.servers.settle import CLASSES, remarks, tools, without_hints
+from mcpproxy_py.cli.servers.settle import CLASSES, cause, remarks, shown_state, tools, without_hints
 
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "connected": ("✓", "green"), "failed": ("✗", "red"), "connecting": ("…", "yellow"), "sleeping": ("z", "cyan"),
@@ -69,7 +68,8 @@ def _table(rows: Sequence[Mapping[str, Any]], width: int | None) -> list[list[st
             if _taken(columns, rows) > width:
                 del columns[least]
         if "error" in columns:
-            columns["error"] = _cause
+            columns["error"] = lambda row: cause(row.get("error"))
+        columns["state"] = shown_state
     return [
         [name.upper() for name in columns],
         *([value(row) or blank for value in columns.values()] for row in rows),
@@ -92,11 +92,6 @@ def _error(row: Mapping[str, Any]) -> str:
     return cell(row["error"]) if row.get("error") else ""
 
 
-def _cause(row: Mapping[str, Any]) -> str:
-    """Of an error what the server said itself, where it said something: there is not room for all."""
-    return _SAID.sub("", _error(row))
-
-
 Column = Callable[[Mapping[str, Any]], str]
 COLUMNS: Final[Mapping[str, Column]] = {
     "": lambda row: _sign(str(row.get("state"))),
@@ -109,7 +104,6 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "sessions": lambda row: cell(mode) if (mode := row.get("session_mode") or row.get("sessions")) else "",
     "error": _error,
 }
-_SAID: Final = re.compile(r"^.*?; it (?:last wrote|wrote to stdout, where only MCP messages belong): ")
 
 
 def _sign(state: str) -> str:
@@ -140,7 +134,7 @@ def print_server(answer: Mapping[str, Any], log: Sequence[str]) -> None:
     row = answer.get("server") or {}
     name = cell(row.get("name"))
     facts = [
-        ("state", f"{_sign(str(row.get('state')))} {cell(row.get('state'))}{_since(row.get('since'))}"),
+        ("state", f"{_sign(str(row.get('state')))} {shown_state(row)}{_since(row.get('since'))}"),
         ("error", cell(row["error"]) if row.get("error") else ""),
         ("tools", tools(row) if row.get("tool_count") or row.get("state") == "connected" else ""),
         ("sessions", _sessions(row)),

@@ -50,6 +50,9 @@ RUNNERS: Final[Mapping[tuple[str, ...], PackageRunner]] = {
     ("yarn", "dlx"): _NPX, ("bun", "x"): _NPX, ("uvx",): _UVX, ("uv", "tool", "run"): _UVX, ("pipx", "run"): _PIPX,
     ("docker", "run"): _DOCKER, ("podman", "run"): _DOCKER,
 }  # fmt: skip
+LIBRARIES: Final = ("pypi:mcp", "pypi:fastmcp")
+"""What a server written for an older version of its library is started with, as in `uvx --with mcp~=1.0`. Any other
+package beside it may put its own modules before those of the server."""
 REDIRECTING: Final = ("npm_config_", "uv_", "pip_", "bun_", "yarn_", "node_options", "node_path", "pythonpath",
                       "pythonhome", "docker_", "ld_", "path")  # fmt: skip
 """Variables, by how they begin, that may make a runner fetch or start something else."""
@@ -102,6 +105,9 @@ def _package(args: Sequence[str], runner: PackageRunner) -> str | None:
             chosen = value if equals else next(rest, "")
         elif option in runner.valued:
             value = value if equals else next(rest, "")
+        elif option == "--with" and runner is _UVX:
+            if named("pypi", value if equals else next(rest, "")) not in LIBRARIES:
+                return None
         elif arg not in runner.flags:
             return None
     return None

@@ -51,9 +51,16 @@ def connect_command(entry: ServerEntry) -> str | None:
         sse = " --transport sse" if entry.transport == "sse" else ""
         return f"mcpproxy upstream add {entry.slug} --url {entry.url}{sse}"
     for package in entry.wire.get("packages", ()):
-        if runner := RUNNERS.get(package["registryType"]):
-            return " ".join(["mcpproxy upstream add", entry.slug, "--", *runner, *_arguments(package)])
+        if words := runner(package):
+            return " ".join(["mcpproxy upstream add", entry.slug, "--", *words, *_arguments(package)])
     return None
+
+
+def runner(package: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words before the package, with what its runner must be told; none where no runner is known."""
+    told = package.get("runtimeArguments", ())
+    words = RUNNERS.get(package["registryType"], ())
+    return (*words, *(word for each in told for word in (each["name"], each["value"]))) if words else ()
 
 
 def _arguments(package: Mapping[str, Any]) -> list[str]:

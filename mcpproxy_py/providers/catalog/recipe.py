@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core.catalog.model import ServerEntry
-from mcpproxy_py.providers.catalog.load import META, RUNNERS
+from mcpproxy_py.providers.catalog.load import META, runner
 
 Kind = Literal["env", "header", "arg"]
 KEYED: Final = ("api-key", "connection-string", "oauth-or-key", "oauth")
@@ -41,7 +41,7 @@ def recipe(entry: ServerEntry, transport: str | None = None) -> CatalogRecipe | 
     A package goes before an address that wants a login of its own, which nobody can do for a gateway.
     """
     meta: Mapping[str, Any] = entry.wire["_meta"][META]
-    packages = [each for each in entry.wire.get("packages", ()) if each["registryType"] in RUNNERS]
+    packages = [each for each in entry.wire.get("packages", ()) if runner(each)]
     remotes = list(entry.wire.get("remotes", ()))
     if transport == "stdio" or (transport is None and packages and (not remotes or entry.auth.startswith("oauth"))):
         remotes = []
@@ -63,7 +63,7 @@ def _sessions(meta: Mapping[str, Any]) -> str | None:
 
 
 def _of_package(package: Mapping[str, Any], entry: ServerEntry) -> CatalogRecipe:
-    command, *args = RUNNERS[package["registryType"]]
+    command, *args = runner(package)
     variables = [_question("env", each, entry) for each in package.get("environmentVariables", ())]
     if package["registryType"] == "oci":  # a container sees only what is handed through
         args += [word for each in variables for word in ("-e", each.name)]

@@ -91,7 +91,7 @@ def resolve(spec: UpstreamSpec, env: Mapping[str, str]) -> ResolvedCommand:
     wider = os.pathsep.join(more.directories)
     if more.directories and (found := shutil.which(command, path=wider)) is not None:
         return ResolvedCommand(os.path.abspath(found), os.pathsep.join((own, wider)))
-    places = filter(None, (f"looked in PATH ({own})", more.described()))
+    places = filter(None, (f"looked in PATH ({search_path.listed(own.split(os.pathsep))})", more.described()))
     raise _unstartable(_why_not_found(command, ", ".join(places)))
 
 

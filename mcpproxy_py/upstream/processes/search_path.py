@@ -30,6 +30,7 @@ GRACE: Final = 30.0
 MOST_OUTPUT: Final = 256 * 1024
 ASK_AGAIN: Final = 600.0
 """Seconds after which the shell is asked anew: something may have been installed meanwhile."""
+MOST_LISTED: Final = 12
 LONGEST_PATH: Final = 32 * 1024
 MACOS_ADMINS: Final = 80
 """The group that may write to Homebrew's directories, and may become root anyway."""
@@ -49,10 +50,15 @@ class SearchPath:
     def described(self) -> str:
         """For the person who wonders where a command was looked for."""
         asked = f"the PATH of your login shell ({os.path.basename(self.shell)})" if self.shell else None
-        home = os.path.expanduser("~")
-        shown = [f"~{one[len(home) :]}" if one.startswith(f"{home}/") else one for one in self.directories]
-        more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
-        return ", ".join([*([asked] if asked else []), *shown[:12]]) + more
+        return ", ".join(filter(None, (asked, listed(self.directories))))
+
+
+def listed(directories: Iterable[str]) -> str:
+    """Each once, and not more than a person reads."""
+    home = os.path.expanduser("~")
+    shown = [f"~{one[len(home) :]}" if one.startswith(f"{home}/") else one for one in dict.fromkeys(directories)]
+    more = f" and {len(shown) - MOST_LISTED} more" if len(shown) > MOST_LISTED else ""
+    return ", ".join(shown[:MOST_LISTED]) + more
 
 
 def beyond(own: str, environ: Mapping[str, str] = os.environ) -> SearchPath:

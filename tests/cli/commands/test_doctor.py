@@ -334,7 +334,7 @@ def test_what_a_gateway_says_of_itself(
         ({"state": "sleeping"}, "ok", "is sleeping"),
         ({"state": "disabled"}, "ok", "is disabled"),
         ({"state": "failed", "error": "it ended"}, "problem", "failed: it ended; see `mcpproxy upstream logs s`"),
-        ({"state": "connecting"}, "warning", "connecting: no reason given"),
+        ({"state": "connecting"}, "warning", "connecting: not connected yet"),
         ({"left_out": {"t": "no schema"}}, "warning", "t (no schema)"),
         (
             {"unannotated_tools": ["a", "b"]},

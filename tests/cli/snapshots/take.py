@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "activity-list": ("activity", "list"),
     "activity-summary": ("activity", "summary", "--since", "today"),
     "upstream-list": ("upstream", "list"),
+    "tools-list": ("tools", "list", "--server", "github"),
     "status": ("status",),
     "doctor": ("doctor",),
 }

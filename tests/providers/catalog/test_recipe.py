@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy_py.core.catalog.model import ServerEntry
-from mcpproxy_py.providers.catalog.load import META, load_servers, server_entry
+from mcpproxy_py.core.catalog.published_servers import published_as
+from mcpproxy_py.providers.catalog.load import META, connect_command, load_servers, server_entry
 from mcpproxy_py.providers.catalog.recipe import recipe
 from mcpproxy_py.settings import validate_text
 
@@ -71,3 +72,15 @@ def test_an_entry_without_a_package_that_can_be_started_has_no_recipe(tmp_path: 
     wire = {**made().wire, "remotes": (), "packages": [{"registryType": "mcpb", "identifier": "x",
             "transport": {"type": "stdio"}}]}  # fmt: skip
     assert recipe(server_entry(wire)) is None
+
+
+@pytest.mark.proves("USE-6")
+@pytest.mark.parametrize("slug", ["sqlite", "qdrant", "chroma"])
+def test_a_server_written_for_an_older_library_is_started_with_that_one_and_still_known(slug: str) -> None:
+    plan = recipe(SERVERS[slug])
+    assert plan is not None
+    package = SERVERS[slug].wire["packages"][0]["identifier"]
+    assert plan.config["args"][:2] == ["--with", "mcp~=1.0"]
+    assert plan.config["args"][-1] == package
+    assert published_as(plan.config) == f"pypi:{package}"
+    assert "uvx --with mcp~=1.0 " in (connect_command(SERVERS[slug]) or "")

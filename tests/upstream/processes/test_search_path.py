@@ -172,7 +172,7 @@ def test_who_does_not_find_it_says_where_it_looked_and_what_installs_it(home: Pa
     assert failed.value.message.startswith(
         "command not found: uvx-of-tests (install it, or give its full path); looked"
     )
-    for place in ("PATH (/usr/bin:/bin)", "login shell (bash)", "~/.local/bin"):
+    for place in ("PATH (/usr/bin, /bin)", "login shell (bash)", "~/.local/bin"):
         assert place in failed.value.message
     assert beyond("/usr/bin:/bin").shell == BASH
 
