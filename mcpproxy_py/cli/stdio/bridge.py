@@ -31,8 +31,7 @@ MOST_WAITING: Final = 32 << 20
 PATIENCE: Final = 60.0
 """Seconds for which a request waits for a gateway."""
 REPLAY_TIMEOUT: Final = 30.0
-LEAVE_TO_OTHERS: Final = 10.0
-LEAVE_TO_DETACHED: Final = 2.0
+LEAVE_TO_OTHERS, LEAVE_TO_DETACHED = 10.0, 2.0
 """Seconds in which somebody else may start the gateway again, before a request that waits has us start one. One that a
 person or a service started is theirs to restart, and ours would take its place."""
 FIRST_PAUSE: Final = 0.02
@@ -105,18 +104,16 @@ class StdioBridge:
         self._changed = threading.Condition()
         """Holds all below: the conversation, what waits, and where lines go."""
         self._gateway: socket.socket | None = None
-        """The one attached to."""
         self._open: socket.socket | None = None
-        """The same, once the client's lines may go there."""
+        """The one attached to, and the same once the client's lines may go there."""
         self._ending = False
         """It takes no new calls any more."""
         self._waiting: deque[ClientLine] = deque()
         self._waiting_bytes = 0
         self._hung_up = False
         self._run: object = None
-        """Of which run of a gateway it is."""
         self._left_early = False
-        """It closed the connection without having said that it ends."""
+        """Of which run of a gateway it is, and whether that closed the connection without having said that it ends."""
         self._detached = False
         """Whether it was started by one of us, and not by a person or a service."""
 
