@@ -313,7 +313,7 @@ def test_a_person_is_asked_on_a_terminal(running: Running, answer: str, wrote: b
 
 
 def test_of_a_server_whose_tools_are_not_known_nothing_is_claimed(running: Running, here: Run) -> None:
-    here("upstream", "add", "dead", "--no-wait", "--no-check", "--", "/nonexistent/server")
+    here("upstream", "add", "dead", "--no-wait", "--no-check", "--url", "http://127.0.0.1:9/mcp")
     try:
         ran = here("tools", "classify", "dead", "--dry-run")
     finally:
