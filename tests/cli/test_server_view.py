@@ -9,7 +9,7 @@ import pytest
 from mcpproxy_py.cli.servers.settle import remarks, result
 from mcpproxy_py.cli.servers.view import lines
 
-SNAPSHOTS = Path(__file__).parent / "snapshots"
+SNAPSHOTS = Path(__file__).parent / "snapshots" / "servers"
 HINTED = {"read": 7, "write": 4, "destructive": 1, "unknown": 0}
 BARE = {"read": 0, "write": 0, "destructive": 0, "unknown": 6}
 ROWS = [
