@@ -280,9 +280,10 @@ class AttachServer:
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
-            place.silent_since = None
-            await _answer(stream, {"ok": True, "run": self._run, **({"detached": True} if self._detached else {})})
-            await self._converse(lines, stream, endpoint, wish.get("ending"))
+            place.silent_since, ending = None, wish.get("ending")
+            run = {"run": self._run} if ending is not None else {}
+            await _answer(stream, {"ok": True, **run, **({"detached": True} if self._detached else {})})
+            await self._converse(lines, stream, endpoint, ending)
 
     async def _converse(
         self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object
