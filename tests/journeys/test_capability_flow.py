@@ -301,6 +301,7 @@ def test_an_agent_without_mcp_discovers_and_asks_over_plain_http(running: Runnin
         assert all(tool["server"] == "s" for tool in http.get("/mcp/tools", params={"server": "s"}).json()["tools"])
         known = http.get("/mcp/catalog", params={"query": "notion"}).json()
         assert known["servers"][0]["slug"] == "notion"
+        assert known["servers"][0]["auth"] in ("oauth", "oauth-or-key", "api-key"), "how one logs in, and no secret"
         assert known["overlay"]["status_counts"]["cataloged_disabled"] == 1
 
         wish = {"agent_id": "script", "mcp_name": "over-http", "rationale": "the report"}
