@@ -33,7 +33,7 @@ def end(*_):
     where.write_text(str(gc.collect()))
 
 signal.signal(signal.SIGUSR1, begin)
-signal.signal(signal.SIGUSR2, end)
+signal.signal(signal.SIGRTMIN, end)
 main()
 """
 """A gateway that counts on request what nothing refers to any more."""
@@ -67,7 +67,7 @@ def test_calls_of_every_kind_leave_no_garbage(era: str, tmp_path: Path) -> None:
         until(count.exists, what="counting to begin")
         for _ in range(TIMES):
             everything()
-        running.process.send_signal(signal.SIGUSR2)
+        running.process.send_signal(signal.SIGRTMIN)
         until(lambda: count.read_text() not in ("", "begun"), what="the count")
         assert int(count.read_text()) < TIMES, "less than one object each time; the clockwork beside may make some"
 

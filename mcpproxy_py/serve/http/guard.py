@@ -43,10 +43,10 @@ Zone = Literal["agent", "open", "metrics", "admin", "outside"]
 ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/mcp", "agent"),
     ("/tool", "agent"),
-    ("/api", "admin"),
     ("/healthz", "open"),
     ("/readyz", "open"),
     ("/api/v1/proof", "open"),
+    ("/api", "admin"),
     ("/metrics", "metrics"),
     ("/.well-known", "open"),  # nothing is there; MCP clients that look for OAuth must hear 404, not 401
 )
