@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -383,7 +385,10 @@ class Pipe:
             arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment()
         )
         assert self.process.stdin and self.process.stdout
-        self.into, self.out = self.process.stdin, self.process.stdout
+        self.into = self.process.stdin
+        self.out = open(os.dup(self.process.stdout.fileno()), "rb", buffering=0)  # noqa: SIM115
+        """Nothing is read ahead, so that waiting for more is waiting for a line."""
+        self.process.stdout.close()
 
     def __enter__(self) -> Pipe:
         return self
@@ -400,6 +405,7 @@ class Pipe:
         self.into.flush()
 
     def hear(self) -> dict[str, Any]:
+        assert select.select([self.out], [], [], TIMEOUT)[0], "nothing came"
         return json.loads(self.out.readline())
 
 

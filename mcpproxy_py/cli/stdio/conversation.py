@@ -64,7 +64,8 @@ class ClientLine:
 
     @property
     def is_answer(self) -> bool:
-        return self.message is not None and self.method is None and "id" in self.message
+        said = self.message if self.method is None else None
+        return said is not None and "id" in said and ("result" in said or "error" in said)
 
     @property
     def cancels(self) -> Id | None:
