@@ -28,7 +28,9 @@ class CommandEntry:
 COMMANDS: Final[dict[str, CommandEntry]] = {
     "serve": CommandEntry("gateway:serve_app", "Run the gateway in the foreground."),
     "stdio": CommandEntry("gateway:serve_app", "Speak MCP over stdin and stdout."),
-    "connect": CommandEntry("clients:app", "Connect a client (Claude Code, Cursor, ...) to the gateway, or list them."),
+    "connect": CommandEntry(
+        "clients:app", "Connect a client to the gateway; without a name, list the clients of this machine."
+    ),
     "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
     "status": CommandEntry("status:app", "State of the running gateway."),
     "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),

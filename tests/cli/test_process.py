@@ -223,7 +223,9 @@ def test_stdio_joins_its_pipes_to_the_socket_the_gateway_announced(command, data
         peer, _ = listener.accept()
         with peer, peer.makefile("rwb") as lines:
             peer.settimeout(TIMEOUT)
-            assert json.loads(lines.readline()) == {"surface": "direct", "server": None}
+            wish = json.loads(lines.readline())
+            assert len(bytes.fromhex(wish.pop("ending"))) == 16, "by which this gateway alone says that it ends"
+            assert wish == {"surface": "direct", "server": None}
             lines.write(b"{}\n")
             lines.flush()
             process.stdin.write(b"to the gateway\n")
