@@ -190,11 +190,8 @@ class Confirmation(BodyModel):
     )
 
 
-class QuestionBody(ToolCall):
+class CallBody(ToolCall):
     variant: Operation = Field(description="The variant to call; its intent must be declared")
-
-
-class CallBody(QuestionBody):
     confirmation: Confirmation | None = Field(None, description="The answer to `POST /api/v1/call/question`")
 
 
@@ -210,6 +207,14 @@ class ExplainBody(ToolCall):
     intent_data_sensitivity: Any = Field(None, description="The intent, flat")
     intent_reason: Any = Field(None, description="The intent, flat")
     variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
+
+
+class QuestionBody(ExplainBody):
+    """What is wrong is refused by the call, and asks nothing here."""
+
+    variant: Operation = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        description="The variant to call; its intent must be declared"
+    )
 
 
 class NewServer(BodyModel):
