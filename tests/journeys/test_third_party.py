@@ -106,7 +106,7 @@ def test_the_command_line_calls_through_the_same_gate(running: Running, tmp_path
     refused = command(running, "call", "tool-read", "--tool-name", "git:git_reset", "--json-args", "-",
                       input=json.dumps({"repo_path": "."}))  # fmt: skip
     assert refused.returncode == 3, refused.stdout + refused.stderr
-    assert "use call_tool_" in refused.stderr
+    assert "use `mcpproxy call tool-" in refused.stderr
 
     nobody = subprocess.run(
         [sys.executable, "-m", "mcpproxy_py", "call", "tool-read", "--tool-name", "a:b"],
