@@ -28,7 +28,7 @@ def write_private(path: Path, text: str) -> None:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
 
 def _write_beside(path: Path, text: str) -> Path:
@@ -45,7 +45,7 @@ def _write_beside(path: Path, text: str) -> Path:
     return temporary
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """The new name has to survive a power cut too. Windows opens no directories, and needs not."""
     with suppress(PermissionError):
         descriptor = os.open(directory, os.O_RDONLY)

@@ -81,9 +81,9 @@ def catalog_slugs(incomplete: str) -> list[str]:
     """Of the shipped catalog."""
 
     def slugs() -> list[str]:
-        from mcpproxy_py.providers.catalog.load import load
+        from mcpproxy_py.providers.catalog.load import load_servers
 
-        return list(load(None).servers)
+        return list(load_servers())
 
     return fitting(_within_a_second(slugs), incomplete)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.files import sync_directory
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -67,7 +68,8 @@ def put(path: Path, raw: bytes, *, expected: bytes | None, new_mode: int) -> Non
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync(target.parent)
+        with suppress(OSError):  # it is there already
+            sync_directory(target.parent)
 
 
 def remove(path: Path, *, expected: bytes, folders: list[Path]) -> None:
@@ -110,13 +112,3 @@ def _like(path: Path, descriptor: int, kept: os.stat_result | None, new_mode: in
                 problem = f"it belongs to another user (uid {kept.st_uid})"
                 raise NotWritten(path, problem, "Nothing was changed. Run this as that user.") from None
     os.fchmod(descriptor, stat.S_IMODE(kept.st_mode))
-
-
-def _sync(folder: Path) -> None:
-    """The new name has to survive a power cut too."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -10,10 +10,10 @@ from typing import Annotated, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.completion import server_names
 from mcpproxy_py.cli.output import Format, note, say
 from mcpproxy_py.cli.servers import add as upstream_add
 from mcpproxy_py.cli.servers.changes import described, edited, undo_line
+from mcpproxy_py.cli.servers.entry import Name
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
 from mcpproxy_py.cli.servers.view import print_servers
 from mcpproxy_py.errors import Code, GatewayError
@@ -22,8 +22,6 @@ app = group("The MCP servers behind the gateway.")
 
 MAX_LOG_LINES: Final = 5000
 POLL_SECONDS: Final = 1.0
-
-Name = Annotated[str, typer.Argument(help="The name of the upstream.", autocompletion=server_names)]
 
 
 @command(app, "list")

@@ -19,7 +19,6 @@ from mcpproxy_py.cli.servers.view import LOG_LINES, print_configured, print_serv
 from mcpproxy_py.errors import EXIT_OK, GatewayError
 
 Program = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND ARGS", help="The command that starts it.")]
-Name = Annotated[str, typer.Argument(help="The name of the upstream.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -120,7 +119,7 @@ def _put(
 
 def edit(
     session: CommandContext,
-    name: Name,
+    name: entries.Name,
     program: Program = None,
     url: entries.Url = None,
     transport: entries.Transport = None,
@@ -171,7 +170,7 @@ def edit(
     return report(session, name, answer, f"Changed {name}.", wait=not no_wait, seconds=wait_for)
 
 
-def show(session: CommandContext, name: Name) -> None:
+def show(session: CommandContext, name: entries.Name) -> None:
     """One upstream: its state and why, its tools by class, its sessions, its configuration with secrets masked, and the
     end of its log.
 

@@ -11,12 +11,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import json_object, key_values
+from mcpproxy_py.cli.completion import server_names
 
 NAME: Final = re.compile(r"[a-z0-9](?!.*__)[a-z0-9_-]{0,31}")
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 _PAIR: Final = re.compile(r"([^:=]+)([:=])(.*)", re.DOTALL)
 MAPPINGS: Final = ("env", "headers", "tools")
 
+Name = Annotated[str, typer.Argument(help="The name of the upstream.", autocompletion=server_names)]
 Env = Annotated[
     list[str] | None,
     typer.Option("--env", metavar="K=V", help="A variable for the command; repeatable. ${env:NAME} works."),
