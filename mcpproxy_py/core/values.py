@@ -17,13 +17,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
 from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
+
+if TYPE_CHECKING:
+    from mcpproxy_py.core.policy.scope import Access
 
 
 def millis_of(made: str) -> int:
@@ -152,6 +155,8 @@ class Ask(NamedTuple):
     """Whether `params` were read by a strict JSON parser: no string in them holds half of a surrogate pair."""
     verdicts: tuple[CheckVerdict, ...] = ()
     """What was found out about its arguments beside the event loop."""
+    access: Access | None = None
+    """What there is for who asks; `None`: everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ class Server:
         return found.refused or self.lists.forbids(tool)
 
 
-_FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
+FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +257,8 @@ class Policy:
     max_depth: int = 64
     offers_requests: bool = True
     """Whether `request_capability` exists."""
+    ceiling: Operation = "destructive"
+    """The highest risk a call may have; lower only for a principal with a narrower scope."""
 
     @property
     def mode(self) -> str:
@@ -261,11 +268,12 @@ class Policy:
         """Of each switch what forbids more."""
         return Policy(
             strict=self.strict or other.strict,
-            unannotated=max(self.unannotated, other.unannotated, key=_FORBIDS.__getitem__),
+            unannotated=max(self.unannotated, other.unannotated, key=FORBIDS.__getitem__),
             missing_intent="refuse" if "refuse" in (self.missing_intent, other.missing_intent) else "infer",
             frozen=self.frozen or other.frozen,
             max_depth=min(self.max_depth, other.max_depth),
             offers_requests=self.offers_requests and other.offers_requests,
+            ceiling=min(self.ceiling, other.ceiling, key=RANK.__getitem__),
         )
 
 
@@ -305,6 +313,8 @@ class Snapshot:
         default_factory=dict[ViewKey, ToolView], init=False, compare=False, repr=False
     )
     """Of the tools that were called since this was published; only names of tools that exist get in."""
+    narrowed: dict[Any, Snapshot] = field(default_factory=dict[Any, "Snapshot"], init=False, compare=False, repr=False)
+    """What of it is in which scope; written and read by `core.policy.scope` alone."""
 
 
 class Route(NamedTuple):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.policy import confirmation, decide, tool_results
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
@@ -57,10 +58,6 @@ from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
 
-MAX_ROUNDS: Final = 16
-"""How often a server may ask back within one call; a server that never stops asking must not hold it for ever."""
-
-
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
     "retrieve_tools": lambda snapshot, params: tool_results.structured(retrieve_tools(snapshot, params)),
     "request_capability": lambda snapshot, params: tool_results.text(ACKNOWLEDGEMENT),
@@ -99,6 +96,8 @@ class CallPermit:
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
             raise NotPermitted(unrecordable(to))
         snapshot = gateway.upstreams.snapshot
+        if call.ask.access is not None:
+            snapshot = call.ask.access.view(snapshot)
         if snapshot is not call.snapshot:
             again = decide.decide(call.ask, snapshot)
             if isinstance(again, Refusal):
@@ -174,17 +173,19 @@ class Gateway:
         self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
         session_id: str | None = None, request_id: str | None = None, server: str | None = None,
         method: str = "tools/call", meta: Mapping[str, Any] | None = None, plain: bool = False,
+        access: Access | None = None,
     ) -> Ask:  # fmt: skip
         """Of the client's `_meta` only what may go along upstream."""
         at = time.time()
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
             method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
+            access=access,
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
-        snapshot = self.upstreams.snapshot
+        snapshot = self.upstreams.snapshot if ask.access is None else ask.access.view(self.upstreams.snapshot)
         call = Call(ask, decide.decide(ask, snapshot), snapshot)
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
@@ -295,7 +296,7 @@ class Gateway:
         """The server's last word: a result, or questions for a client that answers between calls only. A client that
         can be asked in mid-call answers here."""
         carried = call.ask.carried
-        for _ in range(MAX_ROUNDS):
+        for _ in range(self._limits.rounds):
             permit = CallPermit(self, call, to, channel, carried)
             try:
                 result = await self.upstreams.request(to.server, permit)
@@ -307,7 +308,7 @@ class Gateway:
             if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
             carried = await self._answered(call, to, result, channel)
-        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {MAX_ROUNDS} times")
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {self._limits.rounds} times")
 
     async def _answered(
         self, call: Call, to: Route | Relay, result: Mapping[str, Any], channel: ClientChannel
@@ -351,7 +352,7 @@ class Gateway:
     async def _once_connected(self, call: Call, server: str) -> None:
         """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
         await self.upstreams.ready(server)
-        call.snapshot = self.snapshot
+        call.snapshot = self.snapshot if call.ask.access is None else call.ask.access.view(self.snapshot)
         call.decision = decide.decide(call.ask, call.snapshot)
 
     def _check_room(self, to: Route | Relay, principal: str) -> None:

@@ -40,6 +40,8 @@ class CallLimits:
     refuse_unrecorded: bool = True
     patience: float = 300
     """Seconds that a person has to say yes to a call."""
+    rounds: int = 16
+    """How often a server may ask back within one call; one that never stops asking must not hold it for ever."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ async def decided_with_checks(upstreams: Upstreams, ask: Ask) -> tuple[Ask, Deci
     """The ask with what was found out about it, and what is decided on it now. What a decision says is pending beyond
     that, it took for what nobody can tell."""
     while True:
-        snapshot = upstreams.snapshot
+        snapshot = upstreams.snapshot if ask.access is None else ask.access.view(upstreams.snapshot)
         decision = decide.decide(ask, snapshot)
         if not isinstance(decision, Route | Refusal) or (pending := decision.pending) is None:
             return ask, decision, snapshot

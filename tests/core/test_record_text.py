@@ -85,8 +85,9 @@ def asks(draw: st.DrawFn) -> tuple[Ask, Snapshot]:
         "passthrough": (name, args),
     }.get(door, (variant, {"name": f"s:{name}", "args": args, "intent": intent}))
     return Ask(
-        draw(TEXT), draw(st.floats(0, 4e9)), outer, params, draw(st.sampled_from(["mcp", "cli", "api", "internal"])),
-        door, draw(TEXT), ClientInfo(draw(TEXT), draw(TEXT)), draw(st.none() | TEXT), draw(st.none() | TEXT),
+        str(draw(st.uuids())), draw(st.floats(0, 4e9)), outer, params,
+        draw(st.sampled_from(["mcp", "cli", "api", "internal"])), door, draw(TEXT),
+        ClientInfo(draw(TEXT), draw(TEXT)), draw(st.none() | TEXT), draw(st.none() | TEXT),
         "s" if door == "passthrough" else None,
     ), here  # fmt: skip
 

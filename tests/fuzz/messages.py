@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol import headers, request_state
 from mcpproxy_py.core.protocol.constants import EnvelopeRejection
 from mcpproxy_py.core.protocol.envelope import Envelope, classify
@@ -81,7 +82,7 @@ def _read_on(message: dict[str, Any]) -> tuple[Hashable, ...]:
     with_headers = classify(message, lines)
     assert isinstance(with_headers, Envelope | EnvelopeRejection)
     if isinstance(said, Envelope):
-        peer = peer_by_envelope(said, "local")
+        peer = peer_by_envelope(said, Access("local"))
         assert len(peer.client.name) <= 128 and len(peer.client.version) <= 128
         hash(peer.key)
     claimed_client(params.get("clientInfo"))

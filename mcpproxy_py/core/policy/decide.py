@@ -16,6 +16,9 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
 12. `confirm`    whether a person has to say yes first; refuses nothing itself
 13. `schema`     the arguments fit the tool's input schema
 
+For a principal whose scope has a ceiling (SEC-2), `ceiling` stands before `freeze`: what the call risks is not above
+it. What is above it whatever the arguments, and a variant above it, is not there at all: such a snapshot is narrowed.
+
 On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
 four of their own: `outer_name` finds the tool, `arguments` takes them as they are, `passive` takes off the
 optional `intent` of the direct surface, and `implied` lets the class say which variant this is. On
@@ -38,7 +41,9 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import rungs, surface_tools
 from mcpproxy_py.core.policy.rungs import DecisionDraft, RungRefusal, Step
+from mcpproxy_py.core.protocol.constants import READING
 from mcpproxy_py.core.values import (
+    RANK,
     UNDECLARING,
     VARIANTS,
     Ask,
@@ -74,6 +79,15 @@ RELAYED: Final[tuple[Step, ...]] = (
     rungs.METHOD, rungs.RELAYED_ARGUMENTS, rungs.SERVER, rungs.CONNECTED, rungs.LISTED, rungs.FREEZE, rungs.CONFIRM,
 )  # fmt: skip
 
+
+def _with_ceiling(ladder: tuple[Step, ...]) -> tuple[Step, ...]:
+    """For a principal that may not do everything (SEC-2); no other needs to climb that rung."""
+    at = ladder.index(rungs.FREEZE)
+    return (*ladder[:at], rungs.CEILING, *ladder[at:])
+
+
+BELOW_CEILING: Final = {each: _with_ceiling(each) for each in (GATE, UNDECLARED, PASSED_THROUGH, RELAYED)}
+
 WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
 """Beside its upstream tools, whose names all hold a separator, the direct surface has this one of its own."""
 
@@ -82,10 +96,13 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     """What becomes of this ask. Pure: same ask, same snapshot, same answer."""
     if ask.method != "tools/call":
         return _relay(ask, snapshot)
-    declares = ask.surface not in UNDECLARING
-    if (declares and ask.tool not in VARIANTS) or ask.tool == WISH_ON.get(ask.surface):
+    if ask.surface in UNDECLARING:
+        own = ask.tool == WISH_ON.get(ask.surface)
+    else:
+        own = (variant := VARIANTS.get(ask.tool)) is None or RANK[variant] > RANK[snapshot.policy.ceiling]
+    if own:
         return _local(ask, snapshot)
-    draft, ladder = _begin(ask)
+    draft, ladder = _begin(ask, snapshot)
     for rule, rung in ladder:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
@@ -97,12 +114,14 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     )  # fmt: skip
 
 
-def _begin(ask: Ask) -> tuple[DecisionDraft, tuple[Step, ...]]:
+def _begin(ask: Ask, snapshot: Snapshot) -> tuple[DecisionDraft, tuple[Step, ...]]:
     if ask.surface == "passthrough":
-        return DecisionDraft("write"), PASSED_THROUGH
-    if ask.surface == "direct":
-        return DecisionDraft("write"), UNDECLARED
-    return DecisionDraft(VARIANTS[ask.tool]), GATE
+        draft, ladder = DecisionDraft("write"), PASSED_THROUGH
+    elif ask.surface == "direct":
+        draft, ladder = DecisionDraft("write"), UNDECLARED
+    else:
+        draft, ladder = DecisionDraft(VARIANTS[ask.tool]), GATE
+    return draft, ladder if snapshot.policy.ceiling == "destructive" else BELOW_CEILING[ladder]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +136,7 @@ class RungResult:
 
 def explain(ask: Ask, snapshot: Snapshot) -> list[RungResult]:
     """The ladder run dry, with every rung shown (GATE-9)."""
-    draft, ladder = _begin(ask)
+    draft, ladder = _begin(ask, snapshot)
     steps: list[RungResult] = []
     failed = False
     for number, (rule, rung) in enumerate(ladder, 1):
@@ -154,11 +173,11 @@ def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapp
 
 def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
-    risk: Operation = "read" if ask.method in rungs.READING else "write"
+    risk: Operation = "read" if ask.method in READING else "write"
     server = ask.server or ""
     draft = DecisionDraft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
-    for rule, rung in RELAYED:
+    for rule, rung in RELAYED if snapshot.policy.ceiling == "destructive" else BELOW_CEILING[RELAYED]:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
             return _refusal(rule, refused, draft, variant=None)

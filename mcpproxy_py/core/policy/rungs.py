@@ -15,6 +15,7 @@ from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
+from mcpproxy_py.core.protocol.constants import METHODS
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -228,6 +229,15 @@ def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | 
     )
 
 
+def _ceiling(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
+    """What is always above it is not there at all; this is for what the arguments make of a tool."""
+    ceiling = snapshot.policy.ceiling
+    if RANK[draft.risk] <= RANK[ceiling]:
+        return None
+    message = f"Tool '{draft.name}' is unavailable: with these arguments it is {draft.risk}, and you may {ceiling} only"
+    return RungRefusal(Code.TOOL_UNAVAILABLE, message)
+
+
 def _freeze(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if not snapshot.policy.frozen or draft.risk == "read":
         return None
@@ -347,18 +357,6 @@ def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
 
 # Requests that are no tool call, as passthrough relays them.
 
-READING: Final = frozenset({
-    "resources/read", "resources/subscribe", "resources/unsubscribe", "resources/list", "resources/templates/list",
-    "prompts/get", "prompts/list", "completion/complete", "logging/setLevel",
-})  # fmt: skip
-"""What a request that is no tool call does to the world; of one we do not know, nobody can say (GATE-12)."""
-METHODS: Final = READING | {
-    "initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list", "tasks/get",
-    "tasks/list", "tasks/result", "tasks/update", "tasks/cancel", "elicitation/create", "sampling/createMessage",
-    "roots/list",
-}  # fmt: skip
-"""All that the protocol names. They are compared exactly; what only looks like one of them goes nowhere."""
-
 
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if ask.method in METHODS:
@@ -401,6 +399,7 @@ CONNECTED: Final[Step] = ("connected", _connected)
 TOOL: Final[Step] = ("tool", _tool)
 OFFERED: Final[Step] = ("offered", _offered)
 CLASS: Final[Step] = ("class", _class)
+CEILING: Final[Step] = ("ceiling", _ceiling)
 FREEZE: Final[Step] = ("freeze", _freeze)
 CONFIRM: Final[Step] = ("confirm", _confirm)
 SCHEMA: Final[Step] = ("schema", _schema)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
-from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Override, Policy, Tool, ToolClass
+from mcpproxy_py.core.values import RANK, VARIANT_OF, ClassOrigin, Operation, Override, Policy, Tool, ToolClass, risk
 
 # The table of what hints mean, in order; the first row whose hint holds exactly that boolean decides.
 # Strings, numbers and nulls in a hint say nothing: only a JSON boolean is a declaration.
@@ -52,6 +52,17 @@ def class_of(tool: Tool, args: Mapping[str, Any] | None) -> tuple[ToolClass, Cla
     if tool.overrides:
         return _overridden(tool, args), "override"
     return tool.declared, _origin(tool)
+
+
+def lowest_risk(tool: Tool, policy: Policy) -> Operation:
+    """The lowest risk that a call of this tool can have, whatever its arguments."""
+    if not tool.overrides:
+        return risk(effective(tool, tool.declared, policy))
+    return _higher(_lowest_of(entries) for entries in tool.overrides)
+
+
+def _lowest_of(entries: Sequence[Override]) -> Operation:
+    return min((entry.tool_class for entry in entries), key=RANK.__getitem__)
 
 
 def by_class(tools: Iterable[Tool]) -> dict[ToolClass, int]:

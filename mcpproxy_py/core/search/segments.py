@@ -61,6 +61,37 @@ class IndexSegment:
     tools: tuple[Tool, ...]
     impacts: Mapping[str, Mapping[int, float]]
     _marked: dict[Hashable, bytes] = field(default_factory=dict[Hashable, bytes], init=False, repr=False, compare=False)
+    _parts: dict[Hashable, IndexSegment] = field(
+        default_factory=dict[Hashable, "IndexSegment"], init=False, repr=False, compare=False
+    )
+    _named: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def by_name(self) -> Mapping[str, Tool]:
+        if self._named is None:
+            object.__setattr__(self, "_named", {tool.name: tool for tool in self.tools})
+        return self._named or {}
+
+    def only(self, key: Hashable, wanted: Callable[[Tool], bool]) -> IndexSegment:
+        """The part of it that a rule lets through; what `key` names is found out once."""
+        found = self._parts.get(key)
+        if found is None:
+            if len(self._parts) >= RULES:
+                self._parts.clear()
+            found = self._parts[key] = self._only(wanted)
+        return found
+
+    def _only(self, wanted: Callable[[Tool], bool]) -> IndexSegment:
+        kept = [number for number, tool in enumerate(self.tools) if wanted(tool)]
+        if len(kept) == len(self.tools):
+            return self
+        now = {number: new for new, number in enumerate(kept)}
+        rows = {
+            term: left
+            for term, impacts in self.impacts.items()
+            if (left := {now[number]: impact for number, impact in impacts.items() if number in now})
+        }
+        return IndexSegment(tuple(self.tools[number] for number in kept), rows)
 
     def marks(self, rule: ToolFilter | bool) -> bytes:
         """This segment's piece of a mask."""

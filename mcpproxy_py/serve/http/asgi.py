@@ -82,7 +82,7 @@ def _scope(request: HttpRequest) -> Scope:
         "headers": head.headers,
         "server": request.server,
         "client": request.peer,
-        "state": {"principal": request.principal, "request_id": request.id},
+        "state": {"principal": request.access.principal, "request_id": request.id},
     }
 
 

@@ -28,6 +28,7 @@ from typing import Any, Final, Literal
 
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
@@ -58,6 +59,7 @@ MOST_LINES: Final = 300
 """Requests turned away that are logged in a minute; what is beyond that is counted."""
 MOST_KNOWN_HOSTS: Final = 64
 """Spellings of our own name that were checked before; `*` lets anybody make up more."""
+LOCAL, AGENT, ADMIN = Access("local"), Access("agent"), Access("admin")
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -81,7 +83,7 @@ class AccessRules:
 
 
 class AccessControl:
-    """The rules, compiled once. `principal` is the whole decision."""
+    """The rules, compiled once. `access` is the whole decision."""
 
     def __init__(self, rules: AccessRules) -> None:
         self._hosts = host_list(rules.listen_host, rules.allowed_hosts)
@@ -90,8 +92,8 @@ class AccessControl:
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
 
-    def principal(self, head: RequestHead, request: HttpRequest) -> str:
-        """`admin`, `agent` or `local`, or `GatewayError` with the first thing that is wrong."""
+    def access(self, head: RequestHead, request: HttpRequest) -> Access:
+        """Who comes in, or `GatewayError` with the first thing that is wrong."""
         if head.repeated is not None:
             raise bad_request(f"The {head.repeated} header was sent more than once", header=head.repeated)
         if head.path not in PROBES:
@@ -105,10 +107,10 @@ class AccessControl:
         if head.fetch_site is not None and head.fetch_site not in OWN_SITES and head.origin is None and zone != "open":
             raise _of_another_site(head.fetch_site)
         if zone == "agent":
-            return self._agent(head) if self._agents_need_token else "local"
+            return self._agent(head) if self._agents_need_token else LOCAL
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
             return self._admin(head)
-        return "local"
+        return LOCAL
 
     def _check_host(self, host: str) -> None:
         given = authority(host)
@@ -125,21 +127,21 @@ class AccessControl:
             message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
-    def _agent(self, head: RequestHead) -> str:
+    def _agent(self, head: RequestHead) -> Access:
         given = _bearer(head)
         if same_secret(given, self._rules.mcp_token):
-            return "agent"
+            return AGENT
         if same_secret(given, self._rules.admin_key()):
             raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
         raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
 
-    def _admin(self, head: RequestHead) -> str:
+    def _admin(self, head: RequestHead) -> Access:
         given = head.api_key or _bearer(head)
         if same_secret(given, self._rules.mcp_token):
             raise _unauthorized("The agent token gives no access to this; send the admin key")
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
-        return "admin"
+        return ADMIN
 
 
 def _of_another_site(said: str) -> GatewayError:
@@ -181,8 +183,8 @@ def _unauthorized(message: str) -> GatewayError:
 class Guard:
     """Stands before the endpoints of MCP, by path, and before REST, which answers or denies everything else.
 
-    Who may come in is told with the request (`principal`: `admin`, `agent`, `local`). Every exception that nobody
-    caught it answers with a 500 that gives nothing away.
+    Who may come in is told with the request (`access`; its principal is `admin`, `agent` or `local`). Every exception
+    that nobody caught it answers with a 500 that gives nothing away.
     """
 
     def __init__(self, endpoints: Mapping[str, Handler], rest: Handler, rules: AccessRules) -> None:
@@ -204,7 +206,7 @@ class Guard:
         request.id = named = head.request_id or random.randbytes(8).hex()
         remembered = request_id.set(named)
         try:
-            request.principal = self._access.principal(head, request)
+            request.access = self._access.access(head, request)
             request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)

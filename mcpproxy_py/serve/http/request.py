@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.errors import Code, GatewayError
 
 if TYPE_CHECKING:
@@ -155,8 +156,7 @@ class HttpRequest:
 
     id = ""
     """Names it in logs, and to the client."""
-    principal = ""
-    """Who was let in; nobody yet."""
+    access = Access("")
     limit = sys.maxsize
     """How long its body may be."""
     max_values = sys.maxsize

@@ -25,6 +25,7 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
@@ -53,7 +54,7 @@ LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-PRINCIPAL: Final = "local"
+LOCAL: Final = Access("local")
 """Whoever may open the socket is the user whose gateway it is."""
 
 
@@ -148,7 +149,7 @@ class AttachedClient:
             self._session.close()
         session = self._session = ClientSession(
             self._endpoint.surface.topic,
-            peer_by_handshake(params, PRINCIPAL, version, self._session_id),
+            peer_by_handshake(params, LOCAL, version, self._session_id),
             self._endpoint.kept,
         )
         session.tell = self._writer.note
@@ -164,7 +165,7 @@ class AttachedClient:
             said = envelope.classify(message)
             if isinstance(said, EnvelopeRejection):
                 raise RpcError(said.code, said.message, said.data)
-            peer = peer_by_envelope(said, PRINCIPAL, self._session_id)
+            peer = peer_by_envelope(said, LOCAL, self._session_id)
         back = None if peer.modern else self._session
         request = LineRequest(self._endpoint, message["id"], message["method"], params, peer, back)
         request.plain = plain

@@ -106,7 +106,7 @@ class HandshakeHttp:
         except RpcError as error:
             raise HttpRefusal(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = endpoint.sessions.new_id()
-        peer = peer_by_handshake(params, http.principal, version, session_id)
+        peer = peer_by_handshake(params, http.access, version, session_id)
         session = ClientSession(endpoint.surface.topic, peer, endpoint.kept)
         try:
             added = endpoint.sessions.add(session)
@@ -144,7 +144,7 @@ class HandshakeHttp:
         session.busy += 1
         http.on_left = stream.notifications.set
         try:
-            with self._endpoint.hub.open_stream(http.principal):
+            with self._endpoint.hub.open_stream(http.access.principal):
                 await event_streams.begin(http, session.mark)
                 await stream.pour(http, after)
         except RpcError as used_up:
@@ -156,7 +156,7 @@ class HandshakeHttp:
     def _session(self, http: HttpRequest, facts: HeadFacts) -> ClientSession:
         if facts.session_id is None:
             raise HttpRefusal(400, RpcError(INVALID_REQUEST, "Bad Request: Missing session ID; send initialize first"))
-        session = self._endpoint.sessions.find(facts.session_id, http.principal)
+        session = self._endpoint.sessions.find(facts.session_id, http.access.principal)
         if session is None:
             raise HttpRefusal(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
         return session

@@ -90,7 +90,7 @@ class ModernHttp:
             wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]
             if wrong is not None:
                 raise _rejected(wrong, request_id)
-        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.principal), http=http)
+        return McpRequest(self._endpoint, request_id, method, params, peer_by_envelope(said, http.access), http=http)
 
 
 def _rejected(rejected: EnvelopeRejection, request_id: Any) -> HttpRefusal:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.json_size import SMALL, seconds
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.protocol.constants import (
     INVALID_REQUEST,
@@ -66,6 +67,8 @@ class ClientPeer(NamedTuple):
     modern: bool
     capabilities: Mapping[str, Any] = NOTHING
     session_id: str | None = None
+    access: Access | None = None
+    """What there is for this principal; `None`: everything."""
 
     @property
     def key(self) -> str:
@@ -298,16 +301,18 @@ _known: Final = lru_cache(256)(_client)
 """A modern client says who it is with each request."""
 
 
-def peer_by_handshake(params: Mapping[str, Any], principal: str, version: str, session_id: str) -> ClientPeer:
+def peer_by_handshake(params: Mapping[str, Any], access: Access, version: str, session_id: str) -> ClientPeer:
     """By the parameters of `initialize`."""
     capabilities = json_values.as_object(params.get("capabilities")) or {}
-    return ClientPeer(claimed_client(params.get("clientInfo")), principal, version, False, capabilities, session_id)
+    client, scoped = claimed_client(params.get("clientInfo")), None if access.everything else access
+    return ClientPeer(client, access.principal, version, False, capabilities, session_id, scoped)
 
 
-def peer_by_envelope(said: Envelope, principal: str, session_id: str | None = None) -> ClientPeer:
+def peer_by_envelope(said: Envelope, access: Access, session_id: str | None = None) -> ClientPeer:
     """By what a modern request says of its sender."""
     capabilities: Any = said.client_capabilities if isinstance(said.client_capabilities, dict) else {}
-    return ClientPeer(claimed_client(said.client_info), principal, said.version, True, capabilities, session_id)
+    client, scoped = claimed_client(said.client_info), None if access.everything else access
+    return ClientPeer(client, access.principal, said.version, True, capabilities, session_id, scoped)
 
 
 def is_modern(params: Mapping[str, Any]) -> bool:

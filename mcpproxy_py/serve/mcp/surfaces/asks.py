@@ -54,7 +54,7 @@ class AskRunner:
         ask = self.gateway.new_ask(
             tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain,
+            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain, access=peer.access,
         )  # fmt: skip
         if ask.method in request_state.WHAT:
             if not exchange.params.keys().isdisjoint(request_state.ROUND_KEYS):
@@ -69,7 +69,7 @@ class AskRunner:
         ask = self.gateway.new_ask(
             uri, {"uri": uri}, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=exchange.method,
+            method=exchange.method, access=peer.access,
         )  # fmt: skip
         message = (
             f"Server '{server}' named this resource, and '{rival}' lists it as its own, so it is read from neither"
