@@ -106,6 +106,17 @@ def check_tool_glob(text: str) -> None:
     _ToolGlobs([text])
 
 
+def glob_covers(glob: str, other: str) -> bool:
+    """Whether the first of two as they are written surely means all that the second means."""
+    (server, tool), (other_server, other_tool) = _both_parts(glob), _both_parts(other)
+    return server.covers(other_server) and tool.covers(other_tool)
+
+
+def _both_parts(glob: str) -> tuple[NamePattern, NamePattern]:
+    left, colon, right = glob.partition(":")
+    return (NamePattern(left), NamePattern(right)) if colon else (NamePattern("*"), NamePattern(left))
+
+
 def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     """What of this snapshot is in scope. Of each server's listing it is found out once for each scope."""
     if (known := snapshot.narrowed.get(scope)) is not None:
@@ -135,7 +146,7 @@ class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_last", "_scope", "_scoped", "_view", "everything", "principal")
+    __slots__ = ("_inner", "_last", "_scope", "_scoped", "_view", "everything", "principal")
 
     def __init__(self, principal: str, scope: Callable[[], Scope | None] | None = None) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
@@ -146,6 +157,7 @@ class Access:
         self._last: Snapshot | None = None
         self._scoped: Scope | None = None
         self._view: Snapshot | None = None
+        self._inner: dict[Callable[[], Scope | None], Access] | None = None
 
     @property
     def scope(self) -> Scope | None:
@@ -162,7 +174,16 @@ class Access:
         return self._view
 
     def within(self, scope: Callable[[], Scope | None]) -> Access:
-        """The same principal, in another scope besides (a profile's)."""
+        """The same principal, in another scope besides (a profile's). For the same one it is the same object, so that
+        what it found out is of use to the next request; that lives as long as this does."""
+        if self._inner is None or len(self._inner) >= KEPT:
+            self._inner = {}
+        found = self._inner.get(scope)
+        if found is None:
+            found = self._inner[scope] = Access(self.principal, self._both(scope))
+        return found
+
+    def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)
 
         def both() -> Scope | None:
@@ -172,4 +193,4 @@ class Access:
                 memo = one, other, other if one is None else one if other is None else one.within(other)
             return memo[2]
 
-        return Access(self.principal, both)
+        return both
