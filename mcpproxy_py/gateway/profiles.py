@@ -6,7 +6,7 @@ that is edited is in force at once, and one that is gone leaves nothing in scope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Scope
 from mcpproxy_py.core.values import Snapshot
@@ -16,6 +16,8 @@ class ProfileTable:
     def __init__(self, scopes: Mapping[str, Scope] | None = None) -> None:
         self._scopes: dict[str, Scope] = dict(scopes or {})
         self._asked: dict[str, Callable[[], Scope]] = {}
+        self.on_gone: Callable[[Set[str]], None] = lambda names: None
+        """Told of profiles that have just gone."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._scopes
@@ -30,12 +32,9 @@ class ProfileTable:
     def scope_of(self, name: str) -> Callable[[], Scope]:
         """The way to ask for it again and again: the same for the same name. Raises `LookupError` for a name that there
         is no profile of, so that nobody can make this remember names."""
-        if (known := self._asked.get(name)) is not None:
-            return known
         if name not in self._scopes:
             raise LookupError(name)
-        known = self._asked[name] = lambda: self.scope(name)
-        return known
+        return self._asked.setdefault(name, lambda: self.scope(name))
 
     def tighten(self, scopes: Mapping[str, Scope]) -> None:
         """What a new version of the configuration forbids, before what it permits is in force: `use` follows."""
@@ -48,6 +47,8 @@ class ProfileTable:
         """One that says the same as before stays the same object: what was found out by it is kept."""
         before = self._scopes
         self._scopes = {name: before[name] if before.get(name) == scope else scope for name, scope in scopes.items()}
+        if gone := before.keys() - scopes.keys():
+            self.on_gone(gone)
 
 
 def without_effect(scope: Scope, snapshot: Snapshot) -> list[str]:

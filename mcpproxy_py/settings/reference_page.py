@@ -70,10 +70,11 @@ that. [Your own provider](../tutorial/your-own-provider.md) builds one.
 _PROFILES: Final = """
 ## Profiles
 
-`profiles` is a mapping by name: `{"frontend": {"servers": ["github", "figma"], "operations": ["read", "write"]}}`, under
-the same rule for names. A profile narrows and tightens what the rest of the configuration says, and has no key that
-widens it. A server that it names may be missing; `mcpproxy profiles list` and `mcpproxy doctor` tell of names that mean
-nothing. [One profile per project](../howto/one-profile-per-project.md) shows how clients come to use one.
+`profiles` is a mapping by name: `{"frontend": {"servers": ["github", "figma"], "operations": ["read", "write"]}}`; a
+name has 1 to 32 of `a-z 0-9 _ -` and starts with a letter or digit. A profile narrows and tightens what the rest of the
+configuration says, and has no key that widens it. A server that it names may be missing; `mcpproxy profiles list` and
+`mcpproxy doctor` tell of names that mean nothing.
+[One profile per project](../howto/one-profile-per-project.md) shows how clients come to use one.
 """
 _OVERRIDES: Final = """
 Names of tools, under `tools`, `allow_tools` and `deny_tools`, are compared in one normal form: without regard to case,
