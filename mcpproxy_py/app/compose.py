@@ -185,16 +185,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             },
             traces.edge,
             shares.sessions,
+            current.profiles.scope_of,
         )
 
         current.on_surfaces = endpoints.use
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
-        endpoints.use(settings.surfaces, current.enabled)
+        endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.gate_shows(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
-            detached=detached,
+            current.profiles, detached=detached,
         )  # fmt: skip
         rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
@@ -214,7 +215,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
-        endpoints.use((), ())
+        endpoints.use(())
         server.should_exit = True
         tasks.cancel_scope.cancel()
     return again

@@ -122,8 +122,14 @@ def _asked(where: Any, *path: str, **query: Any) -> dict[str, Any]:
     return RestClient(where).get(*path, **query)
 
 
-def _configured(where: Any) -> list[str]:
-    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("mcpServers", {})
+def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration file."""
+    where = _where(ctx)
+    return fitting(_within_a_second(lambda: _configured(where, "profiles")), incomplete)
+
+
+def _configured(where: Any, key: str = "mcpServers") -> list[str]:
+    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get(key, {})
     if isinstance(servers, list):
         return [server["name"] for server in servers]
     return [name for name in servers if not name.startswith("//")]

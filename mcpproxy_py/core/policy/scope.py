@@ -85,6 +85,11 @@ class Scope:
 
         return chosen
 
+    def has_tool(self, tool: Tool, policy: Policy) -> bool:
+        """Of a server that is there. `policy` is the tightened one."""
+        chooses = self.chooses(tool.server, policy)
+        return chooses is None or chooses(tool)
+
     def names(self, server: str, name: str) -> bool:
         """Whether a tool of this name would be in scope, if it is there and may be called at all."""
         if len(name) > MAX_NAME:
@@ -142,6 +147,17 @@ def check_tool_glob(text: str) -> None:
     if len(text) > MAX_NAME or not all(part.strip() for part in parts):
         raise ValueError("the name of a tool, or `server:tool`; both parts may be globs")
     _ToolGlobs([text])
+
+
+def glob_covers(glob: str, other: str) -> bool:
+    """Whether the first of two as they are written surely means all that the second means."""
+    (server, tool), (other_server, other_tool) = _both_parts(glob), _both_parts(other)
+    return server.covers(other_server) and tool.covers(other_tool)
+
+
+def _both_parts(glob: str) -> tuple[NamePattern, NamePattern]:
+    left, colon, right = glob.partition(":")
+    return (NamePattern(left), NamePattern(right)) if colon else (NamePattern("*"), NamePattern(left))
 
 
 class ToolsInScope(Mapping[str, Tool]):
@@ -267,7 +283,7 @@ class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_scope", "everything", "principal")
+    __slots__ = ("_inner", "_scope", "everything", "principal")
 
     def __init__(self, principal: str, scope: Callable[[], Scope | None] | None = None) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
@@ -275,6 +291,7 @@ class Access:
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
         self._scope = scope
+        self._inner: dict[Callable[[], Scope | None], Access] | None = None
 
     @property
     def scope(self) -> Scope | None:
@@ -288,7 +305,16 @@ class Access:
         return snapshot.narrowed.get(scope) or narrowed(snapshot, scope)
 
     def within(self, scope: Callable[[], Scope | None]) -> Access:
-        """The same principal, in another scope besides (a profile's)."""
+        """The same principal, in another scope besides (a profile's). For the same one it is the same object, so that
+        what it found out is of use to the next request; that lives as long as this does."""
+        if self._inner is None or len(self._inner) >= KEPT:
+            self._inner = {}
+        found = self._inner.get(scope)
+        if found is None:
+            found = self._inner[scope] = Access(self.principal, self._both(scope))
+        return found
+
+    def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)
 
         def both() -> Scope | None:
@@ -298,4 +324,4 @@ class Access:
                 memo = one, other, other if one is None else one if other is None else one.within(other)
             return memo[2]
 
-        return Access(self.principal, both)
+        return both
