@@ -49,7 +49,8 @@ from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
-from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
+from mcpproxy_py.serve.mcp.endpoints import Endpoints
+from mcpproxy_py.serve.mcp.list_changes import ListChangeNotifier
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner
 from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
@@ -172,6 +173,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         asking = AskRunner(
             gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
+        rest = traces.edge(answered_by(rest_app(gateway, store, admin, approvals, masker)))
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -186,19 +188,20 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             traces.edge,
             shares.sessions,
             current.profiles.scope_of,
+            rest,
         )
+        endpoints.on_end += [asking.rounds.end, links.forget, table.hang_up_on]
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
+        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
-        list_changes.gate_shows(current.gate_options())
+        list_changes.settings_changed(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
             current.profiles, detached=detached,
         )  # fmt: skip
-        rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
-        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
+        guard = Guard(endpoints.over_http, rest, _guard_rules(settings))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)

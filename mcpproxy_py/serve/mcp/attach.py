@@ -25,7 +25,7 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
-from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
@@ -45,7 +45,7 @@ from mcpproxy_py.serve.mcp.request import (
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, heard
+from mcpproxy_py.serve.mcp.subscriptions import GATE_TOPIC, LIST_CHANGED, TOOLS_CHANGED, heard
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,6 @@ LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-GATE_TOPIC: Final = "gate"
-TOOLS_CHANGED: Final = ("notifications/tools/list_changed",)
 LOCAL: Final = Access("local")
 """Whoever may open the socket is the user whose gateway it is."""
 
@@ -189,7 +187,7 @@ class AttachedClient:
             self._access = Access(LOCAL.principal, scope)
         if self._session is not None:
             self._session.peer = self._session.peer._replace(access=self._access)
-            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else TOOLS_CHANGED:
+            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else (TOOLS_CHANGED,):
                 self._session.hear(method, {})
 
     def note(self, message: bytes) -> None:
@@ -236,12 +234,16 @@ class AttachedConnection:
 
     abort = end
 
+    def serves(self, principal: str) -> bool:
+        return False  # it is the user's whose gateway this is
+
 
 class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
     def __init__(
-        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
+        self, path: Path, find: Callable[[Wish, Scope | None], McpEndpoint], line_limit: int,
+        max_values: int = MAX_BODY_VALUES,
         table: ConnectionTable | None = None, profiles: ProfileTable | None = None, *, detached: bool = False,
     ) -> None:  # fmt: skip
         self._detached = detached
@@ -301,8 +303,8 @@ class AttachServer:
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
             if not isinstance(wish, dict):
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
-            endpoint = self._find(wish)
             scope = AttachedScope.wished(wish, self._profiles)
+            endpoint = self._find(wish, None if scope is None else scope())
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:

@@ -164,6 +164,13 @@ class InputRounds:
             )
         return held
 
+    def end(self, principal: str) -> None:
+        """Nobody comes back for what waits for this principal."""
+        for held in [each for each in self._held.values() if each.principal == principal]:
+            held.give_up(f"'{principal}' may not call anything any more")
+        for ask_id in [each for each, (_, whose) in self._open.items() if whose == principal]:
+            self._expire(ask_id)
+
     # What comes back.
 
     def is_ours(self, token: object) -> bool:
