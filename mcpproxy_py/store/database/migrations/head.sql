@@ -207,5 +207,11 @@ CREATE TABLE sealed_records (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (kind, name)
 );
+CREATE TABLE last_uses (
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (kind, name)
+);
 INSERT INTO "alembic_version" VALUES ('0007');
 INSERT INTO "turns" VALUES ('approvals', 0);
