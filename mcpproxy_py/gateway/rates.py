@@ -23,13 +23,13 @@ class AskBucket:
 
     def __init__(self, rate: Rate, now: float) -> None:
         self.rate = rate
-        self._left = float(rate.count)
+        self._left = float(rate.asks)
         self._at = now
 
     def wait(self, now: float) -> float:
         """Takes one, and gives 0; where there is none, how many seconds until there is."""
-        per_second = self.rate.count / self.rate.seconds
-        self._left = min(float(self.rate.count), self._left + max(0.0, now - self._at) * per_second)
+        per_second = self.rate.asks / self.rate.seconds
+        self._left = min(float(self.rate.asks), self._left + max(0.0, now - self._at) * per_second)
         self._at = now
         if self._left >= 1:
             self._left -= 1

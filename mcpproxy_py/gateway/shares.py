@@ -207,6 +207,5 @@ def told(principal: str, share: str, count: int) -> Refusal:
     why = "it asks more often than it may" if share == RATE else f"its share of {share} is used up"
     message = f"'{principal}' was refused something {times}: {why}"
     details: dict[str, Any] = {"share": share, "count": count}
-    return Refusal(
-        Code.OVERLOADED, message, RATE if share == RATE else RULE, FACTS[Code.OVERLOADED].hint, details=details
-    )
+    rule = RATE if share == RATE else RULE
+    return Refusal(Code.OVERLOADED, message, rule, FACTS[Code.OVERLOADED].hint, details=details)

@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
@@ -23,7 +24,7 @@ from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.token_records import AgentToken, Deadlines, KeptToken, digest_of_secret
 from mcpproxy_py.store.cluster.event_bus import RESYNC
-from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords, UnbelievedRecord
+from mcpproxy_py.store.sealed_records import RecordConflict, RecordMemory, SealedRecord, SealedRecords, UnbelievedRecord
 
 log = logging.getLogger(__name__)
 
@@ -326,6 +327,11 @@ class TokenService:
             raise GatewayError(Code.BAD_REQUEST, f"There is no profile '{terms.profile}'")
         known = self._server_names()
         return [f"There is no server '{name}' now" for name in terms.servers if name not in known]
+
+
+def may_have_tokens(data_dir: Path, *, shared: bool) -> bool:
+    """As far as can be told without the database: whether this gateway ever saw one, or others may have made some."""
+    return shared or bool(RecordMemory(data_dir).known(KIND))
 
 
 def new_secret() -> str:

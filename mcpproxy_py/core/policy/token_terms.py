@@ -38,7 +38,7 @@ CEILINGS: Final[Mapping[tuple[str, ...], Operation]] = {
 class Rate(NamedTuple):
     """So many asks in so many seconds."""
 
-    count: int
+    asks: int
     seconds: float
     text: str
 
