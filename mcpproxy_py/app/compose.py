@@ -56,6 +56,7 @@ from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -143,7 +144,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
-                lambda principal: connectors(upstreams.snapshot),
+                lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
             )
         )
@@ -167,7 +168,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             masker=masker,
         )
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
-        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
+        links = ResourceLinks()
         asking = AskRunner(
             gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )

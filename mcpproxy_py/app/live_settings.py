@@ -18,7 +18,6 @@ import anyio.to_thread
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import CATALOG, BuiltinUpstreams, server_specs
 from mcpproxy_py.core.policy.scope import Scope
-from mcpproxy_py.core.policy.server_line import server_line
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
@@ -84,8 +83,8 @@ class LiveSettings:
                 schema=settings.intent_declaration.schema_,
                 offers_requests=settings.capture_missing_capabilities,
                 request_capability_text=settings.request_capability_description,
-                private=settings.mcp_token is not None,
-                servers=server_line(name for name in self.enabled if name != CATALOG),
+                private=settings.mcp_token is not None or settings.require_mcp_auth,
+                in_reach=tuple(sorted(name for name in self.enabled if name != CATALOG)),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
             )
             self._gate_options = settings, made

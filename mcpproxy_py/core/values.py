@@ -161,12 +161,13 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who changes something outside an ask (a server, the freeze, the key), for the record of it."""
+    """Who asks, or changes something outside an ask (a server, the freeze, the key)."""
 
     principal: str
     source: Source
     client: ClientInfo
     request_id: str | None = None
+    access: Access | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +183,7 @@ class Tool:
     """A tool as its server declared it (`wire`, whole) and as the operator classed it.
 
     `violation` is the compiled input schema: the first thing wrong with some arguments, or `None`.
-    It is absent where the schema did not compile; the tool then stays callable, unchecked, and
-    `unchecked` says why.
+    It is absent where the schema did not compile; the tool then stays callable, and `unchecked` says why.
     """
 
     server: str
@@ -198,8 +198,8 @@ class Tool:
     refused: str | None = None
     """Why nobody may call it for its name: it looks like another one, or like one that an override names."""
     full_name: str = field(init=False)
-    normal: str = field(init=False)  # what its name is compared by, where it is not too long for that
     direct_name: str = field(init=False)
+    normal: str = field(init=False)  # what its name is compared by, where it is not too long for that
     annotations: Mapping[str, Any] = field(init=False)
     on_record: Any = field(init=False)
     """The annotations as every record of a call has them: a server may make them as long as it likes."""

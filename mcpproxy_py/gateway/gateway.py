@@ -19,6 +19,7 @@ from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
     ClientChannel,
     NoClient,
+    caller_of,
     forwarded_meta,
     narrowed,
 )
@@ -28,7 +29,6 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
     Ask,
-    Caller,
     ClientInfo,
     Decision,
     LocalAnswer,
@@ -202,9 +202,7 @@ class Gateway:
                     result = LOCAL[decision.tool](call.snapshot, decision.params)
                     call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(
-                    call, decision, channel or NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
-                )
+                await self._forward(call, decision, channel or NoClient(caller_of(ask)))
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:

@@ -145,13 +145,17 @@ class AttachedClient:
             if method == LISTEN:
                 await heard(endpoint, request)
                 return {"result": {}}
-            return {"result": completed(surface, method, await endpoint.modern.get(method, surface.answer)(request))}
+            return {
+                "result": completed(
+                    surface, method, await endpoint.modern.get(method, surface.answer)(request), request.peer.access
+                )
+            }
         except Exception as error:
             return failed(request, error)
 
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         version = negotiated(params)
-        result = await initialized(self._endpoint.surface, version)
+        result = await initialized(self._endpoint.surface, version, self._access)
         if self._session is not None:
             self._session.close()
         session = self._session = ClientSession(
@@ -212,7 +216,7 @@ class LineRequest(McpRequest):
 
     def answer_early(self, result: Mapping[str, Any]) -> None:
         self.early = True
-        whole = completed(self._endpoint.surface, self.method, result)
+        whole = completed(self._endpoint.surface, self.method, result, self.peer.access)
         self.client.leave(self.id, jsonrpc.answer(self.id, {"result": whole}))
 
 

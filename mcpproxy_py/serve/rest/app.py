@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
@@ -33,6 +34,7 @@ from mcpproxy_py.serve.rest.endpoint import (
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
 
+NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
 
@@ -122,7 +124,8 @@ def _caller(request: Request) -> Caller:
     state: Mapping[str, Any] = request.scope.get("state", {})
     client = _client(request)
     source = "cli" if client.name == "cli" else "api"
-    return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
+    access: Access = state.get("access", NOBODY)
+    return Caller(access.principal, source, client, state.get("request_id"), None if access.everything else access)
 
 
 def _client(request: Request) -> ClientInfo:
