@@ -65,6 +65,7 @@ from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -151,7 +152,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
-                lambda principal: connectors(upstreams.snapshot),
+                lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
             )
         )
@@ -177,9 +178,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
-            on_end=lambda principal: end_access(principal),
+            profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
-        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
+        links = ResourceLinks()
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
@@ -196,16 +197,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             },
             traces.edge,
             shares.sessions,
+            current.profiles.scope_of,
         )
 
         current.on_surfaces = endpoints.use
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
-        endpoints.use(settings.surfaces, current.enabled)
+        endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.gate_shows(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
-            detached=detached, credential=tokens.find,
+            current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         rest = answered_by(rest_app(gateway, store, admin, approvals, tokens, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), guard_rules(settings, tokens))
@@ -232,7 +234,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
-        endpoints.use((), ())
+        endpoints.use(())
         server.should_exit = True
         tasks.cancel_scope.cancel()
     return again

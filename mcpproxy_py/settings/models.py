@@ -31,6 +31,7 @@ from mcpproxy_py.settings.fields import (
     split_listen,
 )
 from mcpproxy_py.settings.mask_patterns import LONGEST, check_pattern
+from mcpproxy_py.settings.profiles import Profile, ProfileName
 from mcpproxy_py.settings.servers import FROZEN, Provider, ServerSettings, check_name
 
 ENV_PREFIX = "MCPPROXY_"
@@ -277,6 +278,9 @@ class Settings(BaseSettings):
     servers: Servers = Field(default={}, alias="mcpServers", description="The upstreams, by name.")
     providers: dict[ServerName, Provider] = Field(
         default={}, description="Providers of tools inside the gateway, by name: `module:object`, or an object."
+    )
+    profiles: dict[ProfileName, Profile] = Field(
+        default={}, description="What there is for one project or kind of work, by name; a profile only narrows."
     )
 
     _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])

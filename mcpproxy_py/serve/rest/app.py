@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
@@ -34,6 +35,7 @@ from mcpproxy_py.serve.rest.endpoint import (
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system, tokens
 
+NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
 
@@ -123,15 +125,16 @@ class _Path:
 
 def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
     """Of an agent, which the guard let in to read what is its own. The handler keeps to that."""
-    state: Mapping[str, Any] = request.scope.get("state", {})
-    return endpoint.guarded == "own" and state.get("scoped") is True
+    access = request.scope.get("state", {}).get("access")
+    return endpoint.guarded == "own" and access is not None and not access.everything
 
 
 def _caller(request: Request) -> Caller:
     state: Mapping[str, Any] = request.scope.get("state", {})
     client = _client(request)
     source = "cli" if client.name == "cli" else "api"
-    return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
+    access: Access = state.get("access", NOBODY)
+    return Caller(access.principal, source, client, state.get("request_id"), None if access.everything else access)
 
 
 def _client(request: Request) -> ClientInfo:

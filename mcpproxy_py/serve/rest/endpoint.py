@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
@@ -68,7 +69,8 @@ class RestGateway(Protocol):
     async def decides(self, ask: Ask) -> Decision: ...
     def explain(self, ask: Ask) -> Awaitable[Mapping[str, Any]]: ...
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
-                session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
+                session_id: str | None = None, request_id: str | None = None, access: Access | None = None
+                ) -> Ask: ...  # fmt: skip
 
 
 class RestGaps(Protocol):
@@ -174,7 +176,14 @@ class RestRequest:
             principal=self.caller.principal,
             client=self.caller.client,
             request_id=self.caller.request_id,
+            access=self.caller.access,
         )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What there is for this caller."""
+        snapshot, access = self.parts.gateway.snapshot, self.caller.access
+        return snapshot if access is None else access.view(snapshot)
 
 
 Handler = Callable[[RestRequest], Awaitable[Any]]
