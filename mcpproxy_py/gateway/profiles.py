@@ -63,6 +63,6 @@ def without_effect(scope: Scope, snapshot: Snapshot) -> list[str]:
     tools = [tool for server in listed for tool in server.tools.values()]
     for glob in (glob for globs in scope.tools for glob in globs):
         alone = Scope(tools=((glob,),))
-        if not any(alone.has_tool(tool, snapshot.policy) for tool in tools):
+        if not any(alone.has_server(tool.server) and alone.names(tool.server, tool.name) for tool in tools):
             said.append(f"{glob} means no tool")
     return said

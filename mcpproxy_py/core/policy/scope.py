@@ -25,6 +25,8 @@ KEPT: Final = 512
 """Narrowed snapshots that one snapshot remembers."""
 REMEMBERED: Final = 4096
 """Servers of which a list of globs remembers what it says of them."""
+MOST_INNER: Final = 64
+"""Scopes besides its own that an access remembers itself in."""
 EVERY: Final = "*"
 
 
@@ -307,7 +309,7 @@ class Access:
     def within(self, scope: Callable[[], Scope | None]) -> Access:
         """The same principal, in another scope besides (a profile's). For the same one it is the same object, so that
         what it found out is of use to the next request; that lives as long as this does."""
-        if self._inner is None or len(self._inner) >= KEPT:
+        if self._inner is None or len(self._inner) >= MOST_INNER:
             self._inner = {}
         found = self._inner.get(scope)
         if found is None:
