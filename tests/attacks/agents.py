@@ -143,7 +143,9 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(url: str, token: str, era: str, path: str, uris: tuple[str, ...] = ()) -> AsyncIterator[Listening]:
+async def listening(
+    url: str, token: str | None, era: str, path: str, uris: tuple[str, ...] = ()
+) -> AsyncIterator[Listening]:
     """For all changes at this path, in the way of the era, and for these resources."""
     async with agent(url, token, era) as client:
         if era == MODERN:
