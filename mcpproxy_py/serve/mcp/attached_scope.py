@@ -1,5 +1,5 @@
-"""Who a client of our socket is, by the token in its first line, and its profiles: those that `mcpproxy stdio` asked for
-at first, and those that it found out about later, when its client said where it works (SEC-2, SURF-12)."""
+"""Who a client of our socket is, by the token in its first line, and its profiles: those that `mcpproxy stdio` asked
+for at first, and those that it found out about later, when its client said where it works (SEC-2, SURF-12)."""
 
 from __future__ import annotations
 
