@@ -1,16 +1,17 @@
-"""The agent token of one client, which `connect` makes and `disconnect` revokes, so that the record says which client it
-was (SEC-2). It is in a file of the data directory; what the client has is the path of that."""
+"""The agent token of one client, which `connect` makes and `disconnect` revokes, so that the record says which client
+it was (SEC-2). It is in a file of the data directory; what the client has is the path of that."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mcpproxy_py.cli.clients.connections import digest
 from mcpproxy_py.cli.clients.plan import Target
-from mcpproxy_py.cli.gateway.locate import NoGatewayError, Where
+from mcpproxy_py.cli.common import CommandContext
+from mcpproxy_py.cli.gateway.locate import NoGatewayError, announcement
 from mcpproxy_py.errors import Code, GatewayError
 
 FOLDER: Final = "tokens"
@@ -35,17 +36,20 @@ def token_of(home: Path, target: Target) -> ClientToken:
     return ClientToken(name[:64], home / FOLDER / f"{name[:64]}.token")
 
 
-def wanted(client: Any, where: Where, home: Path, target: Target) -> ClientToken | None:
+def wanted(session: CommandContext, home: Path, target: Target) -> ClientToken | None:
     """The one that this client is to have; `None` where there is none and none can be made, because the gateway is not
     of this data directory, or does not run."""
-    if where.is_named:
+    if session.where.is_named:
         return None
     token = token_of(home, target)
     has_file = token.file.is_file()
+    unasked = token._replace(is_there=True) if has_file else None
+    if announcement(home) is None:
+        return unasked  # without loading what it takes to ask
     try:
-        state = client.get("tokens", token.name).get("state")
+        state = session.client.get("tokens", token.name).get("state")
     except NoGatewayError:
-        return token._replace(is_there=True) if has_file else None
+        return unasked
     except GatewayError as error:
         if error.code is not Code.NOT_FOUND:
             raise
@@ -53,12 +57,12 @@ def wanted(client: Any, where: Where, home: Path, target: Target) -> ClientToken
     return token._replace(is_there=has_file and state == "active")
 
 
-def make(client: Any, home: Path, token: ClientToken) -> None:
+def make(session: CommandContext, home: Path, token: ClientToken) -> None:
     """Raises `GatewayError` where a person gave one of this name to somebody else."""
     from mcpproxy_py.files import private_folder, write_private
 
     try:
-        made = client.post("tokens", body={"name": token.name, "note": NOTE})
+        made = session.client.post("tokens", body={"name": token.name, "note": NOTE})
     except GatewayError as error:
         if error.code is not Code.CONFLICT:
             raise
@@ -69,11 +73,11 @@ def make(client: Any, home: Path, token: ClientToken) -> None:
     write_private(token.file, f"{made['token']}\n")
 
 
-def revoke(client: Any, token: ClientToken) -> bool:
+def revoke(session: CommandContext, token: ClientToken) -> bool:
     """Whether the gateway knows of it; the file is gone in any case."""
     is_known = True
     try:
-        client.post("tokens", token.name, "revoke")
+        session.client.post("tokens", token.name, "revoke")
     except GatewayError as error:
         is_known = error.code is Code.NOT_FOUND
     with suppress(OSError):

@@ -147,7 +147,7 @@ def _own_token(session: CommandContext, home: Path, target: Target, way: Launch)
     client sends is no token, and would be turned away."""
     if way.way == "http" and not way.needs_token:
         return None
-    return tokens.wanted(session.client, session.where, home, target)
+    return tokens.wanted(session, home, target)
 
 
 @contextmanager
@@ -156,16 +156,16 @@ def _made(session: CommandContext, home: Path, own: ClientToken | None) -> Itera
     if own is None or own.is_there:
         yield
         return
-    tokens.make(session.client, home, own)
+    tokens.make(session, home, own)
     try:
         yield
     except BaseException:
-        tokens.revoke(session.client, own)
+        tokens.revoke(session, own)
         raise
 
 
 def _revoked(session: CommandContext, own: ClientToken) -> bool:
-    return not session.where.is_named and tokens.revoke(session.client, own)
+    return not session.where.is_named and tokens.revoke(session, own)
 
 
 def _list(session: CommandContext) -> None:
