@@ -21,7 +21,7 @@ INSTRUCTIONS: Final = "instructions"
 TOOL: Final = "tool:"
 PROMPT: Final = "prompt:"
 WireObjects = Mapping[str, Mapping[str, Any]]
-_KEYS: Final[frozenset[str]] = frozenset(("version", "tools", "prompts", "instructions", "rejected"))
+_KEYS: Final = {"version", "tools", "prompts", "instructions", "rejected"}
 
 
 @dataclass(frozen=True)
