@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 
-_MAY_BE_FLOAT: Final = re.compile(r"[-:\[, ]\d+(?:\.|[eE])|Infinity|NaN")
+_MAY_BE_FLOAT: Final = re.compile(r"(?:^|[:\[,])-?(?:\d+[.eE]|Infinity)|NaN")
 _FAST: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _STRING: Final = json.JSONEncoder().encode
 LONG_BITS: Final = 13_000
@@ -28,7 +27,7 @@ def canonical(value: Any) -> str:
         text = _FAST.encode(value)
     except (ValueError, TypeError, RecursionError):  # too many digits, not JSON, too deep
         return _by_hand(value)
-    return _by_hand(value) if _MAY_BE_FLOAT.search(f" {text}") else text
+    return _by_hand(value) if _MAY_BE_FLOAT.search(text) else text
 
 
 def digest(value: Any) -> str:
@@ -39,43 +38,33 @@ def same(before: Any, after: Any) -> bool:
     return before is after or canonical(before) == canonical(after)
 
 
-class _Raw(str):
-    """What is written as it stands."""
-
-    __slots__ = ()
-
-
 def _by_hand(value: Any) -> str:
-    """The same text as the encoder's, without recursion."""
+    """The same text as the encoder's, without recursion: texts that are written, and what is still to be written."""
     out: list[str] = []
-    left: list[Any] = [value]
+    left: list[tuple[str, Any]] = [("", value)]
     while left:
-        each = left.pop()
-        if isinstance(each, _Raw):
-            out.append(each)
-        elif isinstance(each, Mapping):
-            left.extend(reversed(_object(each)))  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(each, list | tuple):
-            left.extend(reversed(_array(each)))  # pyright: ignore[reportUnknownArgumentType]
-        else:
+        text, each = left.pop()
+        out.append(text)
+        if (said := json_values.as_object(each)) is not None:
+            _add(left, "{", [(f"{_STRING(str(key))}:", said[key]) for key in sorted(said, key=str)], "}")
+        elif (array := json_values.as_array(each)) is not None:
+            _add(left, "[", [("", item) for item in array], "]")
+        elif each is not _NOTHING:
             out.append(_scalar(each))
     return "".join(out)
 
 
-def _object(value: Mapping[Any, Any]) -> list[Any]:
-    parts: list[Any] = [_Raw("{")]
-    for number, (key, item) in enumerate(sorted(value.items(), key=lambda pair: str(pair[0]))):
-        parts += [_Raw(("," if number else "") + _STRING(str(key)) + ":"), item]
-    return [*parts, _Raw("}")]
+_NOTHING: Final = object()
 
 
-def _array(value: list[Any] | tuple[Any, ...]) -> list[Any]:
-    parts: list[Any] = [_Raw("[")]
-    for number, item in enumerate(value):
-        if number:
-            parts.append(_Raw(","))
-        parts.append(item)
-    return [*parts, _Raw("]")]
+def _add(left: list[tuple[str, Any]], begin: str, items: list[tuple[str, Any]], end: str) -> None:
+    """In reverse, as they are taken from the end."""
+    left.append((end, _NOTHING))
+    for number in range(len(items) - 1, -1, -1):
+        text, item = items[number]
+        left.append((("," if number else begin) + text, item))
+    if not items:
+        left.append((begin, _NOTHING))
 
 
 def _scalar(value: Any) -> str:
