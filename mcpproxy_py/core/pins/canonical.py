@@ -20,9 +20,15 @@ LONG_BITS: Final = 13_000
 """Of a whole number; Python refuses to write longer ones in decimals."""
 
 
+AT_ONCE: Final = 10_000
+"""Values that are written in one call of the C encoder, which holds the interpreter meanwhile: a few milliseconds."""
+
+
 def canonical(value: Any) -> str:
-    """In ASCII. The fast way takes one call of the C encoder; what that cannot write, or writes in two ways, is written
-    by hand."""
+    """In ASCII. The fast way takes one call of the C encoder; what that cannot write, writes in two ways, or would
+    write too long, is written by hand."""
+    if _holds_many(value):
+        return _by_hand(value)
     try:
         text = _FAST.encode(value)
     except (ValueError, TypeError, RecursionError):  # too many digits, not JSON, too deep
@@ -30,12 +36,29 @@ def canonical(value: Any) -> str:
     return _by_hand(value) if _MAY_BE_FLOAT.search(text) else text
 
 
+def _holds_many(value: Any) -> bool:
+    level: list[Any] = [value]
+    for each in level:
+        kind = type(each)
+        if kind is dict:
+            level += each.values()
+        elif kind is list:
+            level += each
+        if len(level) > AT_ONCE:
+            return True
+    return False
+
+
 def digest(value: Any) -> str:
     return sha256(canonical(value).encode("ascii")).hexdigest()
 
 
 def same(before: Any, after: Any) -> bool:
-    return before is after or canonical(before) == canonical(after)
+    if before is after:
+        return True
+    if type(before) is str and type(after) is str:
+        return before == after
+    return canonical(before) == canonical(after)
 
 
 def _by_hand(value: Any) -> str:
