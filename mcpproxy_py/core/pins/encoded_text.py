@@ -27,7 +27,9 @@ _MOST_READ: Final = 4096
 """So much of one run is decoded; a sentence shows before that."""
 
 _BASE64_RUN: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_PIECES: Final = re.compile(r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{4,64}=?=?[ ,\n]{1,2}){3,400}[A-Za-z0-9+/_-]{1,64}={0,2}")
+_PIECES: Final = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{4,64}=?=?[ ,\n]{1,2}){3,400}[A-Za-z0-9+/_-]{1,64}={0,2}"
+)
 _BASE32_RUN: Final = re.compile(r"\b[A-Z2-7]{24,}={0,6}")
 _HEX_RUN: Final = re.compile(r"(?<![0-9A-Za-z])(?:0x)?([0-9A-Fa-f]{2}(?:[ :]?[0-9A-Fa-f]{2}){11,})(?![0-9A-Za-z])")
 _BITS_RUN: Final = re.compile(r"(?<![01])[01]{8}(?:[ ,]?[01]{8}){5,}(?![01])")

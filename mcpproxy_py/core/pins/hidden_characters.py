@@ -43,12 +43,16 @@ _JOINING: Final = frozenset((
 ))  # fmt: skip
 """Scripts in which a joiner changes how letters look."""
 _WITHOUT_SPACES: Final = frozenset(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE"))
-_RIGHT_TO_LEFT: Final = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_RIGHT_TO_LEFT: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
 _IDEOGRAPHS: Final = re.compile("[\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _BRAILLE: Final = re.compile("[\u2801-\u28ff]")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _MANY_BREAKS: Final = 8
 """So many zero width spaces in one text are no hints on where to break a line."""
+
+_MOST_RUNS: Final = 20_000
 
 
 class _Scripts(NamedTuple):
@@ -68,7 +72,10 @@ def hidden_characters(text: str, role: Role) -> HiddenCharacters | None:
 def _found(text: str, role: Role) -> Iterator[HiddenCharacters]:
     breaks = 0
     scripts = _Scripts(_RIGHT_TO_LEFT.search(text) is not None, _BRAILLE.search(text) is not None)
-    for run in _SUSPECT.finditer(text):
+    for count, run in enumerate(_SUSPECT.finditer(text)):
+        if count >= _MOST_RUNS:
+            yield HiddenCharacters(run.start(), run.end(), "more invisible characters than any text needs")
+            return
         chars, start = run[0], run.start()
         before = text[start - 1] if start else ""
         after = text[run.end()] if run.end() < len(text) else ""
@@ -79,7 +86,11 @@ def _found(text: str, role: Role) -> Iterator[HiddenCharacters]:
             what = _judged(text, chars, start, before, after, scripts)
             if what is None and "\u200b" in chars:
                 breaks += 1
-                what = "many zero width spaces" if breaks > _MANY_BREAKS and _script(before) not in _WITHOUT_SPACES else None
+                what = (
+                    "many zero width spaces"
+                    if breaks > _MANY_BREAKS and _script(before) not in _WITHOUT_SPACES
+                    else None
+                )
         if what is not None:
             yield HiddenCharacters(start, run.end(), what)
     if not text.isascii():
@@ -106,7 +117,11 @@ def _judged(text: str, chars: str, start: int, before: str, after: str, scripts:
         return None if len(chars) == 1 and scripts.right_to_left else "marks of direction in text that has none"
     if _emoji_run(chars, before, after):
         return None
-    if len(chars) > 1 and not all("\x80" <= char <= "\x9f" for char in chars) and not (scripts.braille and set(chars) == {"\u2800"}):
+    if (
+        len(chars) > 1
+        and not all("\x80" <= char <= "\x9f" for char in chars)
+        and not (scripts.braille and set(chars) == {"\u2800"})
+    ):
         return "a run of invisible characters"
     return _single(text, chars[0], start, before, after, scripts)
 
@@ -129,7 +144,11 @@ def _single(text: str, char: str, start: int, before: str, after: str, scripts: 
         case "\u2800":
             return None if scripts.braille else "blanks that are no space"
     if "\ufe00" <= char <= "\ufe0f":
-        return None if before and not before.isspace() and not _is_ascii_letter(before) else "variation selectors without a character"
+        return (
+            None
+            if before and not before.isspace() and not _is_ascii_letter(before)
+            else "variation selectors without a character"
+        )
     if "\U000e0100" <= char <= "\U000e01ef":
         return None if _IDEOGRAPHS.fullmatch(before) else "variation selectors, which can carry any text"
     if "\u180b" <= char <= "\u180f":
@@ -187,4 +206,6 @@ def _switches(word: str) -> int:
 
 @lru_cache(maxsize=65_536)
 def _is_imitation(char: str) -> bool:
-    return _script(char) in ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU") and ascii_look(char).isascii()
+    return (
+        _script(char) in ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU") and ascii_look(char).isascii()
+    )

@@ -68,7 +68,9 @@ class OtherTools:
         if len(word) < FEWEST_LETTERS or len(word) > 200:
             return None
         if _is_distinct(word):
-            if (found := self._by_name.get(_spelled(word))) is not None and not any(_plain(word) in own for own in self._own):
+            if (found := self._by_name.get(_spelled(word))) is not None and not any(
+                _plain(word) in own for own in self._own
+            ):
                 return found
             return self._qualified(word)
         return None
@@ -132,9 +134,11 @@ def takes_the_same(other: Any, own: Any) -> bool:
     theirs, ours = _types(other), _types(own)
     if not theirs or not theirs.items() <= ours.items():
         required = _required(other)
-        return bool(required) and {name: theirs.get(name) for name in required}.items() <= ours.items() and _required(
-            own
-        ) == required
+        return (
+            bool(required)
+            and {name: theirs.get(name) for name in required}.items() <= ours.items()
+            and _required(own) == required
+        )
     return _required(own) <= _required(other) | (ours.keys() - theirs.keys())
 
 
@@ -142,7 +146,9 @@ def _types(schema: Any) -> dict[str, str]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or len(properties) > MAX_PROPERTIES:
         return {}
-    return {str(name): str(part.get("type"))[:60] if isinstance(part, Mapping) else "" for name, part in properties.items()}
+    return {
+        str(name): str(part.get("type"))[:60] if isinstance(part, Mapping) else "" for name, part in properties.items()
+    }
 
 
 def _required(schema: Any) -> set[str]:

@@ -13,10 +13,10 @@ _INVISIBLE: Final = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
 )
 _SPACE: Final = re.compile(r"\s+")
-_SPACED_LETTERS: Final = re.compile(r"(?<!\w)(?:\w[ .\-_*·]{1,2}){6,200}\w(?!\w)")
+_SPACED_LETTERS: Final = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·]{1,2}){6,40}[^\W_](?!\w)")
 _DIGITS_IN_WORDS: Final = re.compile(r"\b(?=\w{0,30}[a-z])(?=\w{0,30}[013457$@])[a-z013457$@]{3,30}\b")
 _AS_LETTERS: Final = str.maketrans("013457$@", "oieastsa")
-_MIXED: Final = re.compile(r"\w*(?:[a-z][\u0370-\u052f\u0530-\u058f]|[\u0370-\u052f\u0530-\u058f][a-z])\w*")
+_MIXED: Final = re.compile(r"(?<!\w)\w*?(?:[a-z][\u0370-\u052f\u0530-\u058f]|[\u0370-\u052f\u0530-\u058f][a-z])\w*")
 _NAME_PARTS: Final = re.compile(r"[_\-./:]+|(?<=[a-z0-9])(?=[A-Z])")
 FEWEST_DISGUISED: Final = 3
 """Words with digits in place of letters; ids and versions have a few."""

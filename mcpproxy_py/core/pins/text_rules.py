@@ -30,7 +30,11 @@ def _rule(
     kind: Literal["instructs", "asks_for_secrets"], what: str, anchors: str, pattern: str, unless: str | None = None
 ) -> TextRule:
     return TextRule(
-        kind, what, tuple(anchors.split("|")), re.compile(_filled(pattern)), re.compile(_filled(unless)) if unless else None
+        kind,
+        what,
+        tuple(anchors.split("|")),
+        re.compile(_filled(pattern)),
+        re.compile(_filled(unless)) if unless else None,
     )
 
 
@@ -59,7 +63,7 @@ _PARTS: Final = {
             r"grab|fetch|retrieve|upload|dump|contents?|lines|values?|what(?: is)? in|what they hold|"
             r"lies|lese|öffne|inhalt|übergib|lee|leer|contenido|abre|lis|contenu|leia|lê|conteúdo|envie|"
             r"прочитай|прочти|прочитать|содержимое|открой|передай)\b|读取|讀取|内容|內容|打开|読み|中身",
-    "SECRET_FILE": r"(?:\.ssh/(?!\S*\.pub)\S*|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|\.aws/(?:credentials|config)|"
+    "SECRET_FILE": r"(?:\.ssh/(?!\S{0,60}\.pub)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|\.aws/(?:credentials|config)|"
                    r"\.git-credentials|\.netrc|\.pgpass|\.gnupg|\.kube/config|\.docker/config\.json|\.npmrc|\.pypirc|"
                    r"\bmcp\.json|claude_desktop_config|/etc/(?:passwd|shadow)|\.(?:bash|zsh|psql|mysql|python)_history|"
                    r"wallet\.dat|\blogin data\b|credentials\.json|application_default_credentials|\.vault-token)",
@@ -99,7 +103,7 @@ RULES: Final[Sequence[TextRule]] = (
           r"(?:user|file|command|script|shell|secret|key|message|all)"),
     _rule("instructs", "does away with the user's consent", "confirm|permission|consent|approv|asking|agreed",
           r"\b(?:skip(?:ping)?|no longer (?:ask|need|require)|need(?:s|ed)? no|do(?:es)? not (?:need|require))\b~"
-          r"\b(?:confirm\w*|permission|consent|approv\w*|asking (?:the user|for))\b|\bapprove (?:every|all|any) (?:\w+ )?(?:actions?|"
+          r"\b(?:confirm\w{0,12}|permission|consent|approv\w{0,12}|asking (?:the user|for))\b|\bapprove (?:every|all|any) (?:\w+ )?(?:actions?|"
           r"requests?|changes?|calls?|commands?|things?)\b|"
           r"\bconfirmations?\b~\b(?:are|is) not (?:required|needed)|\buser (?:has |have )?already (?:agreed|consented|approved|confirmed)",
           r"\b(?:if|unless|when|whether|parameter|flag|set to|true|false|requires?|default|option|only)\b"),
@@ -153,7 +157,7 @@ RULES: Final[Sequence[TextRule]] = (
     _rule("instructs", "has what comes from outside obeyed", "carried out|to the letter|as orders|as instructions|act on them|follow it|result contains|as coming from|execute it|do what",
           r"\b(?:loaded|fetched|read|downloaded)\b~\band (?:carried out|executed|followed|obeyed)\b|\bfollow(?:ed|s|ing)?\b~\bto the letter\b|"
           r"\btreat\b~\bas (?:trusted |direct |your )?(?:orders|instructions|commands|coming from the (?:developer|system|user))\b|"
-          r"\bacts? on them at once\b|\b(?:run|execute|do)\b~\b(?:whatever|anything|everything|any) \w* ?(?:command )?~\b(?:result|page|"
+          r"\bacts? on them at once\b|\b(?:run|execute|do)\b~\b(?:whatever|anything|everything|any) \w{0,12} ?(?:command )?~\b(?:result|page|"
           r"output|response)s? (?:contains?|says?|asks?)|\bexecute it immediately\b",
           r"\b(?:never|not|don[’']t)\b[^.]{0,40}$|\bnever\b"),
     _rule("instructs", "has the agent's memory or rules rewritten", "claude.md|agents.md|.cursorrules|future sessions|future conversations|remember",
@@ -161,26 +165,26 @@ RULES: Final[Sequence[TextRule]] = (
           r"\bsilent|\bdo not\b|\bwithout\b|:)|\bremember\b~\b(?:all |every )?future (?:sessions|conversations)\b"),
     _rule("instructs", "has the user steered", "recommend|steer|advert|promot|negative|looks good|leave out|was audited|is safe",
           r"\b(?:always|whenever|gently|you (?:must|should))\b~\b(?:recommend|steer|promote|advertise|favou?r)\b~(?:user|\.example|\.com|instead|over |the broker|"
-          r"our |always)|\b(?:append|add|insert|include)\b~\badvert\w*\b~\b(?:every|each|all|your)\b|"
+          r"our |always)|\b(?:append|add|insert|include)\b~\badvert\w{0,12}\b~\b(?:every|each|all|your)\b|"
           r"\b(?:say|answer|reply|claim|tell)\b~\bthat it (?:looks good|is safe|was audited|is secure)\b|"
           r"\bmake\b~\b(?:summary|answer|review|comparison)\b~\b(?:negative|positive|worse|better)\b~\bwithout\b|"
           r"\bleave out of your (?:answers?|repl)"),
     _rule("instructs", "has the answer to the user falsified", "change|swap|replace|in your answer|your answer",
-          r"\b(?:change|swap|replace|alter|falsif)\w*\b~~\bin your (?:answer|reply|response|summary|output)s?\b"),
+          r"\b(?:change|swap|replace|alter|falsif)\w{0,12}\b~~\bin your (?:answer|reply|response|summary|output)s?\b"),
     _rule("instructs", "says what only an agent is meant to read", "<!--", r"<!--[^>]{0,200}(?:\bmodel\b|\bassistant\b|\bagent\b|\bai\b|\bllm\b|\bnever\b|\buser\b|\bignore\b)[^>]{0,200}(?:-->|$)"),
     # -- orders, in other languages -------------------------------------------------------------------------------------
     _rule("instructs", "tells an agent to set its instructions aside", "ignorier|missacht|vergiss|ignora|omite|olvida|ignore|oublie|игнорир|забудь|忽略|无视|無視|忘记|esqueça|ignorez",
           r"\b(?:ignoriere|missachte|vergiss)\b~(?:anweisung|regel|vorgabe|befehl)|\b(?:ignora|olvida|omite|descarta)\b~(?:instrucci|regla|orden|istruzion)|"
           r"\b(?:ignore[zr]?|oublie[zr]?|néglige[zr]?)\b~(?:instructions? (?:précédentes?|antérieures?|ci-dessus)|consignes)|\b(?:ignore|desconsidere|esqueça)\b~(?:instruç|regras)|"
-          r"(?:игнорир|забудь|пренебрег)\w*~(?:инструкц|указани|правил)|(?:忽略|无视|無視|忘记|忘掉|不要理会)[^。]{0,20}(?:指令|指示|说明|规则|提示)|"
+          r"(?:игнорир|забудь|пренебрег)\w{0,12}~(?:инструкц|указани|правил)|(?:忽略|无视|無視|忘记|忘掉|不要理会)[^。]{0,20}(?:指令|指示|说明|规则|提示)|"
           r"(?:指示|命令|ルール)[^。]{0,12}(?:無視|忘れ)"),
     _rule("instructs", "tells an agent to keep something from the user", "benutzer|nutzer|anwender|usuario|utilisateur|usuário|пользовател|用户|用戶|ユーザー",
-          r"(?:(?:sag|erwähn|verrat|mitteil|teil|erzähl|zeig|informier)\w*~(?:benutzer|nutzer|anwender)\w*~\b(?:nicht|nichts|keinesfalls|auf keinen fall|niemals)\b)|"
-          r"(?:\b(?:ohne|niemals|nie|nicht)\b~(?:benutzer|nutzer|anwender)\w*~(?:sag|erwähn|informier|mitzuteil|zu frag|zeig|verrat))|"
-          r"\bno (?:se )?(?:lo |le )?(?:digas|menciones|informes|cuentes|reveles|muestres)\b~usuario|\bsin (?:informar|avisar|decir|preguntar)\w*~usuario|\bocult\w*~usuario|"
+          r"(?:(?:sag|erwähn|verrat|mitteil|teil|erzähl|zeig|informier)\w{0,12}~(?:benutzer|nutzer|anwender)\w{0,12}~\b(?:nicht|nichts|keinesfalls|auf keinen fall|niemals)\b)|"
+          r"(?:\b(?:ohne|niemals|nie|nicht)\b~(?:benutzer|nutzer|anwender)\w{0,12}~(?:sag|erwähn|informier|mitzuteil|zu frag|zeig|verrat))|"
+          r"\bno (?:se )?(?:lo |le )?(?:digas|menciones|informes|cuentes|reveles|muestres)\b~usuario|\bsin (?:informar|avisar|decir|preguntar)\w{0,12}~usuario|\bocult\w{0,12}~usuario|"
           r"\b(?:n'en parle[zr]? pas|ne (?:le )?(?:dis|dites|mentionne[zr]?|révèle[zr]?)\b~\bpas)~utilisateur|\bsans (?:informer|prévenir|avertir)~utilisateur|"
           r"\b(?:não (?:conte|diga|mencione|informe|revele)|sem (?:informar|avisar))\b~usuário|"
-          r"\bне (?:сообщай|говори|рассказывай|упоминай|показывай|раскрывай|информируй)\w*~пользовател|\b(?:скрыва|скрой|утаи)\w*~(?:пользовател|от него)|"
+          r"\bне (?:сообщай|говори|рассказывай|упоминай|показывай|раскрывай|информируй)\w{0,12}~пользовател|\b(?:скрыва|скрой|утаи)\w{0,12}~(?:пользовател|от него)|"
           r"\bскрывать\b|(?:不要|别|不得|切勿|请勿|無需|无需)[^。]{0,6}(?:告诉|告知|提及|透露|通知|向)[^。]{0,8}(?:用户|用戶)|(?:瞒着|隐瞒|對)[^。]{0,6}用户|"
           r"ユーザー[^。]{0,10}(?:知らせない|言わない|伝えない|見せない|明かさない)|ユーザーに(?:内緒|黙って)",
           r"users\b"),
@@ -226,8 +230,8 @@ RULES: Final[Sequence[TextRule]] = (
           r"\bcontents? of (?:a|every|each|any|all)(?: the)? files? (?:from|in|of) the (?:user[’']?s? )?(?:workspace|home|project)\b"),
     _rule("asks_for_secrets", "asks for the conversation or the system prompt",
           "gesprächsverlauf|systemprompt|chatverlauf|conversación|prompt del sistema|对话|聊天记录|系统提示|对话记录|переписк|системн|会話|conversa",
-          r"\b(?:vollständige|gesamte|bisherige|komplette)\w*~(?:gesprächsverlauf|chatverlauf|unterhaltung|systemprompt)|\b(?:conversación|conversa) (?:completa|entera|inteira)|"
-          r"\b(?:toda la|toda a) (?:conversación|conversa)|\bprompt del? sistema\b|(?:完整|全部|所有|整个)[^。]{0,6}(?:对话|聊天记录|会话|系统提示)|(?:всю|весь|полн)\w* (?:переписк|диалог|истори|системн)\w*|"
+          r"\b(?:vollständige|gesamte|bisherige|komplette)\w{0,12}~(?:gesprächsverlauf|chatverlauf|unterhaltung|systemprompt)|\b(?:conversación|conversa) (?:completa|entera|inteira)|"
+          r"\b(?:toda la|toda a) (?:conversación|conversa)|\bprompt del? sistema\b|(?:完整|全部|所有|整个)[^。]{0,6}(?:对话|聊天记录|会话|系统提示)|(?:всю|весь|полн)\w{0,12} (?:переписк|диалог|истори|системн)\w{0,12}|"
           r"(?:会話|システムプロンプト)[^。]{0,8}(?:全部|すべて|全文)"),
 )  # fmt: skip
 
@@ -249,7 +253,7 @@ CONTEXT_TEXT: Final = re.compile(
 )
 """Descriptions of parameters that take it."""
 SECRET_DEFAULT: Final = re.compile(
-    r"\.ssh/(?!\S*\.pub|config|known_hosts)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|\.aws/credentials|\.git-credentials|\.netrc|"
+    r"\.ssh/(?!\S{0,60}\.pub|config|known_hosts)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|\.aws/credentials|\.git-credentials|\.netrc|"
     r"/etc/shadow|/etc/passwd|_history$|wallet\.dat|(?:^|/)\.env$"
 )
 """What no parameter has for a default."""

@@ -19,7 +19,14 @@ from mcpproxy_py.core.pins.hidden_characters import hidden_characters
 from mcpproxy_py.core.pins.listed_texts import ListedText, texts_of, written
 from mcpproxy_py.core.pins.other_tools import OtherTools
 from mcpproxy_py.core.pins.plain_text import plain_name, plain_text, undisguised
-from mcpproxy_py.core.pins.text_rules import ABOUT_AGENTS, CONTEXT_ARGUMENTS, CONTEXT_TEXT, RULES, SECRET_DEFAULT, TextRule
+from mcpproxy_py.core.pins.text_rules import (
+    ABOUT_AGENTS,
+    CONTEXT_ARGUMENTS,
+    CONTEXT_TEXT,
+    RULES,
+    SECRET_DEFAULT,
+    TextRule,
+)
 
 __all__ = (
     "BLOCKING", "MAX_FINDINGS", "NO_OTHERS", "Finding", "FindingKind", "OtherTools", "scan_listing", "scan_prompt",
@@ -67,9 +74,9 @@ def scan_listing(
 def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """One of a kind for each place, and no more than anybody reads; what blocks comes first."""
     kept: dict[tuple[str, str], Finding] = {}
-    for finding in findings:
+    for count, finding in enumerate(findings):
         kept.setdefault((finding.kind, finding.where), finding)
-        if len(kept) >= 4 * MAX_FINDINGS:
+        if len(kept) >= 4 * MAX_FINDINGS or count >= 100 * MAX_FINDINGS:
             break
     return tuple(sorted(kept.values(), key=lambda each: not each.blocks)[:MAX_FINDINGS])
 
@@ -101,7 +108,7 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
                 "instructs", written(listed.at), f"{len(listed.text)} characters",
                 f"It is longer than what is read for orders: {left} characters from its start, and as many from its end.",
             )  # fmt: skip
-            listed = listed._replace(text=f"{listed.text[:left]}\n{listed.text[-max(left, 4096):]}")
+            listed = listed._replace(text=f"{listed.text[:left]}\n{listed.text[-max(left, 4096) :]}")
         left = max(0, left - len(listed.text))
         yield from _of_one(listed, others, tool)
     yield from _in_pieces(texts)
@@ -129,14 +136,17 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
             )  # fmt: skip
         if listed.key in ("default", "const") and (found := SECRET_DEFAULT.search(plain)):
             yield Finding(
-                "asks_for_secrets", written(listed.at), excerpt_of(plain, *found.span()), "By default it takes a file that holds secrets."
+                "asks_for_secrets",
+                written(listed.at),
+                excerpt_of(plain, *found.span()),
+                "By default it takes a file that holds secrets.",
             )
-        for encoded in encoded_texts(text):
+        if (encoded := next(encoded_texts(text), None)) is not None:
             yield Finding(
                 "encoded", written(listed.at), excerpt_of(text, encoded.start, encoded.end), f"It carries {encoded.what}."
             )  # fmt: skip
     if listed.role == "text" and " " in text:  # one word alone is a value, not a mention
-        for named in others.named_in(text):
+        if (named := next(others.named_in(text), None)) is not None:
             yield Finding(
                 "names_other_tools", written(listed.at), excerpt_of(text, named.start, named.end),
                 f"It names {excerpt_of(named.tool.name, 0, 60)}, a tool of server {excerpt_of(named.tool.server, 0, 60)}.",
@@ -144,6 +154,8 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
 
 
 def _by_rules(plain: str, shown: str, listed: ListedText) -> Iterator[Finding]:
+    if " " not in plain and plain.isascii():
+        return  # one word gives no order
     for rule in RULES:
         if any(anchor in plain for anchor in rule.anchors) and (found := _match(rule, plain)) is not None:
             yield Finding(rule.kind, written(listed.at), excerpt_of(shown, *found.span()), f"It {rule.what}.")
