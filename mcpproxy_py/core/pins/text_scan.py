@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from mcpproxy_py.core.pins.encoded_text import encoded_texts
-from mcpproxy_py.core.pins.finding import BLOCKING, Finding, FindingKind, excerpt_of
-from mcpproxy_py.core.pins.hidden_characters import hidden_characters
-from mcpproxy_py.core.pins.listed_texts import ListedText, texts_of, written
-from mcpproxy_py.core.pins.other_tools import OtherTools
-from mcpproxy_py.core.pins.plain_text import plain_name, plain_text, undisguised
-from mcpproxy_py.core.pins.text_rules import (
+from mcpproxy_py.core.pins.scan.encoded_text import encoded_texts
+from mcpproxy_py.core.pins.scan.finding import BLOCKING, Finding, FindingKind, excerpt_of
+from mcpproxy_py.core.pins.scan.hidden_characters import hidden_characters
+from mcpproxy_py.core.pins.scan.listed_texts import ListedText, texts_of, written
+from mcpproxy_py.core.pins.scan.other_tools import OtherTools
+from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, undisguised
+from mcpproxy_py.core.pins.scan.text_rules import (
     ABOUT_AGENTS,
     CONTEXT_ARGUMENTS,
     CONTEXT_TEXT,
@@ -106,7 +106,7 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
         if len(listed.text) > left:
             yield Finding(
                 "instructs", written(listed.at), f"{len(listed.text)} characters",
-                f"It is longer than what is read for orders: {left} characters from its start, and as many from its end.",
+                f"Only {left} characters from its start and some from its end were read for orders: it is too long.",
             )  # fmt: skip
             listed = listed._replace(text=f"{listed.text[:left]}\n{listed.text[-max(left, 4096) :]}")
         left = max(0, left - len(listed.text))
@@ -143,14 +143,16 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
             )
         if (encoded := next(encoded_texts(text), None)) is not None:
             yield Finding(
-                "encoded", written(listed.at), excerpt_of(text, encoded.start, encoded.end), f"It carries {encoded.what}."
+                "encoded", written(listed.at), excerpt_of(text, encoded.start, encoded.end),
+                f"It carries {encoded.what}.",
             )  # fmt: skip
-    if listed.role == "text" and " " in text:  # one word alone is a value, not a mention
-        if (named := next(others.named_in(text), None)) is not None:
-            yield Finding(
-                "names_other_tools", written(listed.at), excerpt_of(text, named.start, named.end),
-                f"It names {excerpt_of(named.tool.name, 0, 60)}, a tool of server {excerpt_of(named.tool.server, 0, 60)}.",
-            )  # fmt: skip
+    mentions = listed.role == "text" and " " in text  # one word alone is a value
+    if mentions and (named := next(others.named_in(text), None)) is not None:
+        server = excerpt_of(named.tool.server, 0, 60)
+        yield Finding(
+            "names_other_tools", written(listed.at), excerpt_of(text, named.start, named.end),
+            f"It names {excerpt_of(named.tool.name, 0, 60)}, a tool of server {server}.",
+        )  # fmt: skip
 
 
 def _by_rules(plain: str, shown: str, listed: ListedText) -> Iterator[Finding]:

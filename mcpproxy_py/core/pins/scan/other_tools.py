@@ -1,11 +1,11 @@
 """The tools of the other servers: is one of them named in a text, or imitated by a tool?
 
 A server has no business with another's tools, so what names one may want to have them called, replaced or called
-otherwise. Many names are plain words (`search`, `balance`), which texts use without meaning a tool. So a name only counts
-if it is written like a name of a tool, not if it could be a word.
+otherwise. Many names are plain words (`search`, `balance`), which texts use without meaning a tool. So a name only
+counts if it is written like a name of a tool, not if it could be a word.
 
-Names are kept by how they look with their separators and case undone. A schema is only looked at where a name is met, so
-ten thousand tools cost ten thousand entries in a dict.
+Names are kept by how they look with their separators and case undone. A schema is only looked at where a name is met,
+so ten thousand tools cost ten thousand entries in a dict.
 """
 
 from __future__ import annotations

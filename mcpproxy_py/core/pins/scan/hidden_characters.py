@@ -11,9 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mcpproxy_py.core.pins.listed_texts import Role
+from mcpproxy_py.core.pins.scan.listed_texts import Role
 from mcpproxy_py.core.policy.confusables import ascii_look
 
 
@@ -38,8 +39,8 @@ _FLAGS: Final = frozenset(
 )
 """The only sequences of tag characters that Unicode recommends: England, Scotland, Wales."""
 _JOINING: Final = frozenset((
-    "ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL",
-    "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN", "ADLAM", "BALINESE", "JAVANESE",
+    "ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA",
+    "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN", "ADLAM", "BALINESE", "JAVANESE",
 ))  # fmt: skip
 """Scripts in which a joiner changes how letters look."""
 _WITHOUT_SPACES: Final = frozenset(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE"))
@@ -194,14 +195,14 @@ def _imitations(text: str, role: Role) -> Iterator[HiddenCharacters]:
 
 
 def _switches(word: str) -> int:
-    """How often a word goes from Latin to look-alikes or back; 0 if any of its letters looks like no Latin one. One such
-    change is found in honest words: a Russian ending behind an English name."""
+    """How often a word goes from Latin to look-alikes or back; 0 if any of its letters looks like no Latin one. One
+    such change is found in honest words: a Russian ending behind an English name."""
     latin = [_is_ascii_letter(char) for char in word]
     if not any(latin) or len(word) < 3:
         return 0
     if not all(own or _is_imitation(char) for own, char in zip(latin, word, strict=True)):
         return 0
-    return sum(one != next_one for one, next_one in zip(latin, latin[1:], strict=False))
+    return sum(one != next_one for one, next_one in pairwise(latin))
 
 
 @lru_cache(maxsize=65_536)

@@ -1,7 +1,7 @@
 """Text that is written so that a person does not read it, and a model can.
 
-An id, a digest, an example of base64 are no such thing, so what looks encoded is decoded, and only counts where it turns
-out to be a sentence, or where it is much longer than anything that explains something.
+An id, a digest, an example of base64 are no such thing, so what looks encoded is decoded, and only counts where it
+turns out to be a sentence, or where it is much longer than anything that explains something.
 """
 
 from __future__ import annotations
