@@ -39,8 +39,9 @@ _FLAGS: Final = frozenset(
 )
 """The only sequences of tag characters that Unicode recommends: England, Scotland, Wales."""
 _JOINING: Final = frozenset((
-    "ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC", "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA",
-    "TAMIL", "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN", "ADLAM", "BALINESE", "JAVANESE",
+    "ARABIC", "SYRIAC", "MONGOLIAN", "NKO", "MANDAIC",
+    "DEVANAGARI", "BENGALI", "GURMUKHI", "GUJARATI", "ORIYA", "TAMIL",
+    "TELUGU", "KANNADA", "MALAYALAM", "SINHALA", "KHMER", "MYANMAR", "TIBETAN", "ADLAM", "BALINESE", "JAVANESE",
 ))  # fmt: skip
 """Scripts in which a joiner changes how letters look."""
 _WITHOUT_SPACES: Final = frozenset(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE"))
@@ -144,6 +145,8 @@ def _single(text: str, char: str, start: int, before: str, after: str, scripts: 
             return None
         case "\u2800":
             return None if scripts.braille else "blanks that are no space"
+        case _:
+            pass
     if "\ufe00" <= char <= "\ufe0f":
         return (
             None

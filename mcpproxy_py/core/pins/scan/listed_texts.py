@@ -7,8 +7,10 @@ recursion, and a path is only written out where something was found, because sch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from mcpproxy_py.core.json_values import as_array, as_object
 
 Role = Literal["text", "name"]
 """`name`: what is compared and typed, like the name of a tool or parameter, so that nothing invisible belongs in it."""
@@ -55,7 +57,7 @@ def written(at: Where | None) -> str:
 def texts_of(wire: Mapping[str, Any]) -> Iterator[ListedText]:
     """In the order they are listed, which is the order a model reads them in."""
     stack: list[tuple[Where | None, Any]] = [
-        ((None, key), value) for key, value in reversed(wire.items()) if key not in NOT_SHOWN
+        ((None, key), value) for key, value in reversed(list(wire.items())) if key not in NOT_SHOWN
     ]
     left = MAX_TEXTS
     while stack and left > 0:
@@ -64,11 +66,10 @@ def texts_of(wire: Mapping[str, Any]) -> Iterator[ListedText]:
             assert at is not None
             left -= 1
             yield ListedText(at, value, "name" if at == (None, "name") else "text")
-        elif isinstance(value, Mapping):
-            for key in value:
-                if isinstance(key, str):
-                    left -= 1
-                    yield ListedText((at, key), key, "name")
-            stack += [((at, str(key)), below) for key, below in reversed(value.items())]
-        elif isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-            stack += [((at, str(index)), below) for index, below in reversed(list(enumerate(value)))]
+        elif (members := as_object(value)) is not None:
+            for key in members:
+                left -= 1
+                yield ListedText((at, key), key, "name")
+            stack += [((at, key), below) for key, below in reversed(members.items())]
+        elif (items := as_array(value)) is not None:
+            stack += [((at, str(index)), below) for index, below in reversed(list(enumerate(items)))]

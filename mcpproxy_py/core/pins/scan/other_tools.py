@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.core.json_values import as_array, as_object
 from mcpproxy_py.core.policy.confusables import similar
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:(?:[_\-.:/]|__)[A-Za-z0-9]+)*")
@@ -143,14 +144,13 @@ def takes_the_same(other: Any, own: Any) -> bool:
 
 
 def _types(schema: Any) -> dict[str, str]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping) or len(properties) > MAX_PROPERTIES:
+    properties = as_object((as_object(schema) or {}).get("properties"))
+    if properties is None or len(properties) > MAX_PROPERTIES:
         return {}
-    return {
-        str(name): str(part.get("type"))[:60] if isinstance(part, Mapping) else "" for name, part in properties.items()
-    }
+    parts = {name: as_object(part) for name, part in properties.items()}
+    return {name: "" if part is None else str(part.get("type"))[:60] for name, part in parts.items()}
 
 
 def _required(schema: Any) -> set[str]:
-    required = schema.get("required") if isinstance(schema, Mapping) else None
-    return {str(name) for name in required[:MAX_PROPERTIES]} if isinstance(required, list) else set()
+    required = as_array((as_object(schema) or {}).get("required")) or []
+    return {str(name) for name in required[:MAX_PROPERTIES]}
