@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -47,9 +46,10 @@ _ESCAPE_RUNS: Final[tuple[tuple[str, str, re.Pattern[str], Callable[[str], str]]
      lambda run: "".join(_entity(code) for code in re.findall(r"&#(x?[0-9A-Fa-f]+);", run))),
 )  # fmt: skip
 """What has to be in the text, what it is called, a run of it, and what it says."""
-_TURNED: Final = re.compile(codecs.encode(
-    r"\b(?:ignore|disregard|override|instructions?|conversation|without telling|the user|password|api key)\b", "rot13",
-).replace(r"\o", r"\b"), re.I)  # fmt: skip
+_TURNED: Final = re.compile(
+    r"\b(?:vtaber|qvfertneq|bireevqr|vafgehpgvbaf?|pbairefngvba|jvgubhg gryyvat|gur hfre|cnffjbeq|ncv xrl)\b", re.I
+)
+"""In ROT13: ignore, disregard, override, instruction, conversation, without telling, the user, password, API key."""
 _WORDS: Final = re.compile(r"[^\W\d_]{2,}")
 
 
