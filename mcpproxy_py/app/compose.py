@@ -189,7 +189,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
+        current.on_reload = lambda _: (list_changes.gate_shows(current.gate_options()), hub.scopes_changed())
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.gate_shows(current.gate_options())
         limits = settings.limits

@@ -45,7 +45,7 @@ from mcpproxy_py.serve.mcp.request import (
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, heard
+from mcpproxy_py.serve.mcp.subscriptions import heard
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,6 @@ LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-GATE_TOPIC: Final = "gate"
-TOOLS_CHANGED: Final = ("notifications/tools/list_changed",)
 LOCAL: Final = Access("local")
 """Whoever may open the socket is the user whose gateway it is."""
 
@@ -189,8 +187,7 @@ class AttachedClient:
             self._access = Access(LOCAL.principal, scope)
         if self._session is not None:
             self._session.peer = self._session.peer._replace(access=self._access)
-            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else TOOLS_CHANGED:
-                self._session.hear(method, {})
+            self._endpoint.hub.scope_changed(self._session)
 
     def note(self, message: bytes) -> None:
         self._writer.note(message)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.shares import Share
@@ -34,11 +35,17 @@ LIST_CHANGED: Final[Mapping[str, str]] = {
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
 }
+OF_THE_GATE: Final = ("notifications/tools/list_changed",)
 UPDATED: Final = "notifications/resources/updated"
 
 
 class Subscriber(Protocol):
     topic: str
+
+    @property
+    def access(self) -> Access | None:
+        """What there is for who listens; `None`: everything."""
+        ...
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         """On the event loop; does not block and does not raise."""
@@ -54,11 +61,15 @@ class SubscriptionHub:
         self._streams = 0
         self._listeners: dict[str, dict[Subscriber, None]] = {}
         self._due: set[tuple[str, str]] = set()
+        self._scopes: dict[Subscriber, Scope | None] = {}
+        """Of those for whom there is not everything: what is in scope, as they were told last."""
 
     def add(self, listener: Subscriber) -> Callable[[], None]:
         """Gives the way to leave again."""
         there = self._listeners.setdefault(listener.topic, {})
         there[listener] = None
+        if listener.access is not None:
+            self._scopes[listener] = listener.access.scope
         return lambda: self._remove(listener)
 
     @contextmanager
@@ -86,6 +97,7 @@ class SubscriptionHub:
     def _remove(self, listener: Subscriber) -> None:
         there = self._listeners.get(listener.topic, {})
         there.pop(listener, None)
+        self._scopes.pop(listener, None)
         if not there:
             self._listeners.pop(listener.topic, None)
 
@@ -98,6 +110,17 @@ class SubscriptionHub:
         if (topic, method) not in self._due and topic in self._listeners:
             self._due.add((topic, method))
             asyncio.get_running_loop().call_later(COALESCE, self._tell_due, topic, method)
+
+    def scopes_changed(self) -> None:
+        """Profiles may say something else now: those for whom they do list everything anew."""
+        for listener, before in list(self._scopes.items()):
+            if listener.access is not None and listener.access.scope != before:
+                self.scope_changed(listener)
+
+    def scope_changed(self, listener: Subscriber) -> None:
+        self._scopes[listener] = None if listener.access is None else listener.access.scope
+        for method in OF_THE_GATE if listener.topic == "gate" else LIST_CHANGED:
+            listener.hear(method, {})
 
     def _tell_due(self, topic: str, method: str) -> None:
         self._due.discard((topic, method))
@@ -112,6 +135,10 @@ class ListenStream:
         self._request = request
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
+
+    @property
+    def access(self) -> Access | None:
+        return self._request.peer.access
 
     def acknowledge(self) -> None:
         honoured: dict[str, Any] = {LIST_CHANGED[method]: True for method in sorted(self._kinds)}
