@@ -67,6 +67,15 @@ def approval_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
+def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of those that have not ended."""
+    where = _where(ctx)
+    found = _within_a_second(
+        lambda: [row["name"] for row in _asked(where, "tokens")["tokens"] if row["state"] != "revoked"]
+    )
+    return fitting(found, incomplete)
+
+
 def statuses(incomplete: str) -> list[str]:
     from mcpproxy_py.core.values import Status
 

@@ -60,10 +60,6 @@ class ClientSession:
         """Never those of another session: an answer that comes late must not be one to another question."""
         self._asked: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
 
-    @property
-    def access(self) -> Access | None:
-        return self.peer.access
-
     def touch(self) -> None:
         self.last_used = time.monotonic()
 
@@ -117,6 +113,10 @@ class ClientSession:
 
     # What the client is told.
 
+    @property
+    def access(self) -> Access | None:
+        return self.peer.access
+
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         if self._wants(method, params):
             self.tell(jsonrpc.notification(method, params))
@@ -125,6 +125,8 @@ class ClientSession:
         if method == UPDATED:
             return params.get("uri") in self.subscribed
         if method == "notifications/message":
+            if self.access is not None and self.access.scope is not None:
+                return False  # it came with no call, so nobody can say whose it is
             return self.log_level is None or loud_enough(params.get("level"), self.log_level)
         return method in LIST_CHANGED
 
@@ -188,6 +190,10 @@ class ClientSessions:
 
     def end(self, session: ClientSession) -> None:
         self._drop([session])
+
+    def end_of(self, principal: str) -> None:
+        """All of one whose access has ended."""
+        self._drop([session for session in self._all.values() if session.peer.principal == principal])
 
     def close(self) -> None:
         self._drop(list(self._all.values()))

@@ -10,7 +10,7 @@ ends when the client hangs up, falls too far behind, or the gateway ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -30,13 +30,18 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 MAX_URIS: Final = 1000
 COALESCE: Final = 0.05
 """Seconds: ten servers that connect at once change the list of all tools once."""
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_CHANGED: Final[Mapping[str, str]] = {
-    "notifications/tools/list_changed": "toolsListChanged",
+    TOOLS_CHANGED: "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
 }
-OF_THE_GATE: Final = ("notifications/tools/list_changed",)
 UPDATED: Final = "notifications/resources/updated"
+
+
+GATE_TOPIC: Final = "gate"
+Concerns = Callable[[Scope], bool]
+"""Whether what is told is about anything in this scope."""
 
 
 class Subscriber(Protocol):
@@ -44,7 +49,7 @@ class Subscriber(Protocol):
 
     @property
     def access(self) -> Access | None:
-        """What there is for who listens; `None`: everything."""
+        """What there is for whoever listens; `None`: everything."""
         ...
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
@@ -59,17 +64,14 @@ class SubscriptionHub:
         self._max_streams = max_streams
         self._share = share
         self._streams = 0
-        self._listeners: dict[str, dict[Subscriber, None]] = {}
-        self._due: set[tuple[str, str]] = set()
-        self._scopes: dict[Subscriber, Scope | None] = {}
-        """Of those for whom there is not everything: what is in scope, as they were told last."""
+        self._listeners: dict[str, dict[Subscriber, Scope | None]] = {}
+        """By topic, with the scope that each was last known to have."""
+        self._due: dict[tuple[str, str], dict[Hashable, Concerns | None]] = {}
 
     def add(self, listener: Subscriber) -> Callable[[], None]:
         """Gives the way to leave again."""
         there = self._listeners.setdefault(listener.topic, {})
-        there[listener] = None
-        if listener.access is not None:
-            self._scopes[listener] = listener.access.scope
+        there[listener] = _scope(listener)
         return lambda: self._remove(listener)
 
     @contextmanager
@@ -97,34 +99,61 @@ class SubscriptionHub:
     def _remove(self, listener: Subscriber) -> None:
         there = self._listeners.get(listener.topic, {})
         there.pop(listener, None)
-        self._scopes.pop(listener, None)
         if not there:
             self._listeners.pop(listener.topic, None)
 
-    def tell(self, topic: str, method: str, params: Mapping[str, Any]) -> None:
+    def tell(self, topic: str, method: str, params: Mapping[str, Any], concerns: Concerns | None = None) -> None:
+        """Without `concerns` it is for everybody."""
         for listener in list(self._listeners.get(topic, ())):
-            listener.hear(method, params)
+            if concerns is None or (scope := _scope(listener)) is None or concerns(scope):
+                listener.hear(method, params)
 
-    def tell_changed(self, topic: str, method: str) -> None:
-        """The same, once for everything that happens within a moment."""
-        if (topic, method) not in self._due and topic in self._listeners:
-            self._due.add((topic, method))
+    def tell_changed(self, topic: str, method: str, concerns: Concerns | None = None, about: Hashable = None) -> None:
+        """The same, once for everything that happens within a moment. What is `about` the same thing is asked about by
+        the first `concerns` of the moment, when it is over."""
+        if topic not in self._listeners:
+            return
+        due = self._due.get((topic, method))
+        if due is None:
+            due = self._due[topic, method] = {}
             asyncio.get_running_loop().call_later(COALESCE, self._tell_due, topic, method)
-
-    def scopes_changed(self) -> None:
-        """Profiles may say something else now: those for whom they do list everything anew."""
-        for listener, before in list(self._scopes.items()):
-            if listener.access is not None and listener.access.scope != before:
-                self.scope_changed(listener)
-
-    def scope_changed(self, listener: Subscriber) -> None:
-        self._scopes[listener] = None if listener.access is None else listener.access.scope
-        for method in OF_THE_GATE if listener.topic == "gate" else LIST_CHANGED:
-            listener.hear(method, {})
+        due.setdefault(about, concerns)
 
     def _tell_due(self, topic: str, method: str) -> None:
-        self._due.discard((topic, method))
-        self.tell(topic, method, {})
+        due = [*self._due.pop((topic, method)).values()]
+        in_scope: dict[Scope, list[Subscriber]] = {}
+        for listener in list(self._listeners.get(topic, ())):
+            if (scope := _scope(listener)) is None or None in due:
+                listener.hear(method, {})
+            else:
+                in_scope.setdefault(scope, []).append(listener)
+        self._tell_in_scopes(topic, method, [each for each in due if each is not None], [*in_scope.items()])
+
+    def _tell_in_scopes(
+        self, topic: str, method: str, due: list[Concerns], left: list[tuple[Scope, list[Subscriber]]]
+    ) -> None:
+        """One scope in each turn of the loop: to find out what changed in it takes a look at all of its tools."""
+        if not left:
+            return
+        scope, listeners = left.pop()
+        asyncio.get_running_loop().call_soon(self._tell_in_scopes, topic, method, due, left)
+        if any(concerns(scope) for concerns in due):
+            for listener in listeners:
+                if listener in self._listeners.get(topic, ()):
+                    listener.hear(method, {})
+
+    def scopes_changed(self) -> None:
+        """Tokens or profiles are others now. Whoever has another scope than before has to list everything again."""
+        for topic, there in list(self._listeners.items()):
+            for listener, known in list(there.items()):
+                if (now := _scope(listener)) != known:
+                    there[listener] = now
+                    for method in (TOOLS_CHANGED,) if topic == GATE_TOPIC else LIST_CHANGED:
+                        listener.hear(method, {})
+
+
+def _scope(listener: Subscriber) -> Scope | None:
+    return None if listener.access is None else listener.access.scope
 
 
 class ListenStream:
@@ -132,13 +161,10 @@ class ListenStream:
 
     def __init__(self, topic: str, request: McpRequest, wanted: Mapping[str, Any]) -> None:
         self.topic = topic
+        self.access = request.peer.access
         self._request = request
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
-
-    @property
-    def access(self) -> Access | None:
-        return self._request.peer.access
 
     def acknowledge(self) -> None:
         honoured: dict[str, Any] = {LIST_CHANGED[method]: True for method in sorted(self._kinds)}

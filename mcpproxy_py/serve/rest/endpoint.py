@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
 from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
@@ -123,12 +124,23 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestTokens(Protocol):
+    """Tokens of agents. Every change is on record under `by`."""
+
+    def list(self) -> list[dict[str, Any]]: ...
+    def show(self, name: str) -> dict[str, Any]: ...
+    async def create(self, name: str, terms: TokenTerms, by: Caller) -> dict[str, Any]: ...
+    async def revoke(self, name: str, by: Caller) -> dict[str, Any]: ...
+    async def rotate(self, name: str, grace: float, expires: float | None, by: Caller) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RestServices:
     gateway: RestGateway
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    tokens: RestTokens
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
@@ -137,8 +149,8 @@ class RestServices:
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces."""
+Guarded = Literal["admin", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
 
 
 @dataclass(frozen=True, slots=True)
