@@ -179,7 +179,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
-            profile_scope=current.profiles.scope, on_end=lambda principal: endpoints.end(principal),
+            profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(
@@ -202,7 +202,6 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles.scope_of,
             rest,
         )
-        endpoints.on_end += [asking.rounds.end, links.forget, table.hang_up_on]
 
         current.on_surfaces = endpoints.use
         current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
@@ -214,6 +213,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens))
+
+        def end_access(principal: str) -> None:
+            for part in (endpoints, asking.rounds, links, attachments, guard):
+                part.end(principal)
+
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         await tasks.start(tokens.run)

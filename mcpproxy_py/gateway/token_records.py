@@ -45,7 +45,8 @@ class KeptToken:
 
     @property
     def principal(self) -> str:
-        """Not `token:NAME`: what stands after that word is taken for a secret, and masked. Nobody inherits sessions, requests or records of one that was revoked and had the same name."""
+        """Not `token:NAME`: what stands after that word is taken for a secret, and masked. Nobody inherits sessions,
+        requests or records of one that was revoked and had the same name."""
         return f"agent:{self.name}" if self.serial == 1 else f"agent:{self.name}/{self.serial}"
 
     def rotated(self, digest: bytes, now: float, grace: float, expires: float | None) -> KeptToken:

@@ -117,7 +117,7 @@ def test_it_opens_one_route_of_rest_and_there_its_own_records_alone(target: Targ
                       "principal=api&mine", "mine&q=mark", "mine&exclude_type=config_change"):  # fmt: skip
             answer = client.get(f"/api/v1/activity?{query}", headers=bearer)
             assert answer.status_code == 200, (query, answer.text)
-            assert {row["principal"] for row in answer.json()["activities"]} <= {f"token:{name}"}, query
+            assert {row["principal"] for row in answer.json()["activities"]} <= {f"agent:{name}"}, query
         for path in ("/api/v1/activity/?mine", "/api/v1//activity?mine", "/api/v1/activity%3Fmine",
                      "/api/v1/activity/%2e%2e/config?mine", "/api/v1/config?mine", "/api/v1/activity?MINE",
                      "/api/v1/activity?min%65x"):  # fmt: skip
@@ -203,7 +203,7 @@ def test_somebody_elses_session_is_not_there_and_a_name_used_again_inherits_noth
         assert [asked(secret), asked(other), asked(None)] == [200, 404, 404]
         end(running, name)
         again = running.post("/tokens", {"name": name}).json()
-        assert again["principal"] == f"token:{name}/2"
+        assert again["principal"] == f"agent:{name}/2"
         assert [asked(secret), asked(again["token"]), asked(None)] == [401, 404, 404]
         assert own_records(running, again["token"]) == []
 
@@ -273,7 +273,7 @@ def test_a_forged_token_opens_nothing_for_whoever_forged_it(tmp_path: Path) -> N
         states = {row["name"]: row["state"] for row in running.get("/tokens")["tokens"]}
         assert states == {"real": "not believed", "forged": "not believed", "another": "active"}
         assert running.post("/tokens/real/revoke").status_code == 200
-        assert running.post("/tokens", {"name": "real"}).json()["principal"] != "token:real"
+        assert running.post("/tokens", {"name": "real"}).json()["principal"] != "agent:real"
 
 
 # After it ended.
@@ -373,7 +373,7 @@ async def test_who_asks_too_often_is_refused_with_how_long_to_wait_and_cannot_fi
     async with connected(HttpLink(running.mcp, token=other), MODERN, declines) as peer:
         assert (await outcome(peer.request("tools/call", params("gate", "one", "look", fresh())))).ok
     assert not any(target.log("one").calls(mark) for mark in marks[3:])
-    rows = running.activities(principal=f"token:{name}")
+    rows = running.activities(principal=f"agent:{name}")
     assert len([row for row in rows if row["status"] == "success"]) == 3
     assert len(rows) < 6, "what is refused for that is counted"
 

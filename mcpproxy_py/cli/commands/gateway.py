@@ -90,7 +90,7 @@ def stdio(
     for from the current directory up, and in the client's roots. All that are named apply.
 
     Who may open the gateway's socket is its user, and may do everything. With a token it is that agent, on record as
-    token:NAME, and may do what that may. The file is read again at each attachment.
+    agent:NAME, and may do what that may. The file is read again at each attachment.
 
     For example: mcpproxy stdio --surface direct
     """

@@ -289,7 +289,7 @@ class StdioBridge:
             self._ending = True
             return []
         if line.startswith(self._profiles.narrowed):
-            if (why := self._profiles.refused(line)) is not None:
+            if (why := self._profiles.refused(line)) is not None and self._refused is None:
                 self._refused = why
                 complain(why)
             return []

@@ -16,12 +16,14 @@ records (SEC-2): made equal by mistake, they are an agent token.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -221,12 +223,32 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
+        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
+        """Requests of principals whose access may end."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its requests under way, with their connections."""
+        for task in tuple(self._under_way.get(principal, ())):
+            task.cancel()
+
+    @contextmanager
+    def _ended_with(self, principal: str) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._under_way.setdefault(principal, set())
+        mine.add(task)
+        try:
+            yield
+        finally:
+            mine.discard(task)
+            if not mine and self._under_way.get(principal) is mine:
+                del self._under_way[principal]
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -242,7 +264,11 @@ class Guard:
                 return
             self.last = time.monotonic()
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
-            await endpoint(request)
+            if request.access.everything:
+                await endpoint(request)
+            else:
+                with self._ended_with(request.access.principal):
+                    await endpoint(request)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

@@ -229,15 +229,11 @@ class AttachedConnection:
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
         self.silent_since: float | None = time.monotonic()
-        self.principal = LOCAL.principal
 
     def end(self) -> None:
         self._scope.cancel()
 
     abort = end
-
-    def serves(self, principal: str) -> bool:
-        return principal == self.principal
 
 
 class AttachServer:
@@ -251,6 +247,8 @@ class AttachServer:
     ) -> None:  # fmt: skip
         """`credential` finds who comes with a token in the first line."""
         self._credential = credential
+        self._of: dict[str, set[AttachedConnection]] = {}
+        """Clients that came with a token, by principal."""
         self._detached = detached
         self._profiles = ProfileTable() if profiles is None else profiles
         self._profiles.on_gone = self._gone
@@ -265,6 +263,11 @@ class AttachServer:
         self._line_limit, self._max_values = line_limit, max_values
         self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its clients."""
+        for place in tuple(self._of.get(principal, ())):
+            place.end()
 
     def ending(self) -> None:
         """No new calls are taken any more: who can wait with them for the next gateway is told so (USE-7)."""
@@ -310,16 +313,23 @@ class AttachServer:
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
             access = access_of(wish, self._credential)
             scope = AttachedScope.wished(wish, self._profiles)
-            endpoint = self._find(wish, access.scope if scope is None else within(access, scope).scope)
+            endpoint = self._find(wish, (access if scope is None else within(access, scope)).scope)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
-            place.silent_since, place.principal, ending = None, access.principal, wish.get("ending")
+            place.silent_since, ending = None, wish.get("ending")
             run = {"run": self._run} if ending is not None else {}
             profiles = {} if scope is None else {"profiles": scope.names}
             detached = {"detached": True} if self._detached else {}
             await _answer(stream, {"ok": True, **run, **profiles, **detached})
-            await self._converse(lines, stream, endpoint, ending, access, scope)
+            mine = self._of.setdefault(access.principal, set())
+            mine.add(place)
+            try:
+                await self._converse(lines, stream, endpoint, ending, access, scope)
+            finally:
+                mine.discard(place)
+                if not mine and self._of.get(access.principal) is mine:
+                    del self._of[access.principal]
 
     async def _converse(
         self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object,

@@ -53,8 +53,6 @@ class Endpoints:
         self._share = share
         self._scope_of = scope_of
         self._elsewhere = elsewhere or _nothing_there
-        self.on_end: list[Callable[[str], object]] = []
-        """Told of a principal that is no more, to end what else there is of it."""
         self._open: dict[str, McpEndpoint] = {}
         self.over_http: dict[str, Handler] = {}
         """By path, as they are now."""
@@ -89,12 +87,9 @@ class Endpoints:
                 self.over_http[path] = self._edge(handler)
 
     def end(self, principal: str) -> None:
-        """This principal is no more: its sessions end at once, with all that is under way in them, and whatever else
-        somebody does or waits for as this principal."""
+        """Its access has ended: so do its sessions. What streams to it ends with its requests."""
         for endpoint in self._open.values():
-            endpoint.sessions.end_all(principal)
-        for end in self.on_end:
-            end(principal)
+            endpoint.sessions.end_of(principal)
 
     def find(self, wish: Mapping[str, Any], scope: Scope | None = None) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met, or not in this scope."""

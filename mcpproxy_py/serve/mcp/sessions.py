@@ -191,8 +191,9 @@ class ClientSessions:
     def end(self, session: ClientSession) -> None:
         self._drop([session])
 
-    def end_all(self, principal: str) -> None:
-        self._drop([each for each in self._all.values() if each.peer.principal == principal])
+    def end_of(self, principal: str) -> None:
+        """All of one whose access has ended."""
+        self._drop([session for session in self._all.values() if session.peer.principal == principal])
 
     def close(self) -> None:
         self._drop(list(self._all.values()))

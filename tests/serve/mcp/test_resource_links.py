@@ -89,7 +89,7 @@ def test_a_principal_that_is_gone_leaves_nothing() -> None:
     links = ResourceLinks()
     links.learn("p", "s", ["x://y"], ALL)
     links.learn("q", "s", ["x://y"], ALL)
-    links.forget("p")
+    links.end("p")
     assert (owner(links, "x://y"), owner(links, "x://y", "q")) == (None, "s")
 
 

@@ -73,8 +73,8 @@ class ResourceLinks:
             owner.rival = None
         return owner
 
-    def forget(self, principal: str) -> None:
-        """It is gone for good."""
+    def end(self, principal: str) -> None:
+        """Its access has ended."""
         for key in [key for key in self._shares if key[0] == principal]:
             for uri in self._shares.pop(key).keys:
                 del self._owners[principal, uri]
