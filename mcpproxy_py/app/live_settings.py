@@ -66,7 +66,7 @@ class LiveSettings:
         self.on_surfaces: Callable[[Iterable[str], Iterable[str], Iterable[str]], None] = lambda *open_now: None
         """Told which surfaces are open from now on, which servers may be passed through to, and which profiles there
         are."""
-        self.on_reload: Callable[[Settings], None] = lambda settings: None
+        self.on_reload: Callable[[Settings], object] = lambda settings: None
         """Told of settings that have come into force."""
         upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
 

@@ -1,4 +1,4 @@
-"""A profile narrows and tightens what there is, over HTTP in both eras, and while its configuration changes (SURF-12)."""
+"""A profile narrows and tightens what there is, over HTTP in both eras and through changes of it (SURF-12)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import anyio
 import httpx
 import pytest
 
-from tests.journeys.test_live_surfaces import Live
+from tests.journeys.test_live_surfaces import CHANGED, Live
 from tests.support.gateway import gateway, python_server, until
-from tests.support.wire import HANDSHAKE, MODERN, Wire, text
+from tests.support.peer import connected
+from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
 
 pytestmark = pytest.mark.proves("SURF-12")
 REFUSAL = "mcpproxy/refusal"
@@ -88,8 +89,12 @@ def test_its_ceiling_holds_where_the_gateway_is_permissive(shared: Live, era: st
     assert code(shared.wire("/mcp", era).read("a:write_note", {"text": "x"})) is None, "only a warning"
     wire = shared.wire("/mcp/p/reading", era)
     assert code(wire.read("a:echo", {"text": "x"})) is None
-    for variant in ("read", "write", "destructive"):
-        assert code(wire.via(variant, "a:write_note", {"text": "x"})) is not None
+    assert code(wire.read("a:write_note", {"text": "x"})) == "TOOL_NOT_FOUND"
+    for variant in ("write", "destructive"):
+        with pytest.raises(RpcError, match=f"Unknown tool: call_tool_{variant}"):
+            wire.via(variant, "a:write_note", {"text": "x"})
+    names = {tool["name"] for tool in wire.request("tools/list")["tools"]}
+    assert names & {"call_tool_read", "call_tool_write", "call_tool_destructive"} == {"call_tool_read"}
     assert not {"a:write_note", "a:delete_note"} & found(wire)
 
 
@@ -164,6 +169,21 @@ async def test_one_that_goes_ends_its_sessions_and_streams(live: Live) -> None:
             assert await stream.aread() is not None, "the stream comes to its end"
     assert going.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status_code == 404
     assert staying.request("ping") == {}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", ERAS)
+async def test_who_is_in_one_hears_when_it_changes_and_nobody_else_does(live: Live, era: str) -> None:
+    async with (
+        connected(live.link("/mcp/p/other"), era) as inside,
+        connected(live.link("/mcp/p/frontend"), era) as beside,
+        connected(live.link("/mcp"), era) as outside,
+    ):
+        for peer in (inside, beside, outside):
+            await peer.watch()
+        live.edit(profiles={**live.config["profiles"], "other": {"servers": ["a"]}})
+        await inside.hear(CHANGED)
+        assert CHANGED not in {each["method"] for peer in (beside, outside) for each in peer.heard}
 
 
 def test_a_wrong_edit_changes_nothing_and_is_told(live: Live) -> None:

@@ -128,8 +128,10 @@ def _read(directory: Path) -> bytes | None:
         descriptor = os.open(FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=holder)
     finally:
         os.close(holder)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(LARGEST + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    try:
+        return os.read(descriptor, LARGEST + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
