@@ -45,6 +45,7 @@ from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.profiles import without_effect
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.gateway.tokens import TokenService, may_have_tokens
@@ -172,7 +173,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
             shown_config=lambda: shown(current.settings),
-            status=lambda: {**_status(current, gateway, store, url, started), "tokens": tokens.counts()},
+            status=lambda: {
+                **_status(current, gateway, store, url, started),
+                "tokens": tokens.counts(),
+                "profiles": _profiles(current, gateway),
+            },
             new_id=new_id,
             masker=masker,
         )
@@ -185,7 +190,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
-        rest = traces.edge(answered_by(rest_app(gateway, store, admin, approvals, tokens, masker)))
+        rest = traces.edge(answered_by(rest_app(gateway, store, admin, approvals, tokens, masker, current.profiles)))
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -346,6 +351,13 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "asks": gateway.recorder.tally.by_variant(),
         "store": dict(store.health()),
     }
+
+
+def _profiles(current: LiveSettings, gateway: Gateway) -> dict[str, Any]:
+    """How many there are, and which of their names mean nothing now."""
+    table = current.profiles
+    told = {name: said for name in table if (said := without_effect(table.scope(name), gateway.snapshot))}
+    return {"count": sum(1 for _ in table), "without_effect": told}
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Scope
-from mcpproxy_py.core.values import Snapshot
+from mcpproxy_py.core.values import Policy, Snapshot
 
 
 class ProfileTable:
@@ -65,4 +65,20 @@ def without_effect(scope: Scope, snapshot: Snapshot) -> list[str]:
         alone = Scope(tools=((glob,),))
         if not any(alone.has_server(tool.server) and alone.names(tool.server, tool.name) for tool in tools):
             said.append(f"{glob} means no tool")
+    return said
+
+
+def tightens(scope: Scope, policy: Policy) -> list[str]:
+    """What it forbids beyond what the gateway does anyway, as sentences."""
+    here = scope.tightened(policy)
+    said: list[str] = []
+    if here.ceiling != policy.ceiling:
+        said.append(f"calls above {here.ceiling} do not exist")
+    if here.unannotated != policy.unannotated:
+        said.append(f"tools without hints count as {here.unannotated}")
+    if here.strict != policy.strict:
+        said.append("a call that contradicts its tool's hints is refused")
+    if scope.confirm != "none":
+        above = "" if scope.confirm == "destructive" else " and destructive"
+        said.append(f"a person is asked before {scope.confirm}{above} calls")
     return said

@@ -20,7 +20,7 @@ from mcpproxy_py.cli.clients.places import Machine, servers_file
 from mcpproxy_py.cli.clients.plan import FilePlan, Target
 from mcpproxy_py.cli.clients.tokens import ClientToken
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.completion import client_names
+from mcpproxy_py.cli.completion import client_names, profile_names
 from mcpproxy_py.cli.output import clean, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 
@@ -48,6 +48,12 @@ def connect(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Make no agent token for this client: over stdio it is you, then.")
     ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Show it only what is in this profile.", autocompletion=profile_names
+        ),
+    ] = None,
     rules: Annotated[
         bool | None,
         typer.Option("--rules/--no-rules", help="Let reads run without asking, and writes and deletions ask, or not."),
@@ -68,11 +74,11 @@ def connect(
     if stdio and http:
         raise typer.BadParameter("choose one of --stdio and --http", param_hint="--stdio")
     target = _target(client, name, project)
-    way = _launch(session, target.client, "stdio" if stdio else "http" if http else None)
+    way = _launch(session, target.client, "stdio" if stdio else "http" if http else None, profile)
     home = launch.data_dir(session.where)
     own = None if no_token else _own_token(session, home, target, way)
     if own is not None and way.way == "stdio":
-        way = launch.by_stdio(session.where, own.file)
+        way = launch.by_stdio(session.where, own.file, profile)
     kept = connections.kept(home, target.client.name, name, target.servers_file)
     servers = _servers(target)
     if rules is not True and _is_connected(target, way, servers):
@@ -209,17 +215,19 @@ def _target(client: str, name: str, project: Path | None) -> Target:
     return Target(known, name, file, root, machine)
 
 
-def _launch(session: CommandContext, client: KnownClient, said: str | None) -> Launch:
+def _launch(session: CommandContext, client: KnownClient, said: str | None, profile: str | None) -> Launch:
+    if profile is not None:
+        launch.check_profile(session.where, profile)
     way = said or ("http" if session.where.is_named and client.http else "stdio")
     if way == "stdio":
         if session.where.is_named:
             raise typer.BadParameter(
                 "--stdio starts the gateway itself; give --data-dir instead", param_hint="--listen"
             )
-        return launch.by_stdio(session.where)
+        return launch.by_stdio(session.where, profile=profile)
     if client.http is None:
         raise typer.BadParameter(f"{client.title} starts commands only; use --stdio", param_hint="--http")
-    made = launch.by_http(session.where)
+    made = launch.by_http(session.where, profile)
     if made.needs_token and not entries.can_send_token(client):
         remedy = "Use --stdio, which needs no token."
         message = f"{client.title} cannot refer to a token, and none is written into its file"

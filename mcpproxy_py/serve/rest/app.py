@@ -6,6 +6,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -19,6 +20,7 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses
@@ -34,6 +36,7 @@ from mcpproxy_py.serve.rest.endpoint import (
 )
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
 NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
 CLIENT_HEADER: Final = "x-mcpproxy-client"
@@ -62,6 +65,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *requests.APPROVAL_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
+    *PROFILE_ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
@@ -69,10 +73,11 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 
 def rest_app(
     gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
-    masker: Masker = MASKER,
+    masker: Masker = MASKER, profiles: ProfileTable | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
     parts = RestServices(gateway, store, operator, approvals, agent_tokens, time.monotonic(), masker)
+    parts = parts if profiles is None else replace(parts, profiles=profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 

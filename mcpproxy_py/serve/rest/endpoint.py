@@ -21,6 +21,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions
@@ -145,6 +146,7 @@ class RestServices:
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
     questions: ShownQuestions = field(default_factory=ShownQuestions)
+    profiles: ProfileTable = field(default_factory=ProfileTable)
 
 
 SURFACE = "rest"
