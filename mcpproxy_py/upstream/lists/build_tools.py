@@ -8,10 +8,11 @@ from functools import cache, partial
 from typing import Any, Final
 
 from mcpproxy_py.core.pending_checks import PendingCheck
+from mcpproxy_py.core.pins.listing import is_tool
 from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.values import Override, Tool
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
-from mcpproxy_py.upstream.lists.name_rules import NameRules, name_problem
+from mcpproxy_py.upstream.lists.name_rules import NameRules
 from mcpproxy_py.upstream.schemas.argument_check import BUDGET, ArgumentCheck, compile_check
 from mcpproxy_py.upstream.schemas.cost import BadSchema
 from mcpproxy_py.upstream.spec import OverrideEntry, UpstreamSpec
@@ -30,7 +31,7 @@ def build_tools(
     found: dict[str, Mapping[str, Any]] = {}
     skipped = 0
     for wire in listed:
-        if is_a_tool(wire) and wire["name"] not in found:
+        if is_tool(wire) and wire["name"] not in found:
             found[wire["name"]] = wire
         else:
             skipped += 1
@@ -53,13 +54,6 @@ def _tell_of_unchecked(server: str, unchecked: list[Tool]) -> None:
         first = unchecked[0]
         logger.warning("%s: the arguments of %d tools are not checked; of %s, because: %s",
                        server, len(unchecked), first.name, first.unchecked)  # fmt: skip
-
-
-def is_a_tool(wire: Mapping[str, Any]) -> bool:
-    name = wire.get("name")
-    if not isinstance(name, str) or name_problem(name) is not None:
-        return False
-    return isinstance(wire.get("inputSchema"), dict)
 
 
 def _build_tool(
