@@ -8,9 +8,10 @@ listing may be sixteen megabytes: what is read and written at once holds up ever
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -20,19 +21,37 @@ from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database, plain
 from mcpproxy_py.store.database.tables import pinned_texts
 
+T = TypeVar("T")
 AT_ONCE: Final = 500
 KEPT: Final = 24 * 3600.0
 """Seconds that a text outlives the last pin that named it: another gateway may be about to name it."""
 
 
+class TextReaderThread(Protocol):
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
+
+
 class PinnedTexts:
-    """Blocking. Raises `StoreUnavailable`."""
+    """Raises `StoreUnavailable`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, in_thread: TextReaderThread) -> None:
         self._database = database
+        self._in_thread = in_thread
 
-    def load(self, digests: Collection[str]) -> dict[str, Any]:
+    async def load(self, digests: Collection[str]) -> dict[str, Any]:
         """Those that are there and can be read."""
+        return await self._in_thread(partial(self._load, digests)) if digests else {}
+
+    async def save(self, values: Mapping[str, Any]) -> None:
+        """By their digests. Whatever stands under one of them is written anew: it may not be what it should be."""
+        if values:
+            await self._in_thread(partial(self._write, values))
+
+    async def forget(self, but: Collection[str]) -> None:
+        """All that no pin names any more, and none has named for a while."""
+        await self._in_thread(partial(self._forget, but))
+
+    def _load(self, digests: Collection[str]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         with self._database.reading() as connection:
             for some in _some(digests):
@@ -44,8 +63,7 @@ class PinnedTexts:
                         continue
         return found
 
-    def save(self, values: Mapping[str, Any]) -> None:
-        """By their digests. Whatever stands under one of them is written anew: it may not be what it should be."""
+    def _write(self, values: Mapping[str, Any]) -> None:
         at = round(time.time() * 1e6)
         rows = [{"digest": digest, "value": encode(value).decode(), "at": at} for digest, value in values.items()]
         try:
@@ -66,8 +84,7 @@ class PinnedTexts:
             except IntegrityError:  # another gateway has just written the same
                 continue
 
-    def forget(self, but: Collection[str]) -> None:
-        """All that no pin names any more, and none has named for a while."""
+    def _forget(self, but: Collection[str]) -> None:
         over, keep = round((time.time() - KEPT) * 1e6), frozenset(but)
         try:
             with self._database.writing() as connection:
