@@ -161,7 +161,8 @@ class _SchemaWalk:
     def by_position(self, at: _Nested) -> None:
         old, new = json_values.as_array(at.old), json_values.as_array(at.new)
         if old is None or new is None or len(old) != len(new):
-            self.add(at.part, "either", at.old, at.new, "has other places", at.monotone)
+            if not same(at.old, at.new):
+                self.add(at.part, "either", at.old, at.new, "has other places", at.monotone)
             return
         for number, (one, other) in enumerate(zip(old, new, strict=True)):
             self.schema(one, other, f"{at.part}[{number}]", at.monotone, at.depth)

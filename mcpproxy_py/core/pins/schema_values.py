@@ -148,22 +148,14 @@ def _bound(least: float, lower: bool) -> Callable[[Mapping[str, Any], Mapping[st
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def _multiple(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> Judged:
     old, new = before.get(key, MISSING), after.get(key, MISSING)
-    if type(old) is int and type(new) is int and old > 0 and new > 0:
-        return _moved(new == 0 or old % new == 0, new % old == 0, "is another") if _related(old, new) else _either()
+    if type(old) is int and type(new) is int and old > 0 and new > 0 and (old % new == 0 or new % old == 0):
+        return _moved(old % new == 0, new % old == 0, "is another")
     return _presence(before, after, key)
-
-
-def _related(old: int, new: int) -> bool:
-    return old % new == 0 or new % old == 0
-
-
-def _either() -> Judged:
-    return "either", "is another"
 
 
 def _presence(before: Mapping[str, Any], after: Mapping[str, Any], key: str) -> Judged:
