@@ -37,6 +37,8 @@ from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pin_storage import PinStorage
+from mcpproxy_py.gateway.pins import PinService
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, ShareLimits
 from mcpproxy_py.providers import Loader
@@ -125,9 +127,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         table = ConnectionTable(_connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
+        await pins.load()
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store, masker),
+            judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
@@ -166,6 +171,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
+        pins.serve(admin.on_record, upstreams.judge_again)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
         asking = AskRunner(
@@ -195,11 +201,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
             detached=detached,
         )  # fmt: skip
-        rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
+        rest = answered_by(rest_app(gateway, store, admin, approvals, pins, masker))
         guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        tasks.start_soon(pins.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()

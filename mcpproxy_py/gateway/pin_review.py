@@ -18,7 +18,6 @@ from mcpproxy_py.upstream.lists.in_force import ListingInForce
 
 NO_TEXT: Final = "what was approved of it is known by its digest only, and this is something else"
 MOST_TOLD: Final = 20
-LONGEST_WHY: Final = 400
 Findings = Mapping[str, Sequence[Finding]]
 
 
@@ -60,15 +59,13 @@ class PinReview:
 
 def told(why: str, server: str) -> str:
     """Why a tool is blocked, for whoever calls it: an agent tells its person what to run."""
-    command = f"mcpproxy pins diff {server}"
-    said = why if len(why) <= LONGEST_WHY else f"{why[:LONGEST_WHY]}…"
-    said = said if said.startswith("changed") else f"changed: {said}"
-    return said if command in said else f"{said}; see `{command}`"
+    said = why if why.startswith(("changed:", "new:")) else f"changed: {why}"
+    return said if "`mcpproxy pins" in said else f"{said}. To see and decide it, run `mcpproxy pins diff {server}`"
 
 
 def findings_of(review: PinReview) -> dict[str, list[FindingRow]]:
     """What was found in what is approved, and in what waits."""
-    kept = {subject: [list(row) for row in rows] for subject, rows in review.pin.findings.items()}
+    kept: dict[str, list[FindingRow]] = {subject: list(rows) for subject, rows in review.pin.findings.items()}
     return {**kept, **{subject: rows_of(found) for subject, found in review.findings.items()}}
 
 

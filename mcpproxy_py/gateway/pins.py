@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -154,9 +154,7 @@ class PinService:
                 self._pins.pop(server, None)
         return await self._review(spec, listed, Pin(unread="it is changed all the time"), part, heard)
 
-    async def _review(
-        self, spec: UpstreamSpec, listed: PinnedListing, pin: Pin, part: Part, sure: bool
-    ) -> PinReview:
+    async def _review(self, spec: UpstreamSpec, listed: PinnedListing, pin: Pin, part: Part, sure: bool) -> PinReview:
         """What is only remembered of a server, without a seal, may add nothing to what is approved."""
         mine = _of_part(pin, part)
         if part == "listing" and not sure and mine.approved is not None and listed.instructions is None:
@@ -211,8 +209,8 @@ class PinService:
             unusable = next((each.pin.unusable for each in state.reviews if each.pin.unusable), None)
             log.warning(
                 "%s: %s; %d tools are blocked until a person decides: `mcpproxy pins diff %s`, then `mcpproxy pins "
-                "approve --server %s --all`", server, unusable or f"{len(waiting)} things are not as they were approved",
-                blocked, server, server)  # fmt: skip
+                "approve --server %s --all`",
+                server, unusable or f"{len(waiting)} things are not approved", blocked, server, server)  # fmt: skip
         state.told = now
 
     # -- what a person asks
@@ -402,9 +400,7 @@ def _merged(pin: Pin, to_keep: PinnedListing, part: Part, review: PinReview) -> 
     return PinnedListing(was.tools, was.instructions, to_keep.prompts, rejected)
 
 
-def _approved(
-    pin: Pin, kept: PinnedListing, by: str, *, prompts_read: bool, findings: Mapping[str, Any]
-) -> Pin:
+def _approved(pin: Pin, kept: PinnedListing, by: str, *, prompts_read: bool, findings: Mapping[str, Any]) -> Pin:
     there = set(kept.subjects())
     digests = {each: known for each, known in pin.known_by_digest.items() if each not in there}
     found = {each: rows for each, rows in {**pin.findings, **findings}.items() if each in there or each in digests}

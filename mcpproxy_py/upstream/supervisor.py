@@ -159,7 +159,8 @@ class Supervisor:
             raise RuntimeError("apply() needs a supervisor that runs")
         worker = self._workers[spec.name] = UpstreamServer(
             spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
-            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask, judge=self._judge,
+            clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask,
+            judge=self._judge,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 

@@ -204,7 +204,13 @@ def fetch(server: Published) -> str:
         output = getattr(error, "stderr", None) or b""
         tail = (output if isinstance(output, bytes) else output.encode())[-300:].decode(errors="replace")
         return f"{server.package}: failed: {str(error)[-400:]} {tail}"
-    found = {"package": server.package, "version": version, "server": about, "instructions": instructions, "tools": tools}
+    found = {
+        "package": server.package,
+        "version": version,
+        "server": about,
+        "instructions": instructions,
+        "tools": tools,
+    }
     list_file(server.package).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
     return f"{server.package}@{version}: {len(tools)} tools"
 

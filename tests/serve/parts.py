@@ -210,7 +210,7 @@ class House:
             now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals)
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.pins)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
 

@@ -153,7 +153,7 @@ class _Judging:
         if why := self._why_blocked(subject, found):
             self._wait(subject, found)
             return why
-        if self.manual or self._is_rejected(subject):
+        if self.manual or subject in self.approved.rejected:  # also where it is another one than was refused
             self._wait(subject, found)
             return NEW
         return None

@@ -26,12 +26,13 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestApprovals,
     RestEndpoint,
     RestGateway,
+    RestPins,
     RestRequest,
     RestServices,
     RestStore,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
+from mcpproxy_py.serve.rest.routes import activity, calls, pins, requests, servers, system
 
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
@@ -58,16 +59,18 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
+    *pins.ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
 def rest_app(
-    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, masker: Masker = MASKER
-) -> ASGIApp:
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, pins: RestPins,
+    masker: Masker = MASKER,
+) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, time.monotonic(), masker)
+    parts = RestServices(gateway, store, operator, approvals, pins, time.monotonic(), masker)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 

@@ -19,6 +19,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pins import PinStep
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions
@@ -121,12 +122,24 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestPins(Protocol):
+    """What servers listed when it was approved, and what a person has to decide of what they list now."""
+
+    def rows(self) -> list[dict[str, Any]]: ...
+    async def show(self, server: str, *, texts: bool = False) -> dict[str, Any]: ...
+    async def decide(
+        self, server: str, step: PinStep, subjects: Sequence[str] | None, seen: str, by: Caller,
+        said: Mapping[str, Any],
+    ) -> dict[str, Any]: ...  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class RestServices:
     gateway: RestGateway
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    pins: RestPins
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER

@@ -245,8 +245,8 @@ class ToolList:
             logger.warning("%s: %d entries of its configuration mean none of its tools: %s",
                            self._name, len(unmatched), named)  # fmt: skip
         if unannotated and unannotated != before.unannotated:
-            said = said_of_unannotated(len(unannotated), self._unannotated())
-            logger.warning("%s: %s; see `%s`", self._name, said, next_step_for(self._name))
+            sentence = said_of_unannotated(len(unannotated), self._unannotated())
+            logger.warning("%s: %s; see `%s`", self._name, sentence, next_step_for(self._name))
 
     @property
     def _name(self) -> str:
