@@ -67,6 +67,25 @@ def approval_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
+def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of those that have not ended."""
+    where = _where(ctx)
+    found = _within_a_second(
+        lambda: [row["name"] for row in _asked(where, "tokens")["tokens"] if row["state"] != "revoked"]
+    )
+    return fitting(found, incomplete)
+
+
+def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration file."""
+    where = _where(ctx)
+
+    def names() -> list[str]:
+        return list(json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("profiles", {}))
+
+    return fitting(_within_a_second(names), incomplete)
+
+
 def statuses(incomplete: str) -> list[str]:
     from mcpproxy_py.core.values import Status
 

@@ -27,6 +27,7 @@ from mcpproxy_py.store.cluster.event_bus import RECORDED
 from mcpproxy_py.store.cluster.membership import Heartbeat
 from mcpproxy_py.store.database.engine import READERS, Database, plain
 from mcpproxy_py.store.database.import_v1 import adopt
+from mcpproxy_py.store.database.last_uses import LastUses
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.pinned_texts import PinnedTexts
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
@@ -207,11 +208,14 @@ class Store:
         self._in_thread = saved.in_thread
         self.approvals, self.pinned_texts = saved.approvals, saved.pinned_texts
         self.gaps = GapSignals(database, self._in_thread)
+        self.last_uses = LastUses(database, self._in_thread)
         self._closed = False
         self._event_bus = database.event_bus()
         self._watchman = Heartbeat(database, me, self._bury) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
+        self.shared = database.shared
+
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
         self.announce: Callable[..., None] = self._event_bus.announce

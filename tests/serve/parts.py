@@ -23,6 +23,7 @@ from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pin_storage import PinStorage
 from mcpproxy_py.gateway.pins import PinService
+from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
@@ -213,8 +214,9 @@ class House:
             now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
+        self.tokens = TokenService(store, self._on_record)
         self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.pins)
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
@@ -122,6 +123,16 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestTokens(Protocol):
+    """Tokens of agents. Every change is on record under `by`."""
+
+    def list(self) -> list[dict[str, Any]]: ...
+    def show(self, name: str) -> dict[str, Any]: ...
+    async def create(self, name: str, terms: TokenTerms, by: Caller) -> dict[str, Any]: ...
+    async def revoke(self, name: str, by: Caller) -> dict[str, Any]: ...
+    async def rotate(self, name: str, grace: float, expires: float | None, by: Caller) -> dict[str, Any]: ...
+
+
 class RestPins(Protocol):
     """What servers listed when it was approved, and what a person has to decide of what they list now."""
 
@@ -139,6 +150,7 @@ class RestServices:
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    tokens: RestTokens
     pins: RestPins
     started_at: float
     """Seconds of the monotonic clock."""
@@ -148,8 +160,8 @@ class RestServices:
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces."""
+Guarded = Literal["admin", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,15 @@ sealed_records = Table(
 )  # fmt: skip
 """Tokens, pins: what people decided. Believed with the seal of a gateway only, see the module of that name."""
 
+last_uses = Table(
+    "last_uses", metadata,
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "name"),
+)  # fmt: skip
+"""When a token was last used, now and then. Nothing is decided by it, so it has no seal."""
+
 pinned_texts = Table(
     "pinned_texts", metadata,
     Column("digest", Text, primary_key=True),

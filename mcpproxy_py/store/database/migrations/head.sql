@@ -207,6 +207,12 @@ CREATE TABLE sealed_records (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (kind, name)
 );
+CREATE TABLE last_uses (
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (kind, name)
+);
 CREATE TABLE pinned_texts (
 	digest TEXT NOT NULL, 
 	value TEXT NOT NULL, 

@@ -22,3 +22,10 @@ def upgrade() -> None:
         *(sa.Column(name, kind, nullable=False) for name, kind in COLUMNS.items()),
         sa.PrimaryKeyConstraint("kind", "name"),
     )
+    op.create_table(
+        "last_uses",
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("kind", "name"),
+    )
