@@ -34,8 +34,14 @@ class PinReview:
     @cached_property
     def seen(self) -> str:
         """Of all that waits, as it is now: who decides says what was looked at."""
-        waits = sorted((subject, self.listed.digest_of(subject)) for subject in self.judged.waiting)
+        waits = sorted((subject, self.listed.digest_of(subject)) for subject in {*self.judged.waiting, *self.refused})
         return digest([self.pin.version, self.pin.unusable, waits])
+
+    @cached_property
+    def refused(self) -> tuple[str, ...]:
+        """What a person said no to, where it is still listed so."""
+        rejected = (self.pin.approved or PinnedListing()).rejected
+        return tuple(subject for subject, known in rejected.items() if self.listed.digest_of(subject) == known)
 
     def in_force(self, server: str, trust: str) -> ListingInForce:
         judged = self.judged

@@ -208,9 +208,10 @@ class PinService:
         if now and now != state.told:
             unusable = next((each.pin.unusable for each in state.reviews if each.pin.unusable), None)
             log.warning(
-                "%s: %s; %d tools are blocked until a person decides: `mcpproxy pins diff %s`, then `mcpproxy pins "
-                "approve --server %s --all`",
-                server, unusable or f"{len(waiting)} things are not approved", blocked, server, server)  # fmt: skip
+                "%s: %s (%d to decide, %d tools blocked until then); see `mcpproxy pins diff %s`. If the server is your "
+                "own and you work on it: `mcpproxy pins approve --server %s --all`",
+                server, unusable or "what it lists is not what was approved", len(waiting), blocked, server, server,
+            )  # fmt: skip
         state.told = now
 
     # -- what a person asks
@@ -224,7 +225,14 @@ class PinService:
         if state is None and (pin is None or pin.version == 0):
             raise GatewayError(Code.NOT_FOUND, f"There is no pin of a server '{quoted(server)}'",
                                details={"servers": [row["server"] for row in self.rows()]})  # fmt: skip
-        more: dict[str, Any] = {"differences": [], "cut": 0, "blocked_tools": {}, "finding_rows": {}, "seen": None}
+        more: dict[str, Any] = {
+            "differences": [],
+            "cut": 0,
+            "blocked_tools": {},
+            "finding_rows": {},
+            "refused": [],
+            "seen": None,
+        }
         if state is not None:
             found = [each for waits in state.waiting().values() for each in waits]
             more = {
@@ -235,6 +243,7 @@ class PinService:
                     subject: [dict(zip(("kind", "where", "excerpt", "text"), row, strict=True)) for row in rows]
                     for each in state.reviews for subject, rows in findings_of(each).items()
                 },
+                "refused": [each for review in state.reviews for each in review.refused],
                 "seen": state.seen,
             }  # fmt: skip
         if texts:
@@ -254,15 +263,16 @@ class PinService:
                 await self.show(server)
                 raise GatewayError(Code.CONFLICT, f"'{server}' was not listed since this gateway started")
             waiting = state.waiting()
-            if not waiting:
+            refused = [each for review in state.reviews for each in review.refused]
+            if not waiting and not subjects:
                 raise GatewayError(Code.CONFLICT, f"Nothing of '{server}' waits for a decision")
             if seen != state.seen:
                 remedy = f"Look again: mcpproxy pins diff {server}"
                 raise GatewayError(Code.CONFLICT, f"What '{server}' lists has changed meanwhile; nothing was decided",
                                    details={"remedy": remedy})  # fmt: skip
-            chosen = list(waiting) if subjects is None else _chosen(subjects, waiting)
+            chosen = list(waiting) if subjects is None else _chosen(subjects, {**waiting, **dict.fromkeys(refused)})
             pin = self._pins.get(server, Pin())
-            if pin.unusable is not None and len(chosen) < len(waiting):
+            if pin.unusable is not None and set(chosen) != set(waiting):
                 raise GatewayError(Code.CONFLICT, f"'{server}': {pin.unusable}, so it is decided as a whole")
             await self._decide(state, pin, step, chosen, by, said)
         await self._judge_again(server)

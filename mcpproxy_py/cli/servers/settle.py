@@ -140,9 +140,7 @@ def _of_pins(name: str, pins: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: {cell(pins['unusable'])}; see `mcpproxy pins diff {name}`"
     if waiting := pins.get("waiting"):
         blocked = f", and {pins['blocked']} of its tools are blocked until then" if pins.get("blocked") else ""
-        what = (
-            "Nothing of it is approved yet" if pins.get("first") else f"{waiting} of what it lists is not as approved"
-        )
+        what = "Nothing of it is approved" if pins.get("first") else f"{waiting} of what it lists is not as approved"
         yield f"{name}: {what}{blocked}. To see and decide it: mcpproxy pins diff {name}"
     for each in pins.get("findings") or ():
         yield f"{name}: {visible(str(each['subject']))}: {visible(str(each['text']))}"

@@ -119,7 +119,7 @@ def _decide(
     answers: list[Any] = []
     for each in servers:
         shown = session.client.get("pins", each)  # what is decided about is what was shown, and nothing newer
-        if not shown["differences"] and everything:
+        if everything and not shown["waiting"]:
             continue
         subjects = [subject_of(name) for name in tools]
         if sys.stdin.isatty() and not yes:
@@ -230,5 +230,7 @@ def _print_difference(answer: Mapping[str, Any], subjects: Sequence[str]) -> Non
     rows = {each: rows for each, rows in (answer.get("finding_rows") or {}).items()
             if any(each == one["subject"] for one in shown)}  # fmt: skip
     colour_lines([*difference_lines(answer["server"], shown), *finding_lines(rows)])
+    if refused := [visible(str(each)) for each in answer.get("refused") or () if not subjects]:
+        note(f"Refused by you, and listed so still: {', '.join(refused[:MOST_SHOWN])}")
     if answer.get("cut"):
         note(f"{answer['cut']} more differences are not shown")

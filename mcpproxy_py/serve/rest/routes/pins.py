@@ -81,6 +81,7 @@ class PinInFull(PinAnswer):
     cut: int = Field(description="How many differences are left out here")
     blocked_tools: dict[str, str] = Field(description="And why")
     finding_rows: dict[str, list[FindingShown]] = Field(description="By subject")
+    refused: list[str] = Field(description="What a person said no to, and is listed still")
     seen: str | None = Field(description="Of all that waits; a decision names it. null: not listed since the start")
     approved_texts: dict[str, Any] | None = None
 
