@@ -45,8 +45,8 @@ from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.pin_storage import PinStorage
-from mcpproxy_py.gateway.pins import PinService
+from mcpproxy_py.gateway.pins.service import PinService
+from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.gateway.tokens import TokenService, may_have_tokens

@@ -21,8 +21,8 @@ from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.pin_storage import PinStorage
-from mcpproxy_py.gateway.pins import PinService
+from mcpproxy_py.gateway.pins.service import PinService
+from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests

@@ -20,7 +20,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.pins import PinStep
+from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from mcpproxy_py.core.catalog.approval_rules import MAX_NOTES
 from mcpproxy_py.core.pins.compare import Judgement
 from mcpproxy_py.errors import Code
-from mcpproxy_py.gateway.pins import MOST_SUBJECTS, PinStep
+from mcpproxy_py.gateway.pins.service import MOST_SUBJECTS, PinStep
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
 from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel
 from mcpproxy_py.serve.rest.responses import ResponseModel

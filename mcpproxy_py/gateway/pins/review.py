@@ -13,7 +13,7 @@ from mcpproxy_py.core.pins.compare import Difference
 from mcpproxy_py.core.pins.judge import JudgedListing, judge
 from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
 from mcpproxy_py.core.pins.text_scan import Finding, OtherTools, scan_listing
-from mcpproxy_py.gateway.pin_storage import FindingRow, Pin
+from mcpproxy_py.gateway.pins.storage import FindingRow, Pin
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
 
 NO_TEXT: Final = "what was approved of it is known by its digest only, and this is something else"

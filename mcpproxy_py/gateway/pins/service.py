@@ -15,7 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -23,14 +23,14 @@ import anyio
 import anyio.to_thread
 
 from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.pins.canonical import digest
 from mcpproxy_py.core.pins.judge import approve, reject
 from mcpproxy_py.core.pins.listing import PROMPT, PinnedListing, listing_of
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.approvals import OnRecord
-from mcpproxy_py.gateway.pin_review import PinReview, findings_of, review_of, rows_of
-from mcpproxy_py.gateway.pin_storage import KIND, Pin, PinStorage
+from mcpproxy_py.gateway.pins.parts import Part, ServerPins, approved_after, merged, of_part
+from mcpproxy_py.gateway.pins.review import PinReview, findings_of, review_of, rows_of
+from mcpproxy_py.gateway.pins.storage import KIND, Pin, PinStorage
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict
 from mcpproxy_py.upstream.lists.in_force import Listing, ListingInForce, SaidListing
@@ -39,7 +39,6 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 log = logging.getLogger(__name__)
 
 PinStep = Literal["approve", "reject"]
-Part = Literal["listing", "prompts"]
 TRIES: Final = 5
 AGAIN: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
@@ -48,37 +47,6 @@ MOST_SUBJECTS: Final = 50_000
 MOST_ON_RECORD: Final = 50
 MOST_DIFFERENCES: Final = 2_000
 POLICY: Final = "policy"
-
-
-@dataclass
-class ServerPins:
-    """What is known of one server in this life of the gateway."""
-
-    spec: UpstreamSpec
-    listing: PinReview | None = None
-    prompts: PinReview | None = None
-    """Only read when somebody asks for them."""
-    told: str = ""
-
-    @property
-    def reviews(self) -> list[PinReview]:
-        return [each for each in (self.listing, self.prompts) if each is not None]
-
-    @property
-    def seen(self) -> str:
-        return digest([each.seen for each in self.reviews])
-
-    def listed(self) -> PinnedListing:
-        """All that it lists, as far as it was heard."""
-        listing, prompts = self.listing, self.prompts
-        return PinnedListing(
-            listing.listed.tools if listing else {},
-            listing.listed.instructions if listing else None,
-            prompts.listed.prompts if prompts else {},
-        )
-
-    def waiting(self) -> dict[str, Any]:
-        return {subject: found for each in self.reviews for subject, found in each.judged.waiting.items()}
 
 
 class PinService:
@@ -143,7 +111,7 @@ class PinService:
             to_keep = review.judged.to_keep
             if to_keep is None or not heard:
                 return review
-            kept = _merged(pin, to_keep, part, review)
+            kept = merged(pin, to_keep, part, review)
             if len(kept.tools) + len(kept.prompts) > MOST_SUBJECTS:
                 sure = False  # from here on a person has to want more of them
                 continue
@@ -156,7 +124,7 @@ class PinService:
 
     async def _review(self, spec: UpstreamSpec, listed: PinnedListing, pin: Pin, part: Part, sure: bool) -> PinReview:
         """What is only remembered of a server, without a seal, may add nothing to what is approved."""
-        mine = _of_part(pin, part)
+        mine = of_part(pin, part)
         if part == "listing" and not sure and mine.approved is not None and listed.instructions is None:
             listed = replace(listed, instructions=mine.approved.instructions)
         others = {
@@ -184,7 +152,7 @@ class PinService:
 
     async def _keep_by_policy(self, server: str, pin: Pin, kept: PinnedListing, part: Part, review: PinReview) -> None:
         subjects = [each for each in kept.subjects() if (pin.approved or PinnedListing()).digest_of(each) is None]
-        after = _approved(pin, kept, POLICY, prompts_read=pin.prompts_read or part == "prompts",
+        after = approved_after(pin, kept, POLICY, prompts_read=pin.prompts_read or part == "prompts",
                           findings={each: rows_of(found) for each, found in review.findings.items()})  # fmt: skip
         why = "first listing" if pin.version == 0 else "new or riskier than before"
         details = {"step": "approve", "by": POLICY, "why": why, **_on_record_of(subjects)}
@@ -208,8 +176,8 @@ class PinService:
         if now and now != state.told:
             unusable = next((each.pin.unusable for each in state.reviews if each.pin.unusable), None)
             log.warning(
-                "%s: %s (%d to decide, %d tools blocked until then); see `mcpproxy pins diff %s`. If the server is your "
-                "own and you work on it: `mcpproxy pins approve --server %s --all`",
+                "%s: %s (%d to decide, %d tools blocked until then); see `mcpproxy pins diff %s`. If the server is "
+                "your own and you work on it: `mcpproxy pins approve --server %s --all`",
                 server, unusable or "what it lists is not what was approved", len(waiting), blocked, server, server,
             )  # fmt: skip
         state.told = now
@@ -286,7 +254,7 @@ class PinService:
         kept = await anyio.to_thread.run_sync(change, base, state.listed(), chosen)
         found = {each: rows for review in state.reviews for each, rows in findings_of(review).items() if each in chosen}
         read = pin.prompts_read or any(each.startswith(PROMPT) for each in chosen)
-        after = _approved(pin, kept, by.principal, prompts_read=read, findings=found if step == "approve" else {})
+        after = approved_after(pin, kept, by.principal, prompts_read=read, findings=found if step == "approve" else {})
         after = replace(after, known_by_digest={
             each: known for each, known in after.known_by_digest.items() if step == "reject" or each not in chosen
         })  # fmt: skip
@@ -387,34 +355,6 @@ class PinService:
             return False
         self._pins[server] = found
         return True
-
-
-def _of_part(pin: Pin, part: Part) -> Pin:
-    """Tools and instructions are listed at one time, prompts at another."""
-    approved, digests = pin.approved, pin.known_by_digest
-    ours = {each: known for each, known in digests.items() if each.startswith(PROMPT) == (part == "prompts")}
-    if approved is not None and part == "listing":
-        approved = replace(approved, prompts={})
-    elif approved is not None:
-        approved = PinnedListing({}, None, approved.prompts, approved.rejected) if pin.prompts_read else None
-    return replace(pin, approved=approved, known_by_digest=ours)
-
-
-def _merged(pin: Pin, to_keep: PinnedListing, part: Part, review: PinReview) -> PinnedListing:
-    was = pin.approved or PinnedListing()
-    same_part = lambda each: each.startswith(PROMPT) == (part == "prompts")  # noqa: E731
-    rejected = {each: known for each, known in was.rejected.items() if not same_part(each)}
-    rejected |= {each: known for each, known in to_keep.rejected.items() if same_part(each)}
-    if part == "listing":
-        return PinnedListing(to_keep.tools, to_keep.instructions, was.prompts, rejected)
-    return PinnedListing(was.tools, was.instructions, to_keep.prompts, rejected)
-
-
-def _approved(pin: Pin, kept: PinnedListing, by: str, *, prompts_read: bool, findings: Mapping[str, Any]) -> Pin:
-    there = set(kept.subjects())
-    digests = {each: known for each, known in pin.known_by_digest.items() if each not in there}
-    found = {each: rows for each, rows in {**pin.findings, **findings}.items() if each in there or each in digests}
-    return replace(pin, approved=kept, known_by_digest=digests, prompts_read=prompts_read, findings=found, by=by)
 
 
 def _chosen(subjects: Sequence[str], waiting: Mapping[str, Any]) -> list[str]:
