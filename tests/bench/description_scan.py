@@ -86,9 +86,7 @@ def report(half: str, show: bool) -> None:
     good = [each for each in listed if each.in_corpus]
     own = [scanned(text) for text in harmless() if text.half == half]
     hits, alarms = sum(bool(each.findings) for each in bad), sum(bool(each.findings) for each in good)
-    print(
-        f"{half}: {len(bad)} poisoned texts, {len(good)} of {len(servers)} published servers, {len(own)} harmless of ours"
-    )
+    print(f"{half}: {len(bad)} poisoned; {len(good)} of {len(servers)} published servers; {len(own)} harmless, our own")
     print(f"  precision                      {share(hits, hits + alarms)}")
     print(f"  recall                         {share(hits, len(bad))}")
     print(f"  false alarms, corpus           {share(alarms, len(good))}")
