@@ -8,27 +8,45 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 
-_MAY_BE_FLOAT: Final = re.compile(r"[-:\[, ]\d+(?:\.|[eE])|Infinity|NaN")
+_MAY_BE_FLOAT: Final = re.compile(r"(?:^|[:\[,])-?(?:\d+[.eE]|Infinity)|NaN")
 _FAST: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _STRING: Final = json.JSONEncoder().encode
 LONG_BITS: Final = 13_000
 """Of a whole number; Python refuses to write longer ones in decimals."""
 
 
+AT_ONCE: Final = 10_000
+"""Values that are written in one call of the C encoder, which holds the interpreter meanwhile: a few milliseconds."""
+
+
 def canonical(value: Any) -> str:
-    """In ASCII. The fast way takes one call of the C encoder; what that cannot write, or writes in two ways, is written
-    by hand."""
+    """In ASCII. The fast way takes one call of the C encoder; what that cannot write, writes in two ways, or would
+    write too long, is written by hand."""
+    if _holds_many(value):
+        return _by_hand(value)
     try:
         text = _FAST.encode(value)
     except (ValueError, TypeError, RecursionError):  # too many digits, not JSON, too deep
         return _by_hand(value)
-    return _by_hand(value) if _MAY_BE_FLOAT.search(f" {text}") else text
+    return _by_hand(value) if _MAY_BE_FLOAT.search(text) else text
+
+
+def _holds_many(value: Any) -> bool:
+    level: list[Any] = [value]
+    for each in level:
+        if (said := json_values.as_object(each)) is not None:
+            level += said.values()
+        elif (array := json_values.as_array(each)) is not None:
+            level += array
+        if len(level) > AT_ONCE:
+            return True
+    return False
 
 
 def digest(value: Any) -> str:
@@ -36,46 +54,48 @@ def digest(value: Any) -> str:
 
 
 def same(before: Any, after: Any) -> bool:
-    return before is after or canonical(before) == canonical(after)
-
-
-class _Raw(str):
-    """What is written as it stands."""
-
-    __slots__ = ()
+    if before is after:
+        return True
+    if type(before) is str and type(after) is str:
+        return before == after
+    return canonical(before) == canonical(after)
 
 
 def _by_hand(value: Any) -> str:
-    """The same text as the encoder's, without recursion."""
+    """The same text as the encoder's, without recursion: texts that are written, and what is still to be written."""
     out: list[str] = []
-    left: list[Any] = [value]
+    left: list[tuple[str, Any]] = [("", value)]
     while left:
-        each = left.pop()
-        if isinstance(each, _Raw):
-            out.append(each)
-        elif isinstance(each, Mapping):
-            left.extend(reversed(_object(each)))  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(each, list | tuple):
-            left.extend(reversed(_array(each)))  # pyright: ignore[reportUnknownArgumentType]
-        else:
+        text, each = left.pop()
+        out.append(text)
+        if (said := json_values.as_object(each)) is not None:
+            left += _begun("{", ((f"{_STRING(str(key))}:", said[key]) for key in sorted(said, key=str)), "}")
+        elif (array := json_values.as_array(each)) is not None:
+            left += _begun("[", (("", item) for item in array), "]")
+        elif each is not _NOTHING:
             out.append(_scalar(each))
     return "".join(out)
 
 
-def _object(value: Mapping[Any, Any]) -> list[Any]:
-    parts: list[Any] = [_Raw("{")]
-    for number, (key, item) in enumerate(sorted(value.items(), key=lambda pair: str(pair[0]))):
-        parts += [_Raw(("," if number else "") + _STRING(str(key)) + ":"), item]
-    return [*parts, _Raw("}")]
+_NOTHING: Final = object()
 
 
-def _array(value: list[Any] | tuple[Any, ...]) -> list[Any]:
-    parts: list[Any] = [_Raw("[")]
-    for number, item in enumerate(value):
-        if number:
-            parts.append(_Raw(","))
-        parts.append(item)
-    return [*parts, _Raw("]")]
+def _begun(begin: str, items: Iterable[tuple[str, Any]], end: str) -> list[tuple[str, Any]]:
+    """An object or array as texts, each with what is to be written behind it; the last first, as that is taken from the
+    end. What holds nothing more is in the texts."""
+    todo: list[tuple[str, Any]] = []
+    text = [begin]
+    between = ""
+    for key, item in items:
+        text += (between, key)
+        between = ","
+        if isinstance(item, dict | list) and item:
+            todo.append(("".join(text), item))  # pyright: ignore[reportUnknownArgumentType]
+            text = []
+        else:
+            text.append(_scalar(item))
+    todo.append(("".join((*text, end)), _NOTHING))
+    return todo[::-1]
 
 
 def _scalar(value: Any) -> str:
@@ -89,6 +109,8 @@ def _scalar(value: Any) -> str:
         return repr(value) if value == value and value not in (float("inf"), float("-inf")) else _STRING(repr(value))
     if isinstance(value, int):
         return _whole(value)
+    if isinstance(value, dict | list):
+        return "{}" if isinstance(value, dict) else "[]"
     return _STRING(f"({json_values.kind(value)})")
 
 

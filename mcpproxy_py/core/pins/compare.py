@@ -121,6 +121,20 @@ def _moved(subject: str, moves: Iterable[HintMove]) -> Iterator[Difference]:
     return (Difference(subject, each.part, each.move, each.before, each.after, each.text) for each in moves)
 
 
+def is_hint(difference: Difference) -> bool:
+    """Whether it is about what `raised` may apply at once."""
+    return difference.part.partition(".")[0] in ("annotations", "_meta")
+
+
+def hint_differences(
+    subject: str, before: Mapping[str, Any], after: Mapping[str, Any], trusted: bool
+) -> Iterator[Difference]:
+    """Those alone, of what is pinned of one tool."""
+    if not same(before.get("annotations"), after.get("annotations")):
+        yield from _moved(subject, annotation_moves(before.get("annotations"), after.get("annotations"), trusted))
+    yield from _moved(subject, meta_moves(before.get("_meta"), after.get("_meta")))
+
+
 def _reworded(subject: str, key: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Difference:
     part = quoted(key)
     how = "reworded" if key in before and key in after else "new" if key in after else "gone"
@@ -151,9 +165,7 @@ def _output(subject: str, before: Mapping[str, Any], after: Mapping[str, Any], b
 ) -> Iterator[Difference]:  # fmt: skip
     key = "outputSchema"
     old, new = before.get(key), after.get(key)
-    if old is None and new is None:
-        yield Difference(subject, key, "rewords", old, new, f"{key} is null or missing, which is the same")
-    elif old is None:
+    if old is None:
         yield Difference(subject, key, "rewords", old, new, f"{key} is new: its results have a schema now")
     elif new is None:
         yield Difference(subject, key, "breaks_callers", old, new, f"{key} is gone: who reads results relies on it")

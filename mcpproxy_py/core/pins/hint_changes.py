@@ -167,12 +167,10 @@ def _raised_annotations(before: Any, after: Any, trusted: bool) -> dict[str, Any
     old, new = _said(before), _said(after)
     if old is None or new is None:
         return None
-    moves = list(annotation_moves(before, after, trusted))
-    lowers = any(each.move == "lowers_risk" for each in moves)
+    raising = {each.part for each in annotation_moves(before, after, trusted) if each.move == "raises_risk"}
     made = dict(old)
     for key in HINTS:
-        mine = next((each for each in moves if each.part == f"annotations.{key}"), None)
-        if mine is None or (mine.move != "raises_risk" and lowers):
+        if f"annotations.{key}" not in raising:
             continue
         if key in new and _plain(new[key]):
             made[key] = new[key]

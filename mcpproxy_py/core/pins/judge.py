@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.pins.compare import Difference, Judgement, compare
+from mcpproxy_py.core.pins.compare import Difference, Judgement, compare, hint_differences, is_hint
 from mcpproxy_py.core.pins.hint_changes import raised
 from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
 from mcpproxy_py.core.pins.parts import pinned_part, with_unpinned
@@ -119,6 +119,7 @@ class _Judging:
         on = raised(was, wire, self.trusted)
         if on is not was:
             self.kept_tools[name] = on
+            found = [*(each for each in found if not is_hint(each)), *hint_differences(subject, on, wire, self.trusted)]
         self.tools[name] = with_unpinned(on, wire)
         if why := self._why_blocked(subject, found):
             self._block(name, found, why)
@@ -180,10 +181,9 @@ class _Judging:
         )
 
     def _wait(self, subject: str, found: list[Difference]) -> None:
-        """What applies at once is nothing to decide. What a person refused is not asked about again."""
-        to_decide = tuple(each for each in found if each.judgement not in APPLIES)
-        if (to_decide or self._hides(subject)) and not self._is_rejected(subject):
-            self.waiting[subject] = to_decide or tuple(found)
+        """What a person refused is not asked about again."""
+        if (found or self._hides(subject)) and not self._is_rejected(subject):
+            self.waiting[subject] = tuple(found)
 
     def judged(self, instructions: str | None, *, first: bool) -> JudgedListing:
         return JudgedListing(

@@ -67,12 +67,11 @@ def pinned_meta(key: str) -> PinnedMeta | None:
 
 
 def pinned_part(wire: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The wire object without what is not pinned of it."""
-    meta = wire.get(META)
-    if meta is None and META not in wire:
+    """The wire object without what is not pinned of it. A key that holds null is one that is missing."""
+    if META not in wire and None not in wire.values():
         return wire
-    kept = _kept(meta)
-    part = {key: value for key, value in wire.items() if key != META}
+    kept = _kept(wire.get(META))
+    part = {key: value for key, value in wire.items() if key != META and value is not None}
     return {**part, META: kept} if kept else part
 
 
