@@ -31,7 +31,9 @@ from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
+from mcpproxy_py.upstream.lists.in_force import SaidListing
 from mcpproxy_py.upstream.permit import Permit
+from mcpproxy_py.upstream.spec import UpstreamSpec
 
 T = TypeVar("T")
 CATALOG = load()
@@ -219,6 +221,18 @@ class House:
         self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
+
+    async def lists(self, server: str, *tools: str) -> None:
+        """A server whose listing waits for a person."""
+        self.pins.serve(self._on_record, self._judged_again)
+        said = [{"name": name, "inputSchema": {"type": "object"}} for name in tools]
+        await self.pins.judged(UpstreamSpec(server, trust="manual"), SaidListing(said, None, heard=True))
+
+    async def _judged_again(self, server: str) -> None:
+        await self.lists(server, "read_note")
+
+    def seen(self, server: str) -> str:
+        return self.pins.server_pins(server).seen
 
     async def _on_record(
         self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]

@@ -188,6 +188,10 @@ class PinService:
         """Each server that has a pin or was listed."""
         return [self._row(name) for name in sorted(self._pins.keys() | self._servers.keys())]
 
+    def server_pins(self, server: str) -> ServerPins:
+        """Raises `KeyError` where it was not listed in this life."""
+        return self._servers[server]
+
     async def show(self, server: str, *, texts: bool = False) -> dict[str, Any]:
         state, pin = self._servers.get(server), self._pins.get(server)
         if state is None and (pin is None or pin.version == 0):

@@ -188,7 +188,7 @@ def _print_pin(answer: Mapping[str, Any]) -> None:
         note(f"{answer['server']}: {problem}")
     for name, value in (("instructions", texts.get("instructions")),):
         if value:
-            say(f"\n{name}\n  {visible(str(value))}")
+            say("\n".join((f"\n{name}", *(f"  {visible(line)}" for line in str(value).splitlines()))))
     for kind in ("tools", "prompts"):
         for wire in texts.get(kind) or ():
             _print_wire(kind.removesuffix("s"), wire)
@@ -203,7 +203,7 @@ def _print_wire(kind: str, wire: Mapping[str, Any]) -> None:
     say(f"\n{kind} {visible(str(wire.get('name')))}{f' ({said})' if said else ''}")
     for text in (wire.get("title"), wire.get("description")):
         if text:
-            say("\n".join(f"  {line}" for line in visible(str(text)).splitlines()))
+            say("\n".join(f"  {visible(line)}" for line in str(text).splitlines()))
     properties = (wire.get("inputSchema") or {}).get("properties") or {}
     if isinstance(properties, Mapping) and properties:
         say(f"  takes: {', '.join(visible(str(name)) for name in list(properties)[:MOST_SHOWN])}")
