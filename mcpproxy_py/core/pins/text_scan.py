@@ -18,7 +18,7 @@ from mcpproxy_py.core.pins.scan.finding import BLOCKING, Finding, FindingKind, e
 from mcpproxy_py.core.pins.scan.hidden_characters import hidden_characters
 from mcpproxy_py.core.pins.scan.listed_texts import ListedText, texts_of, written
 from mcpproxy_py.core.pins.scan.other_tools import OtherTools
-from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, undisguised
+from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, spelled_out, undisguised
 from mcpproxy_py.core.pins.scan.text_rules import (
     ABOUT_AGENTS,
     CONTEXT_ARGUMENTS,
@@ -129,6 +129,10 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
         yield from _by_rules(plain, plain, listed)
         if (again := undisguised(plain)) is not None:
             yield from _by_rules(again, again, listed)
+        if (run := spelled_out(plain)) is not None:
+            yield Finding(
+                "instructs", written(listed.at), excerpt_of(plain, *run.span()), "It spells words out letter by letter."
+            )
         if listed.parameter and not ABOUT_AGENTS.search(plain_name(tool)) and (found := CONTEXT_TEXT.search(plain)):
             yield Finding(
                 "asks_for_secrets", written(listed.at), excerpt_of(plain, *found.span()),
