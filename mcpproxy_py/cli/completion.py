@@ -67,6 +67,34 @@ def approval_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
+def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of those that have not ended."""
+    where = _where(ctx)
+    found = _within_a_second(
+        lambda: [row["name"] for row in _asked(where, "tokens")["tokens"] if row["state"] != "revoked"]
+    )
+    return fitting(found, incomplete)
+
+
+def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration file."""
+    where = _where(ctx)
+
+    def names() -> list[str]:
+        return list(json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("profiles", {}))
+
+    return fitting(_within_a_second(names), incomplete)
+
+
+def waiting_subjects(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the server that is named already: what waits for a decision."""
+    where, server = _where(ctx), ctx.params.get("server")
+    found = _within_a_second(
+        lambda: [each["subject"].removeprefix("tool:") for each in _asked(where, "pins", str(server))["differences"]]
+    )
+    return fitting(found, incomplete) if server else []
+
+
 def statuses(incomplete: str) -> list[str]:
     from mcpproxy_py.core.values import Status
 

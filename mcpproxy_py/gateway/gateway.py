@@ -15,13 +15,7 @@ from typing import Any, Final
 from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
-from mcpproxy_py.core.protocol.client_channel import (
-    FORWARDED_META,
-    ClientChannel,
-    NoClient,
-    forwarded_meta,
-    narrowed,
-)
+from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
@@ -186,7 +180,9 @@ class Gateway:
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot if ask.access is None else ask.access.view(self.upstreams.snapshot)
-        call = Call(ask, decide.decide(ask, snapshot), snapshot)
+        rates = self.shares.rates
+        often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
+        call = Call(ask, often or decide.decide(ask, snapshot), snapshot)
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
                 await self._once_connected(call, call.decision.awaits)

@@ -333,13 +333,20 @@ class Settings(BaseSettings):
         return not is_loopback(self.address[0])
 
 
-def check_doors(settings: Settings) -> None:
-    """Raises `GatewayError` with the way out."""
-    if settings.mcp_token is None and settings.listens_publicly:
+def check_doors(settings: Settings, *, has_tokens: bool = False) -> None:
+    """Raises `GatewayError` with the way out. `has_tokens` says whether somebody ever made an agent a token of its own:
+    then those open the MCP surfaces, and where all of them have ended, nothing does."""
+    if settings.mcp_token is not None or has_tokens:
+        return
+    if settings.listens_publicly:
         raise GatewayError(
             Code.CONFIG_INVALID,
             f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
-            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
+            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"\n'
+            "or run it on 127.0.0.1 once and make one for each agent: mcpproxy token create NAME",
         )
-    if settings.mcp_token is None and settings.require_mcp_auth:
-        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, but mcp_token is not")
+    if settings.require_mcp_auth:
+        raise GatewayError(
+            Code.CONFIG_INVALID,
+            "require_mcp_auth is set, but mcp_token is not, and no agent has a token (mcpproxy token create NAME)",
+        )

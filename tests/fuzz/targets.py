@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.bench.descriptions import poisoned
 from tests.core.corpus import samples
-from tests.fuzz import client_files, decisions, documents, http, messages, record, streams, texts
+from tests.core.pins.cases import CASES
+from tests.core.pins.listings import LISTINGS, changed
+from tests.fuzz import client_files, decisions, documents, http, messages, pins, record, streams, texts
 from tests.fuzz.engine import Target
 from tests.fuzz.messages import JSON, TEXT, as_bytes
 
@@ -285,6 +287,27 @@ CLIENT_WORDS: Final = (
     b"mcpServers", b'"mcpServers": {', b"mcpproxy", b"permissions", b"allow", b"[mcpServers]", b"- ", b" = ", b"null",
     b"---\n", b"...\n", b"&a ", b"*a", b"|\n", b"\xef\xbb\xbf", b"'''", b'"""', b"[[", b"!!str ", b"~", b"<<: *a",
 )  # fmt: skip
+PINNED: Final = tuple(
+    as_bytes({
+        "before": case.before.as_json(), "after": case.after.as_json(), "trusted": case.trusted, "manual": False,
+        "hidden": [],
+    })
+    for case in CASES
+)  # fmt: skip
+PINNED_WORDS: Final = (
+    b'"annotations"', b'"readOnlyHint"', b'"destructiveHint"', b'"inputSchema"', b'"outputSchema"', b'"properties"',
+    b'"anyOf"', b'"oneOf"', b'"$defs"', b'"$ref"', b'"#/$defs/d"', b'"required"', b'"additionalProperties"', b'"_meta"',
+    b'"anthropic/requiresUserInteraction"', b'"ui"', b'"arguments"', b'"execution"', b'"instructions"', b"true",
+    b"false", b"null", b"1.0", b"1e400", b"NaN", b'"\\ud800"', b'"tool:save_note"',
+)  # fmt: skip
+DRAWN_PINS: Final = st.builds(
+    lambda drawn, seed, trusted, manual, hidden: {
+        "before": drawn, "after": changed(changed(drawn, seed), seed + 1), "trusted": trusted, "manual": manual,
+        "hidden": hidden,
+    },
+    LISTINGS, st.integers(0, 10**9), st.booleans(), st.booleans(),
+    st.lists(_one_of(["tool:save", "tool:x", "instructions"]), max_size=1),
+)  # fmt: skip
 TARGETS: Final[dict[str, Target]] = {
     each.name: each
     for each in (
@@ -315,6 +338,7 @@ TARGETS: Final[dict[str, Target]] = {
         Target("client_toml", client_files.edit_toml, CLIENT_TOML, CLIENT_WORDS),
         Target("client_yaml", client_files.edit_yaml, CLIENT_YAML, CLIENT_WORDS),
         Target("descriptions", texts.scan_of_descriptions, DESCRIBED, DESCRIBED_WORDS, is_json=True),
+        Target("pins", pins.judge_listings, PINNED, PINNED_WORDS, DRAWN_PINS.map(as_bytes), is_json=True),
         Target("database", record.read_database, EDITS, (), DRAWN_EDITS.map(as_bytes)),
     )
 }  # fmt: skip

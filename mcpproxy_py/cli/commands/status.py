@@ -92,7 +92,9 @@ def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield from _servers(servers)
     yield _tools(servers, answer)
     yield _today(answer)
+    yield from _tokens(get("tokens") or {})
     yield from _for_a_person(get("waiting"))
+    yield from _pins(servers)
     yield from _record(get("store") or {}, answer)
     yield StatusLine("data", str(get("data_dir")))
     yield StatusLine("log", _log(answer))
@@ -148,6 +150,25 @@ def _today(answer: Mapping[str, Any]) -> StatusLine:
     parts += [f"{refused} refused"] * bool(refused) + [f"{failed} failed"] * bool(failed)
     parts += [f"{answer['in_flight']} under way"] * bool(answer.get("in_flight"))
     return StatusLine("asks today", ", ".join(parts))
+
+
+def _tokens(counts: Mapping[str, Any]) -> Iterator[StatusLine]:
+    """Of agents; nothing where there are none."""
+    known = (("active", "active"), ("expiring_soon", "expiring within a week"), ("expired", "expired"),
+             ("not_believed", "not believed"))  # fmt: skip
+    said = [f"{counts[key]} {word}" for key, word in known if counts.get(key)]
+    if said:
+        wrong = counts.get("expired") or counts.get("expiring_soon")
+        style = "red" if counts.get("not_believed") else "yellow" if wrong else ""
+        yield StatusLine("tokens", f"{', '.join(said)}{': mcpproxy token list' if style else ''}", style)
+
+
+def _pins(servers: Sequence[Mapping[str, Any]]) -> Iterator[StatusLine]:
+    pins = [row["pins"] for row in servers if isinstance(row.get("pins"), Mapping)]
+    waiting, blocked = (sum(each.get(key) or 0 for each in pins) for key in ("waiting", "blocked"))
+    if waiting:
+        more = f", {blocked} tools are blocked until then" if blocked else ""
+        yield StatusLine("changed", f"{waiting} of what servers list waits for you{more}: mcpproxy pins diff", "yellow")
 
 
 def _for_a_person(waiting: Any) -> Iterator[StatusLine]:

@@ -36,7 +36,7 @@ __all__ = (
 NO_OTHERS: Final = OtherTools({})
 MAX_FINDINGS: Final = 32
 """Of one tool; more say nothing new."""
-MAX_READ: Final = 131_072
+MAX_READ: Final = 98_304
 """Characters of one tool's texts that rules read, from the front, and as many of the last long text from its end."""
 FEWEST_LETTERS: Final = 6
 SHORT_TEXT: Final = 60

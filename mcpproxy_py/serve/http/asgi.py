@@ -82,7 +82,11 @@ def _scope(request: HttpRequest) -> Scope:
         "headers": head.headers,
         "server": request.server,
         "client": request.peer,
-        "state": {"principal": request.access.principal, "request_id": request.id},
+        "state": {
+            "principal": request.access.principal,
+            "request_id": request.id,
+            "scoped": not request.access.everything,
+        },
     }
 
 

@@ -10,27 +10,29 @@ In this order, and the first that fails answers:
 6. the body is not too long                    413 (declared or streamed)
 
 Zones are a table of paths. What is not in it reaches nobody behind the guard: `/` has a page for people, and everything
-else is a 404. The admin key never opens an MCP surface and the agent token never opens anything else: made equal by
-mistake, they are an agent token.
+else is a 404. The admin key never opens an MCP surface, and a token of an agent nothing else but that agent's own
+records (SEC-2): made equal by mistake, they are an agent token.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+from urllib.parse import parse_qsl
 
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
+from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens, same_secret
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
@@ -59,7 +61,9 @@ MOST_LINES: Final = 300
 """Requests turned away that are logged in a minute; what is beyond that is counted."""
 MOST_KNOWN_HOSTS: Final = 64
 """Spellings of our own name that were checked before; `*` lets anybody make up more."""
-LOCAL, AGENT, ADMIN = Access("local"), Access("agent"), Access("admin")
+LOCAL, ADMIN = Access("local"), Access("admin")
+OWN_RECORDS: Final = "/api/v1/activity"
+"""With `?mine`, the one thing of REST that opens with a token of an agent."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -73,6 +77,7 @@ class AccessRules:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     mcp_token: str | None = field(default=None, repr=False)
+    tokens: AgentTokens | None = field(default=None, repr=False)
     require_mcp_auth: bool = False
     max_body_bytes: int = 4 << 20
     max_body_values: int = MAX_BODY_VALUES
@@ -91,6 +96,7 @@ class AccessControl:
         self._origins = origin_list(self._hosts, rules.allowed_origins)
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
+        self._credentials = AgentCredentials(rules.mcp_token, rules.tokens)
 
     def access(self, head: RequestHead, request: HttpRequest) -> Access:
         """Who comes in, or `GatewayError` with the first thing that is wrong."""
@@ -107,7 +113,9 @@ class AccessControl:
         if head.fetch_site is not None and head.fetch_site not in OWN_SITES and head.origin is None and zone != "open":
             raise _of_another_site(head.fetch_site)
         if zone == "agent":
-            return self._agent(head) if self._agents_need_token else LOCAL
+            if head.authorization is None and not self._agents_need_token:
+                return LOCAL
+            return self._agent(head)
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
             return self._admin(head)
         return LOCAL
@@ -129,15 +137,21 @@ class AccessControl:
 
     def _agent(self, head: RequestHead) -> Access:
         given = _bearer(head)
-        if same_secret(given, self._rules.mcp_token):
-            return AGENT
+        if (found := self._credentials.find(given)) is not None:
+            return found
+        if not self._agents_need_token and not self._credentials.refuses(given):
+            return LOCAL
         if same_secret(given, self._rules.admin_key()):
             raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
-        raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+        if given is None:
+            raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+        raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
 
     def _admin(self, head: RequestHead) -> Access:
         given = head.api_key or _bearer(head)
-        if same_secret(given, self._rules.mcp_token):
+        if (found := self._credentials.find(given)) is not None:
+            if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
+                return found  # many may share the one `mcp_token`, and none of them reads the others' records
             raise _unauthorized("The agent token gives no access to this; send the admin key")
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
@@ -159,11 +173,15 @@ def zone_of(path: str) -> Zone:
     return "outside"
 
 
-def same_secret(given: str | None, secret: str | None) -> bool:
-    """Constant in time, whatever the lengths; an empty secret opens nothing."""
-    if not given or not secret:
+def _asks_for_own_records(head: RequestHead) -> bool:
+    """REST looks again, and shows nobody but the admin anything else."""
+    if head.method != "GET" or head.path != OWN_RECORDS:
         return False
-    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+    try:
+        query = parse_qsl(head.query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
+    except ValueError:
+        return False
+    return any(name == "mine" for name, _ in query)
 
 
 def is_local(peer: Any, head: RequestHead) -> bool:
@@ -194,12 +212,32 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
+        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
+        """Requests of principals whose access may end."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its requests under way, with their connections."""
+        for task in tuple(self._under_way.get(principal, ())):
+            task.cancel()
+
+    @contextmanager
+    def _ended_with(self, principal: str) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._under_way.setdefault(principal, set())
+        mine.add(task)
+        try:
+            yield
+        finally:
+            mine.discard(task)
+            if not mine and self._under_way.get(principal) is mine:
+                del self._under_way[principal]
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -215,7 +253,11 @@ class Guard:
                 return
             self.last = time.monotonic()
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
-            await endpoint(request)
+            if request.access.everything:
+                await endpoint(request)
+            else:
+                with self._ended_with(request.access.principal):
+                    await endpoint(request)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

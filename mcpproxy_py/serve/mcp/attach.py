@@ -61,8 +61,9 @@ LOCAL: Final = Access("local")
 class AttachedClient:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
-    def __init__(self, endpoint: McpEndpoint, writer: LineWriter, session_id: str) -> None:
+    def __init__(self, endpoint: McpEndpoint, writer: LineWriter, session_id: str, access: Access = LOCAL) -> None:
         self._endpoint = endpoint
+        self._access = access
         self._writer = writer
         self._session_id = session_id
         self._session: ClientSession | None = None
@@ -149,7 +150,7 @@ class AttachedClient:
             self._session.close()
         session = self._session = ClientSession(
             self._endpoint.surface.topic,
-            peer_by_handshake(params, LOCAL, version, self._session_id),
+            peer_by_handshake(params, self._access, version, self._session_id),
             self._endpoint.kept,
         )
         session.tell = self._writer.note
@@ -165,7 +166,7 @@ class AttachedClient:
             said = envelope.classify(message)
             if isinstance(said, EnvelopeRejection):
                 raise RpcError(said.code, said.message, said.data)
-            peer = peer_by_envelope(said, LOCAL, self._session_id)
+            peer = peer_by_envelope(said, self._access, self._session_id)
         back = None if peer.modern else self._session
         request = LineRequest(self._endpoint, message["id"], message["method"], params, peer, back)
         request.plain = plain
@@ -223,7 +224,12 @@ class AttachServer:
     def __init__(
         self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
         table: ConnectionTable | None = None, *, detached: bool = False,
+        credential: Callable[[str], Access | None] = lambda given: None,
     ) -> None:  # fmt: skip
+        """`credential` finds who comes with a token in the first line."""
+        self._credential = credential
+        self._of: dict[str, set[AttachedConnection]] = {}
+        """Clients that came with a token, by principal."""
         self._detached = detached
         self._run = secrets.token_hex(8)
         """Tells a gateway that was started again from one that hung up on somebody."""
@@ -234,6 +240,11 @@ class AttachServer:
         self._line_limit, self._max_values = line_limit, max_values
         self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its clients."""
+        for place in tuple(self._of.get(principal, ())):
+            place.end()
 
     def ending(self) -> None:
         """No new calls are taken any more: who can wait with them for the next gateway is told so (USE-7)."""
@@ -277,24 +288,42 @@ class AttachServer:
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
             if not isinstance(wish, dict):
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
-            endpoint = self._find(wish)
+            access, endpoint = self._access(wish), self._find(wish)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
             place.silent_since, ending = None, wish.get("ending")
             run = {"run": self._run} if ending is not None else {}
             await _answer(stream, {"ok": True, **run, **({"detached": True} if self._detached else {})})
-            await self._converse(lines, stream, endpoint, ending)
+            mine = self._of.setdefault(access.principal, set())
+            mine.add(place)
+            try:
+                await self._converse(lines, stream, endpoint, ending, access)
+            finally:
+                mine.discard(place)
+                if not mine and self._of.get(access.principal) is mine:
+                    del self._of[access.principal]
+
+    def _access(self, wish: Mapping[str, Any]) -> Access:
+        """Whoever may open the socket is the user whose gateway it is, and with a token one of that user's agents.
+        Raises `ValueError` for a token that opens nothing: who says who it is is not taken for somebody else."""
+        if (given := wish.get("token")) is None:
+            return LOCAL
+        access = self._credential(given) if isinstance(given, str) else None
+        if access is None:
+            raise ValueError("the token opens nothing here: it is wrong, expired or revoked; `mcpproxy token list`")
+        return access
 
     async def _converse(
-        self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object
-    ) -> None:
+        self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object,
+        access: Access,
+    ) -> None:  # fmt: skip
         limits = self._table.limits
         reader = LineReader(lines, self._line_limit)
         async with anyio.create_task_group() as tasks:
             end = tasks.cancel_scope.cancel
             writer = LineWriter(stream.send, end)
-            client = AttachedClient(endpoint, writer, secrets.token_hex(16))
+            client = AttachedClient(endpoint, writer, secrets.token_hex(16), access)
             tasks.start_soon(writer.run)
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
             tasks.start_soon(watch, limits.body, lambda: reader.stuck_at, end, "does not end its line")

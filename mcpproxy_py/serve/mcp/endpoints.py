@@ -69,6 +69,11 @@ class Endpoints:
                 self._open[path] = endpoint
                 self.over_http[path] = self._edge(by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve))
 
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its sessions. What streams to it ends with its requests."""
+        for endpoint in self._open.values():
+            endpoint.sessions.end_of(principal)
+
     def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
         server, surface = wish.get("server"), wish.get("surface")

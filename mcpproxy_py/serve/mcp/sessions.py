@@ -184,6 +184,10 @@ class ClientSessions:
     def end(self, session: ClientSession) -> None:
         self._drop([session])
 
+    def end_of(self, principal: str) -> None:
+        """All of one whose access has ended."""
+        self._drop([session for session in self._all.values() if session.peer.principal == principal])
+
     def close(self) -> None:
         self._drop(list(self._all.values()))
 

@@ -26,12 +26,14 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestApprovals,
     RestEndpoint,
     RestGateway,
+    RestPins,
     RestRequest,
     RestServices,
     RestStore,
+    RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
+from mcpproxy_py.serve.rest.routes import activity, calls, pins, requests, servers, system, tokens
 
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
@@ -58,16 +60,19 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
+    *pins.ENDPOINTS,
+    *tokens.TOKEN_ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
 def rest_app(
-    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, masker: Masker = MASKER
-) -> ASGIApp:
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
+    server_pins: RestPins, masker: Masker = MASKER,
+) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, time.monotonic(), masker)
+    parts = RestServices(gateway, store, operator, approvals, agent_tokens, server_pins, time.monotonic(), masker)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -101,7 +106,7 @@ class _Path:
             allowed = ", ".join(self._methods)
             raise GatewayError(Code.METHOD_NOT_ALLOWED, f"This takes {allowed}, not {quoted(request.method)}")
         caller = _caller(request)
-        if endpoint.guarded == "admin" and caller.principal != "admin":
+        if endpoint.guarded in ("admin", "own") and caller.principal != "admin" and not _is_own(endpoint, request):
             raise GatewayError(Code.UNAUTHORIZED, "This needs the admin key")  # the guard's work; twice holds better
         given = await endpoint.handler(
             RestRequest(
@@ -116,6 +121,12 @@ class _Path:
         if isinstance(given, Response):
             return given
         return answer(self._parts.masker.mask(given) if endpoint.masked else given, endpoint.status)
+
+
+def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
+    """Of an agent, which the guard let in to read what is its own. The handler keeps to that."""
+    state: Mapping[str, Any] = request.scope.get("state", {})
+    return endpoint.guarded == "own" and state.get("scoped") is True
 
 
 def _caller(request: Request) -> Caller:

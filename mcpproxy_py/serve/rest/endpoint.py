@@ -13,12 +13,14 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions
@@ -121,12 +123,35 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestTokens(Protocol):
+    """Tokens of agents. Every change is on record under `by`."""
+
+    def list(self) -> list[dict[str, Any]]: ...
+    def show(self, name: str) -> dict[str, Any]: ...
+    async def create(self, name: str, terms: TokenTerms, by: Caller) -> dict[str, Any]: ...
+    async def revoke(self, name: str, by: Caller) -> dict[str, Any]: ...
+    async def rotate(self, name: str, grace: float, expires: float | None, by: Caller) -> dict[str, Any]: ...
+
+
+class RestPins(Protocol):
+    """What servers listed when it was approved, and what a person has to decide of what they list now."""
+
+    def rows(self) -> list[dict[str, Any]]: ...
+    async def show(self, server: str, *, texts: bool = False) -> dict[str, Any]: ...
+    async def decide(
+        self, server: str, step: PinStep, subjects: Sequence[str] | None, seen: str, by: Caller,
+        said: Mapping[str, Any],
+    ) -> dict[str, Any]: ...  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class RestServices:
     gateway: RestGateway
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    tokens: RestTokens
+    pins: RestPins
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
@@ -135,8 +160,8 @@ class RestServices:
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces."""
+Guarded = Literal["admin", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
 
 
 @dataclass(frozen=True, slots=True)
