@@ -26,7 +26,8 @@ FEWEST_DISGUISED: Final = 3
 def plain_text(text: str) -> str:
     """Lower case, NFKC, nothing invisible, one space for each run of white space."""
     if not text.isascii():
-        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+        whole = unicodedata.normalize("NFKC", text)  # of one character it may make eighteen
+        text = _INVISIBLE.sub("", whole[: 3 * len(text)])
         text = _MIXED.sub(lambda word: identical(word[0]), text.lower())
     return _SPACE.sub(" ", text.lower()).strip()
 
