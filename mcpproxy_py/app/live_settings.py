@@ -80,7 +80,7 @@ class LiveSettings:
                 schema=settings.intent_declaration.schema_,
                 offers_requests=settings.capture_missing_capabilities,
                 request_capability_text=settings.request_capability_description,
-                private=settings.mcp_token is not None,
+                private=settings.has_tokens,
                 servers=server_line(name for name in self.enabled if name != CATALOG),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
             )

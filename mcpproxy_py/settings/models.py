@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateA
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings.auth import Auth
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -249,6 +250,7 @@ class Settings(BaseSettings):
     mcp_token: Secret | None = Field(
         default=None, description=f"Agent token, for access to the MCP surfaces. {REFERENCES}"
     )
+    auth: Auth = Auth()
     sealing_keys: tuple[Secret, ...] = Field(
         default=(),
         description="Keys that sign the state that clients carry between the rounds of a call. The first signs, all "
@@ -332,14 +334,19 @@ class Settings(BaseSettings):
         """Whether other machines may reach it; then the MCP surfaces need a token (SEC-1)."""
         return not is_loopback(self.address[0])
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether there is anything that an agent could come with."""
+        return self.mcp_token is not None or self.auth.jwt is not None
+
 
 def check_doors(settings: Settings) -> None:
     """Raises `GatewayError` with the way out."""
-    if settings.mcp_token is None and settings.listens_publicly:
+    if not settings.has_tokens and settings.listens_publicly:
         raise GatewayError(
             Code.CONFIG_INVALID,
             f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
             f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
         )
-    if settings.mcp_token is None and settings.require_mcp_auth:
+    if not settings.has_tokens and settings.require_mcp_auth:
         raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, but mcp_token is not")
