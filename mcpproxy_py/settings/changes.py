@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
 from mcpproxy_py.core.policy.tool_names import compared as compared_name
-from mcpproxy_py.settings.auth import ABSENT, escaped, issuer_changed, operations_changed
+from mcpproxy_py.settings.access.auth import ABSENT, escaped, issuer_changed, operations_changed
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
 from mcpproxy_py.settings.servers import UpstreamSettings

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateA
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.settings.auth import Auth
+from mcpproxy_py.settings.access.auth import Auth
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
