@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -28,8 +28,10 @@ from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
+from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
@@ -72,6 +74,9 @@ from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 log = logging.getLogger(__name__)
 
@@ -196,9 +201,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             detached=detached,
         )  # fmt: skip
         rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
-        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings))
+        identity = identity_provider(settings.auth, lambda name: NOTHING_IN_SCOPE)
+        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings, identity))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
+        if identity is not None:
+            tasks.start_soon(identity.run)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
@@ -272,7 +280,7 @@ def _admin_key(settings: Settings) -> Callable[[], str]:
     return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
 
 
-def _guard_rules(settings: Settings) -> AccessRules:
+def _guard_rules(settings: Settings, identity: IdentityProvider | None) -> AccessRules:
     return AccessRules(
         admin_key=_admin_key(settings),
         listen_host=settings.address[0],
@@ -280,6 +288,7 @@ def _guard_rules(settings: Settings) -> AccessRules:
         allowed_origins=settings.allowed_origins,
         mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
         require_mcp_auth=settings.require_mcp_auth,
+        identity=identity,
         max_body_bytes=settings.limits.max_body_bytes,
         max_body_values=settings.limits.max_body_values,
     )

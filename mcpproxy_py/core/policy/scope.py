@@ -131,15 +131,22 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     return found
 
 
+Lacks = Callable[[Operation], str | None]
+
+
 class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_last", "_scope", "_scoped", "_view", "everything", "principal")
+    __slots__ = ("_last", "_scope", "_scoped", "_view", "everything", "lacks", "principal")
 
-    def __init__(self, principal: str, scope: Callable[[], Scope | None] | None = None) -> None:
+    def __init__(
+        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
+    ) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
         self.principal = principal
+        self.lacks = lacks
+        """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
         self._scope = scope
@@ -172,4 +179,4 @@ class Access:
                 memo = one, other, other if one is None else one if other is None else one.within(other)
             return memo[2]
 
-        return Access(self.principal, both)
+        return Access(self.principal, both, self.lacks)

@@ -21,10 +21,10 @@ import hmac
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
@@ -34,6 +34,9 @@ from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 log = logging.getLogger("mcpproxy.http")
 
@@ -49,7 +52,7 @@ ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/api/v1/proof", "open"),
     ("/api", "admin"),
     ("/metrics", "metrics"),
-    ("/.well-known", "open"),  # nothing is there; MCP clients that look for OAuth must hear 404, not 401
+    ("/.well-known", "open"),  # where nothing is there, MCP clients that look for OAuth must hear 404, not 401
 )
 PROBES: Final = frozenset(("/healthz", "/readyz"))
 """Load balancers call these by address, so no `Host` is foreign to them."""
@@ -74,12 +77,15 @@ class AccessRules:
     allowed_origins: tuple[str, ...] = ()
     mcp_token: str | None = field(default=None, repr=False)
     require_mcp_auth: bool = False
+    identity: IdentityProvider | None = None
+    """Whose tokens are accepted, beside our own."""
     max_body_bytes: int = 4 << 20
     max_body_values: int = MAX_BODY_VALUES
 
     @property
     def agents_need_token(self) -> bool:
-        return self.mcp_token is not None or self.require_mcp_auth or not is_loopback(self.listen_host)
+        has_tokens = self.mcp_token is not None or self.identity is not None
+        return has_tokens or self.require_mcp_auth or not is_loopback(self.listen_host)
 
 
 class AccessControl:
@@ -92,8 +98,9 @@ class AccessControl:
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
 
-    def access(self, head: RequestHead, request: HttpRequest) -> Access:
-        """Who comes in, or `GatewayError` with the first thing that is wrong."""
+    def access(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
+        """Who comes in, or `GatewayError` with the first thing that is wrong. To be waited for with the first request
+        that brings a token of the identity provider."""
         if head.repeated is not None:
             raise bad_request(f"The {head.repeated} header was sent more than once", header=head.repeated)
         if head.path not in PROBES:
@@ -127,13 +134,16 @@ class AccessControl:
             message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
-    def _agent(self, head: RequestHead) -> Access:
-        given = _bearer(head)
+    def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
+        given, identity = _bearer(head), self._rules.identity
         if same_secret(given, self._rules.mcp_token):
             return AGENT
+        if identity is not None and given is not None and identity.is_for(given):
+            return identity.find(given) or identity.admit(given)
         if same_secret(given, self._rules.admin_key()):
             raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
-        raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+        or_another = "" if identity is None else ", or one of the identity provider"
+        raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
 
     def _admin(self, head: RequestHead) -> Access:
         given = head.api_key or _bearer(head)
@@ -199,6 +209,7 @@ class Guard:
     def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
+        self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
 
     async def serve(self, request: HttpRequest) -> None:
@@ -206,7 +217,8 @@ class Guard:
         request.id = named = head.request_id or random.randbytes(8).hex()
         remembered = request_id.set(named)
         try:
-            request.access = self._access.access(head, request)
+            access = self._access.access(head, request)
+            request.access = access if isinstance(access, Access) else await access
             request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)
@@ -214,15 +226,19 @@ class Guard:
                 await answer_outside(request)
                 return
             self.last = time.monotonic()
-            endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
-            await endpoint(request)
+            endpoint = self._endpoints.get(head.path) or self._elsewhere(head.path)
+            if self._identity is None:
+                await endpoint(request)
+            else:
+                with self._identity.answering(request.access, request):
+                    await endpoint(request)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):
                 log.debug("%s %s", head.method, quoted(head.path))
         except GatewayError as error:
             self._log(head, error)
-            await _refuse(request, error, _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ())
+            await _refuse(request, error, self._headers(head, error))
         except Exception:
             log.exception("%s %s failed", head.method, quoted(head.path))
             if request.started:
@@ -232,6 +248,16 @@ class Guard:
             await _refuse(request, error)
         finally:
             request_id.reset(remembered)
+
+    def _elsewhere(self, path: str) -> Handler:
+        """What no surface stands at, as it is written."""
+        metadata = None if self._identity is None else self._identity.metadata_at(path)
+        return metadata or self._endpoints.get(path.rstrip("/"), self._rest)
+
+    def _headers(self, head: RequestHead, error: GatewayError) -> Iterable[tuple[str, str]]:
+        if self._identity is not None and head.zone == "agent":
+            return self._identity.headers(head, error)
+        return _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ()
 
     def _log(self, head: RequestHead, error: GatewayError) -> None:
         """Whoever is turned away must not fill the disk with that."""

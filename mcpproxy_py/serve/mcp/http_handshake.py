@@ -142,6 +142,7 @@ class HandshakeHttp:
                 raise HttpRefusal(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
+        http.listens = True
         http.on_left = stream.notifications.set
         try:
             with self._endpoint.hub.open_stream(http.access.principal):
@@ -159,4 +160,6 @@ class HandshakeHttp:
         session = self._endpoint.sessions.find(facts.session_id, http.access.principal)
         if session is None:
             raise HttpRefusal(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
+        if session.peer.access is not None and session.peer.access is not http.access:
+            session.renewed(http.access)
         return session

@@ -86,7 +86,7 @@ class ClaimRules:
             raise Lacking
         ceiling: Operation = "destructive"
         if settings.operations:
-            allowed = [settings.ceiling_of(each) for each in settings.operations if each in values]
+            allowed: list[Operation] = [settings.ceiling_of(each) for each in settings.operations if each in values]
             if not allowed:
                 raise Lacking
             ceiling = max(allowed, key=lambda each: RANK[each])

@@ -38,7 +38,7 @@ class UserAccess(Access):
         self, grant: Grant, thumbprint: str, scopes_for: Callable[[Operation, frozenset[str]], str | None],
         clock: Callable[[], float],
     ) -> None:  # fmt: skip
-        super().__init__(grant.principal, self._in_scope)
+        super().__init__(grant.principal, self._in_scope, self._lacked)
         self.ends = grant.ends
         self.thumbprint = thumbprint
         """Of the key that signed it."""
@@ -50,7 +50,7 @@ class UserAccess(Access):
         """A call that waited until the token ended is not sent any more."""
         return self._grant.scope() if self._clock() < self.ends else NOTHING_IN_SCOPE
 
-    def scopes_lacked(self, operation: Operation) -> str | None:
+    def _lacked(self, operation: Operation) -> str | None:
         if RANK[operation] <= RANK[self._grant.ceiling]:
             return None
         return self._scopes_for(operation, self._grant.scopes)
@@ -61,12 +61,15 @@ class IdentityTokens:
 
     def __init__(
         self, settings: JwtAuth, profile_scope: ProfileScope, clock: Callable[[], float] = time.time,
+        on_end: Callable[[UserAccess], None] = lambda access: None,
     ) -> None:  # fmt: skip
+        """`on_end` is told of tokens in use whose key is taken back."""
         self.settings = settings
         self.keys = SigningKeys(settings, self._keys_are)
         self._rules = ClaimRules(settings, profile_scope)
         self._algorithms = frozenset[str](settings.algorithms)
         self._clock = clock
+        self._on_end = on_end
         self._known: OrderedDict[bytes, UserAccess] = OrderedDict()
         self._bad: OrderedDict[bytes, tuple[float, BadToken]] = OrderedDict()
 
@@ -78,6 +81,9 @@ class IdentityTokens:
             del self._known[digest]
             return None
         return access
+
+    def seconds_left(self, access: UserAccess) -> float:
+        return access.ends - self._clock()
 
     async def verified(self, token: str) -> UserAccess:
         """Raises `BadToken`, `Lacking` and `KeysUnavailable`."""
@@ -125,6 +131,7 @@ class IdentityTokens:
             if access.thumbprint not in thumbprints:
                 access.ends = 0.0
                 del self._known[digest]
+                self._on_end(access)
         self._bad.clear()
 
     # What a client has to ask its authorization server for.
