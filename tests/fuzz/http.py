@@ -16,8 +16,7 @@ import httptools
 from uvicorn.server import ServerState
 
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
-from mcpproxy_py.serve.http.head_cache import HeadCache
-from mcpproxy_py.serve.http.request import BodyCutShort, HttpRequest
+from mcpproxy_py.serve.http.request import BodyCutShort, HeadCache, HttpRequest
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.upstream.transports.http_pool import HttpConnection, ResponseHead
 

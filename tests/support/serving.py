@@ -11,7 +11,7 @@ import anyio
 
 from mcpproxy_py.serve.http.asgi import answered_by
 from mcpproxy_py.serve.http.guard import Guard
-from mcpproxy_py.serve.http.head_cache import HeadCache
+from mcpproxy_py.serve.http.request import HeadCache
 from mcpproxy_py.serve.http.server import HttpServer
 
 

@@ -226,12 +226,11 @@ class Guard:
                 await answer_outside(request)
                 return
             self.last = time.monotonic()
-            endpoint = self._endpoints.get(head.path) or self._elsewhere(head.path)
+            endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             if self._identity is None:
                 await endpoint(request)
             else:
-                with self._identity.answering(request.access, request):
-                    await endpoint(request)
+                await self._identity.answer(request, endpoint)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):
@@ -248,11 +247,6 @@ class Guard:
             await _refuse(request, error)
         finally:
             request_id.reset(remembered)
-
-    def _elsewhere(self, path: str) -> Handler:
-        """What no surface stands at, as it is written."""
-        metadata = None if self._identity is None else self._identity.metadata_at(path)
-        return metadata or self._endpoints.get(path.rstrip("/"), self._rest)
 
     def _headers(self, head: RequestHead, error: GatewayError) -> Iterable[tuple[str, str]]:
         if self._identity is not None and head.zone == "agent":

@@ -1,6 +1,6 @@
 """One HTTP request of a client, from the socket to its answer.
 
-A client sends the same head again and again, so it is read once (`RequestHead`, `head_cache`). What the same bytes mean
+A client sends the same head again and again, so it is read once (`RequestHead`, `HeadCache`). What the same bytes mean
 never changes, so it may be kept. Whether their sender may come in can, so that is asked each time (`guard`).
 """
 
@@ -25,6 +25,9 @@ log = logging.getLogger("mcpproxy.http")
 Headers = list[tuple[bytes, bytes]]
 
 END: Final = b"\r\n\r\n"
+LONGEST: Final = 4096
+"""Of the heads that are kept."""
+MOST: Final = 512
 MOST_UNREAD: Final = 64 * 1024
 """How much of a body may wait for whoever answers, beyond which the client has to."""
 MOST_DIGITS: Final = 18
@@ -51,8 +54,7 @@ class RequestHead:
         self, method: str, path: str, headers: Headers, *, raw_path: bytes = b"", query: bytes = b"",
         http_version: str = "1.1", keep_alive: bool = True, expects: bool = False,
     ) -> None:  # fmt: skip
-        """`headers` by their lower-case names. `expects`: whether the client waits to be told that it may send the
-        body."""
+        """`headers` by their lower-case names. `expects`: the client waits to be told to send the body."""
         self.method = method
         self.path = path
         self.raw_path = raw_path
@@ -103,6 +105,46 @@ def _own_id(given: bytes | None) -> str | None:
     return given.decode("ascii") if given is not None and _FIT_TO_LOG.fullmatch(given) else None
 
 
+Known = tuple[RequestHead, int]  # and the length of the body that comes with it
+
+
+class HeadCache:
+    """Heads that came lately, by their bytes. Bounded: of two generations, the older goes when the younger is full."""
+
+    def __init__(self) -> None:
+        self._young: dict[bytes, Known] = {}
+        self._old: dict[bytes, Known] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def find(self, data: bytes) -> tuple[RequestHead, bytes] | None:
+        """The head and the body of a request that came at once and alone, if this head is known."""
+        end = data.find(END) + 4
+        key = data[:end]
+        known = self._young.get(key) or self._recalled(key)
+        if known is None or known[1] != len(data) - end:
+            return None
+        return known[0], data[end:]
+
+    def keep(self, data: bytes, head: RequestHead, length: int) -> None:
+        """`data` is one whole request with this head and a body of this length. In chunks it would be longer, and a
+        head that does not end where it would be looked for is not kept either."""
+        end = len(data) - length
+        if end <= LONGEST and data.find(END) + len(END) == end:
+            self._keep(data[:end], (head, length))
+
+    def _recalled(self, key: bytes) -> Known | None:
+        if (known := self._old.get(key)) is not None:
+            self._keep(key, known)
+        return known
+
+    def _keep(self, key: bytes, known: Known) -> None:
+        if len(self._young) >= MOST:
+            self._old, self._young = self._young, {}
+        self._young[key] = known
+
+
 class BodyCutShort(Exception):
     """The client left in the middle of it."""
 
@@ -113,8 +155,7 @@ class HttpRequest:
     id = ""
     """Names it in logs, and to the client."""
     access = Access("")
-    limit = sys.maxsize
-    """How long its body may be."""
+    limit = sys.maxsize  # of its body
     max_values = sys.maxsize
     """How many keys and values of JSON may be in it."""
     over = False
@@ -123,7 +164,6 @@ class HttpRequest:
     """Bytes of the body that came and that nobody has asked for yet."""
     all_read = False
     gone = False
-    """Whether the client has hung up."""
     started = False
     answered = False
     listens = False
@@ -149,7 +189,6 @@ class HttpRequest:
 
     @property
     def peer(self) -> tuple[str, int] | None:
-        """Where it comes from."""
         return self._connection.peer
 
     @property
@@ -177,8 +216,7 @@ class HttpRequest:
             self._notifications.set()
 
     def cut_off(self) -> None:
-        """What was answered goes out, and no more."""
-        self._connection.transport.close()
+        self._connection.transport.close()  # what was answered goes out, and no more
 
     def lost(self) -> None:
         """The connection is."""

@@ -22,9 +22,8 @@ from uvicorn.server import ServerState
 
 from mcpproxy_py.errors import Code, error_json
 from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, address_of
-from mcpproxy_py.serve.http.head_cache import HeadCache
 from mcpproxy_py.serve.http.parser import TOO_MANY_PIECES, UNPARSABLE, RequestParser, Wrong
-from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, Headers, HttpRequest
+from mcpproxy_py.serve.http.request import STATUS_LINES, Handler, HeadCache, Headers, HttpRequest
 
 MAX_DRAINED: Final = 16 << 20
 """What is read of a body that was answered before its end, so that the client gets to its answer."""

@@ -12,8 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from mcpproxy_py.serve.http import request as http_request
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
-from mcpproxy_py.serve.http.head_cache import HeadCache
-from mcpproxy_py.serve.http.request import HttpRequest, RequestHead
+from mcpproxy_py.serve.http.request import HeadCache, HttpRequest, RequestHead
 from mcpproxy_py.serve.mcp.head_facts import HeadFacts, head_facts
 from tests.support.serving import serving
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from mcpproxy_py.core.policy.scope import Access
@@ -54,16 +53,18 @@ class IdentityProvider:
             message = "This token cannot be checked now: the keys of the identity provider are not available"
             raise GatewayError(Code.IDENTITY_UNAVAILABLE, message) from None
 
-    @contextmanager
-    def answering(self, access: Access, request: HttpRequest) -> Iterator[None]:
-        """While a request is answered: with its token ends what only listens."""
-        if not isinstance(access, UserAccess):
-            yield
-            return
-        if access not in self._open:
-            self._look_at_the_end_of(access)
-        with self._open.held(access, request):
-            yield
+    async def answer(self, request: HttpRequest, endpoint: Handler) -> None:
+        """By this endpoint, or by ourselves. What only listens ends with its token."""
+        access, path = request.access, request.head.path
+        if path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/"):
+            await self._metadata.answer(request)
+        elif isinstance(access, UserAccess):
+            if access not in self._open:
+                self._look_at_the_end_of(access)
+            with self._open.held(access, request):
+                await endpoint(request)
+        else:
+            await endpoint(request)
 
     def _look_at_the_end_of(self, access: UserAccess) -> None:
         loop = asyncio.get_running_loop()
@@ -83,9 +84,6 @@ class IdentityProvider:
         self._open.end(access, listening_only=True)
 
     # What whoever does not get in is told.
-
-    def metadata_at(self, path: str) -> Handler | None:
-        return self._metadata.answer if path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/") else None
 
     def headers(self, head: RequestHead, error: GatewayError) -> Iterator[tuple[str, str]]:
         """Those that go with this error, at a surface."""
