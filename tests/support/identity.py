@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import itertools
 import json
 import secrets
 import threading
@@ -38,6 +39,12 @@ class SigningPair:
         self.jwk = {**public, "kid": key_id, "use": "sig", "alg": algorithm, **published}
 
 
+_RSA: list[Any] = []
+_TURNS = itertools.count()
+MOST_RSA = 6
+"""Making one takes half a second. Of six in turn, two that meet in a test differ."""
+
+
 def _made(algorithm: str) -> Any:
     if algorithm.startswith("ES"):
         return ec.generate_private_key(
@@ -45,7 +52,10 @@ def _made(algorithm: str) -> Any:
         )
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    turn = next(_TURNS) % MOST_RSA
+    if turn == len(_RSA):
+        _RSA.append(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+    return _RSA[turn]
 
 
 class IdentityServer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,7 @@ async def key_set(settings: JwtAuth) -> Any:
 
 def _from_file(path: Path) -> Any:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # a pipe would block
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_mode & OTHERS_WRITE:
                 raise KeysUnavailable(f"{path} has to be a file that nobody else can write: chmod go-w {path}")
@@ -61,19 +62,16 @@ def _from_file(path: Path) -> Any:
 async def _from_network(issuer: str, jwks: str | None) -> Any:
     import httpx2
 
-    limits = httpx2.Timeout(PATIENCE)
-    async with httpx2.AsyncClient(timeout=limits, headers=HEADERS, follow_redirects=False) as client:
-        if jwks is None:
-            jwks = await _discovered(client, issuer)
-        return await _get(client, jwks)
+    tls = await asyncio.to_thread(httpx2.create_ssl_context)
+    return await _get(tls, jwks or await _discovered(tls, issuer))
 
 
-async def _discovered(client: Any, issuer: str) -> str:
+async def _discovered(tls: ssl.SSLContext, issuer: str) -> str:
     """Where the issuer's metadata says that its keys are. Asked in the order that MCP clients ask in."""
     problems: list[str] = []
     for url in metadata_urls(issuer):
         try:
-            found = await _get(client, url)
+            found = await _get(tls, url)
         except KeysUnavailable as problem:
             problems.append(str(problem))
             continue
@@ -107,11 +105,20 @@ def _may_lead_to(issuer: str, url: str) -> bool:
         return False
 
 
-async def _get(client: Any, url: str) -> Any:
+async def _get(tls: ssl.SSLContext, url: str) -> Any:
+    """Nothing of a `.netrc` goes along; the proxy is the one that servers are reached through."""
     import httpx2
 
+    from mcpproxy_py.upstream.transports.http_clients import proxy_for
+
     try:
-        async with asyncio.timeout(PATIENCE), client.stream("GET", url) as answer:
+        async with (
+            asyncio.timeout(PATIENCE),
+            httpx2.AsyncClient(
+                verify=tls, timeout=PATIENCE, headers=HEADERS, trust_env=False, proxy=proxy_for(httpx2.URL(url))
+            ) as client,
+            client.stream("GET", url, follow_redirects=False) as answer,
+        ):
             if answer.status_code != 200:
                 raise KeysUnavailable(f"{url} answers {answer.status_code}")
             parts: list[bytes] = []

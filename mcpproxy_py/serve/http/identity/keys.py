@@ -26,6 +26,8 @@ REFRESH: Final = 600.0
 REFRESH_FILE: Final = 60.0
 RETRY: Final = 60.0
 """Seconds between fetches, whoever wants another one."""
+FIRST_RETRY: Final = 5.0
+"""The same while no key is known: the provider may start after us."""
 BELIEVED: Final = 6 * 3600.0
 """Seconds for which keys are believed that could not be fetched again: a provider takes a stolen one back that way."""
 MOST_KEYS: Final = 100
@@ -138,7 +140,7 @@ class SigningKeys:
         while True:
             await asyncio.shield(self._fetch())
             self._forget()
-            await asyncio.sleep(RETRY if self.problem else REFRESH_FILE if is_file else REFRESH)
+            await asyncio.sleep(self._pause if self.problem else REFRESH_FILE if is_file else REFRESH)
 
     def at_hand(self, key_id: str | None, algorithm: str) -> SigningKey | None:
         self._forget()
@@ -148,7 +150,7 @@ class SigningKeys:
         """Looks again where that is allowed. Raises `KeysUnavailable` where nobody can say which keys there are."""
         if (found := self.at_hand(key_id, algorithm)) is not None:
             return found
-        if self._fetching is not None or self._clock() - self._tried >= RETRY:
+        if self._fetching is not None or self._clock() - self._tried >= self._pause:
             task = self._fetch()
             done, _ = await asyncio.wait((task,), timeout=PATIENCE)
             if not done:
@@ -157,6 +159,10 @@ class SigningKeys:
         if found is None and (self._known is None or self.problem is not None):
             raise KeysUnavailable(self.problem or "they were not fetched yet")
         return found
+
+    @property
+    def _pause(self) -> float:
+        return FIRST_RETRY if self._known is None else RETRY
 
     def _fetch(self) -> asyncio.Task[None]:
         """The one under way, or a new one."""

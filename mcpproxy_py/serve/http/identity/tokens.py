@@ -71,7 +71,7 @@ class IdentityTokens:
         self._clock = clock
         self._on_end = on_end
         self._known: OrderedDict[bytes, UserAccess] = OrderedDict()
-        self._bad: OrderedDict[bytes, tuple[float, BadToken]] = OrderedDict()
+        self._bad: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
 
     def find(self, token: str) -> UserAccess | None:
         """A token that was verified before and is still good."""
@@ -90,11 +90,11 @@ class IdentityTokens:
         now = self._clock()
         digest = hashlib.sha256(token.encode("latin-1", "replace")).digest()
         if (bad := self._bad.get(digest)) is not None and now - bad[0] < BAD_FOR:
-            raise bad[1]
+            raise BadToken(bad[1])
         try:
             access = await self._checked(token, now)
         except BadToken as error:
-            self._bad[digest] = now, error
+            self._bad[digest] = now, str(error)
             if len(self._bad) > MOST_BAD:
                 self._bad.popitem(last=False)
             raise
