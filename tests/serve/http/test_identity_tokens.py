@@ -472,7 +472,7 @@ async def test_a_file_of_keys_has_to_be_nobody_elses(provider: IdentityServer, t
     with pytest.raises(KeysUnavailable, match="chmod"):
         await verified(provider, provider.token(), jwks=str(path))
     for other, says in (
-        (tmp_path, "file that nobody"),
+        (tmp_path, "Is a directory"),
         (tmp_path / "none", "cannot be read"),
         (Path("/dev/zero"), "file"),
     ):
