@@ -13,11 +13,11 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -26,12 +26,19 @@ from mcpproxy_py import __version__
 from mcpproxy_py.app import logs, restart
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
+from mcpproxy_py.app.from_settings import (
+    admin_key,
+    call_limits,
+    connection_limits,
+    guard_rules,
+    sealing_keys,
+    share_limits,
+)
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
-from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
@@ -40,15 +47,16 @@ from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.refusals import unattributed
-from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, ShareLimits
+from mcpproxy_py.gateway.shares import PrincipalShares
+from mcpproxy_py.gateway.tokens import TokenService, may_have_tokens
 from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
-from mcpproxy_py.serve.http.connections import ConnectionLimits, ConnectionTable, room_for
-from mcpproxy_py.serve.http.guard import AccessRules, Guard
+from mcpproxy_py.serve.http.connections import ConnectionTable
+from mcpproxy_py.serve.http.guard import Guard
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
 from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
@@ -58,6 +66,7 @@ from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -66,7 +75,6 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
-    load_or_create_seal,
     rotate_key,
     shown,
 )
@@ -74,9 +82,6 @@ from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +118,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     data_dir = settings.data_dir
     started = time.time()
     ensure_data_dir(data_dir)
-    check_doors(settings)
+    check_doors(settings, has_tokens=may_have_tokens(data_dir, shared=settings.activity.database_url is not None))
     load_or_create_key(data_dir)
     masker = _masker(settings)
     logs.mask_with(masker)
@@ -126,8 +131,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
         private = listen.bind_private(listen.rest_socket_path(data_dir))
-        shares = PrincipalShares(_share_limits(settings))
-        table = ConnectionTable(_connection_limits(settings), lambda address: shares.count(address, "connections"))
+        shares = PrincipalShares(share_limits(settings))
+        table = ConnectionTable(connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         upstreams = Supervisor(
@@ -148,7 +153,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
-                lambda principal: connectors(upstreams.snapshot),
+                lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
             )
         )
@@ -156,7 +161,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             catalog, Loader(loaded.path.parent, max_result_bytes=settings.limits.max_result_bytes)
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
-        gateway = traces.gateway(upstreams, store, _limits(settings), new_id, masker, shares)
+        gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
         admin = Admin(
             upstreams,
             store,
@@ -164,17 +169,21 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             edit=current.edit,
             reread=current.reread,
             rotate_key=lambda: rotate_key(data_dir),
-            admin_key=_admin_key(settings),
+            admin_key=admin_key(settings),
             port=listener.getsockname()[1],
             shown_config=lambda: shown(current.settings),
-            status=lambda: _status(current, gateway, store, url, started),
+            status=lambda: {**_status(current, gateway, store, url, started), "tokens": tokens.counts()},
             new_id=new_id,
             masker=masker,
         )
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
-        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
+        tokens = TokenService(
+            store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
+            profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
+        )  # fmt: skip
+        links = ResourceLinks()
         asking = AskRunner(
-            gateway, _sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
+            gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
         endpoints = Endpoints(
             hub,
@@ -189,24 +198,32 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             },
             traces.edge,
             shares.sessions,
+            current.profiles.scope_of,
         )
 
         current.on_surfaces = endpoints.use
         current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
-        endpoints.use(settings.surfaces, current.enabled)
+        endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.gate_shows(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
-            detached=detached,
+            current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
-        rest = answered_by(rest_app(gateway, store, admin, approvals, masker))
-        identity = identity_provider(settings.auth, lambda name: NOTHING_IN_SCOPE)
-        guard = Guard(endpoints.over_http, traces.edge(rest), _guard_rules(settings, identity))
+        rest = answered_by(rest_app(gateway, store, admin, approvals, tokens, masker))
+        identity = identity_provider(settings.auth, current.profiles.scope)
+        guard = Guard(endpoints.over_http, traces.edge(rest), guard_rules(settings, tokens, identity))
+
+        def end_access(principal: str) -> None:
+            for part in (endpoints, asking.rounds, attachments, guard):
+                part.end(principal)
+
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         if identity is not None:
             tasks.start_soon(identity.run)
+        await tasks.start(tokens.run)
+        check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
@@ -221,7 +238,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
-        endpoints.use((), ())
+        endpoints.use(())
         server.should_exit = True
         tasks.cancel_scope.cancel()
     return again
@@ -241,62 +258,9 @@ class _Listings:
             await self._save(server, tools)
 
 
-def _limits(settings: Settings) -> CallLimits:
-    return CallLimits(
-        payload_bytes=settings.activity.max_payload_bytes,
-        in_flight=settings.limits.max_in_flight,
-        refuse_unrecorded=settings.activity.on_failure == "refuse",
-        patience=settings.limits.input_timeout,
-    )
-
-
-def _share_limits(settings: Settings) -> ShareLimits:
-    told = settings.limits.per_principal
-    megabytes = min(told.record_mb, sys.maxsize >> 21)
-    return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, int(megabytes * (1 << 20)))
-
-
-def _connection_limits(settings: Settings) -> ConnectionLimits:
-    told = settings.limits
-    most = room_for(told.max_connections)
-    if most < told.max_connections:
-        log.warning("the limit of open files allows %d connections, and not %d", most, told.max_connections)
-    return ConnectionLimits(
-        most,
-        min(most, told.max_connections_per_address),
-        told.head_timeout,
-        told.body_timeout,
-        told.read_timeout,
-    )
-
-
 def _masker(settings: Settings) -> Masker:
     own = settings.activity.mask_patterns
     return replace(MASKER, own=MaskPatterns((each.name, each.pattern) for each in own)) if own else MASKER
-
-
-def _admin_key(settings: Settings) -> Callable[[], str]:
-    own_key = settings.api_key
-    return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
-
-
-def _guard_rules(settings: Settings, identity: IdentityProvider | None) -> AccessRules:
-    return AccessRules(
-        admin_key=_admin_key(settings),
-        listen_host=settings.address[0],
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
-        mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
-        require_mcp_auth=settings.require_mcp_auth,
-        identity=identity,
-        max_body_bytes=settings.limits.max_body_bytes,
-        max_body_values=settings.limits.max_body_values,
-    )
-
-
-def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
-    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
-    return shared or (load_or_create_seal(settings.data_dir),)
 
 
 def _own_catalog(data_dir: Path) -> Path | None:

@@ -67,6 +67,15 @@ def approval_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
+def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of those that have not ended."""
+    where = _where(ctx)
+    found = _within_a_second(
+        lambda: [row["name"] for row in _asked(where, "tokens")["tokens"] if row["state"] != "revoked"]
+    )
+    return fitting(found, incomplete)
+
+
 def statuses(incomplete: str) -> list[str]:
     from mcpproxy_py.core.values import Status
 
@@ -122,8 +131,14 @@ def _asked(where: Any, *path: str, **query: Any) -> dict[str, Any]:
     return RestClient(where).get(*path, **query)
 
 
-def _configured(where: Any) -> list[str]:
-    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("mcpServers", {})
+def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration file."""
+    where = _where(ctx)
+    return fitting(_within_a_second(lambda: _configured(where, "profiles")), incomplete)
+
+
+def _configured(where: Any, key: str = "mcpServers") -> list[str]:
+    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get(key, {})
     if isinstance(servers, list):
         return [server["name"] for server in servers]
     return [name for name in servers if not name.startswith("//")]

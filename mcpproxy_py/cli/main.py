@@ -39,15 +39,18 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "service": CommandEntry("service:app", "The gateway as a service of yours, started at login.", is_group=True),
     "doctor": CommandEntry("doctor:app", "Find what is wrong, and say how to fix it."),
     "call": CommandEntry("tools:call_app", "Call a tool through the intent gate.", is_group=True),
-    "tools": CommandEntry("classify:tools_app", "The tools behind the gateway.", is_group=True),
+    "tools": CommandEntry("policy.classify:tools_app", "The tools behind the gateway.", is_group=True),
     "explain": CommandEntry("tools:explain_app", "Show what the gate would decide, rung by rung."),
     "upstream": CommandEntry("upstream:app", "The MCP servers behind the gateway.", is_group=True),
     "import": CommandEntry("import_servers:app", "Take over the servers that your clients have."),
     "activity": CommandEntry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
     "approvals": CommandEntry(
-        "approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True
+        "policy.approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True
     ),
-    "gaps": CommandEntry("approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
+    "token": CommandEntry(
+        "policy.tokens:app", "Tokens of agents: who may come in over MCP, and what each may do.", is_group=True
+    ),
+    "gaps": CommandEntry("policy.approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
     "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
     "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
     "unfreeze": CommandEntry("gateway:gateway_app", "Lift a freeze."),
@@ -61,7 +64,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
-    "Connect": ("connect", "disconnect", "import", "upstream", "approvals", "gaps", "catalog"),
+    "Connect": ("connect", "disconnect", "import", "token", "upstream", "approvals", "gaps", "catalog"),
     "Call": ("call", "tools", "explain", "freeze", "unfreeze"),
     "Look back": ("activity",),
     "Manage": ("config", "key", "backup", "restore", "version"),

@@ -9,6 +9,7 @@ from typing import Final
 
 from mcpproxy_py.doctor.running import CheckResult, CheckWarning, found
 from mcpproxy_py.errors import StoreUnavailable
+from mcpproxy_py.gateway.tokens import may_have_tokens
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
 
@@ -51,7 +52,8 @@ def _room(settings: Settings) -> str:
 
 
 def _doors(settings: Settings) -> str:
-    check_doors(settings)
+    shared = settings.activity.database_url is not None
+    check_doors(settings, has_tokens=may_have_tokens(settings.data_dir, shared=shared))
     if settings.listens_publicly:
         return "other machines need the agent token"
     return "only this machine can connect"

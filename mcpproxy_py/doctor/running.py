@@ -54,7 +54,20 @@ def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[CheckRe
         yield CheckResult("configuration", "problem", says)
     if status.get("frozen"):
         yield CheckResult("gateway", "warning", "it is frozen: only reads run, until `mcpproxy unfreeze`")
+    yield from _tokens(status.get("tokens") or {})
     yield from _record(status, status.get("store") or {})
+
+
+def _tokens(counts: Mapping[str, Any]) -> Iterator[CheckResult]:
+    """Of agents. Those that are not believed the record names, one by one."""
+    see = "see `mcpproxy token list`"
+    if active := counts.get("active"):
+        yield CheckResult("tokens", "ok", f"{active} {'agent has one' if active == 1 else 'agents have one'}")
+    if soon := counts.get("expiring_soon"):
+        says = f"{soon} {'expires' if soon == 1 else 'expire'} within a week; {see}, and `mcpproxy token rotate`"
+        yield CheckResult("tokens", "warning", says)
+    if expired := counts.get("expired"):
+        yield CheckResult("tokens", "warning", f"{expired} {'has' if expired == 1 else 'have'} expired; {see}")
 
 
 def _record(status: Mapping[str, Any], store: Mapping[str, Any]) -> Iterator[CheckResult]:

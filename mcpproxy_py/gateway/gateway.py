@@ -19,6 +19,7 @@ from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
     ClientChannel,
     NoClient,
+    caller_of,
     forwarded_meta,
     narrowed,
 )
@@ -28,7 +29,6 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
     Ask,
-    Caller,
     ClientInfo,
     Decision,
     LocalAnswer,
@@ -186,7 +186,9 @@ class Gateway:
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
         snapshot = self.upstreams.snapshot if ask.access is None else ask.access.view(self.upstreams.snapshot)
-        call = Call(ask, decide.decide(ask, snapshot), snapshot)
+        rates = self.shares.rates
+        often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
+        call = Call(ask, often or decide.decide(ask, snapshot), snapshot)
         try:
             if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
                 await self._once_connected(call, call.decision.awaits)
@@ -202,9 +204,7 @@ class Gateway:
                     result = LOCAL[decision.tool](call.snapshot, decision.params)
                     call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(
-                    call, decision, channel or NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
-                )
+                await self._forward(call, decision, channel or NoClient(caller_of(ask)))
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:

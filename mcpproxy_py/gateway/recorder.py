@@ -35,7 +35,7 @@ from mcpproxy_py.core.values import (
 )
 from mcpproxy_py.errors import Code, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER, without_secrets
-from mcpproxy_py.gateway.shares import NOT_KEPT, RULE, RecordShare
+from mcpproxy_py.gateway.shares import COUNTED, NOT_KEPT, RecordShare
 
 EXPIRED: Final = "its question was not answered in time"
 TIMED_OUT: Final = Outcome("timeout", error=events.failure(Code.TIMEOUT, EXPIRED))
@@ -240,7 +240,7 @@ class Recorder:
         refusal, who = call.refusal, call.ask.principal
         if refusal is not None and not call.on_record and not call.handed_over:
             used_up = share.of_refused.get(who, 0) >= share.most_refused or share.taken.get(who, 0) >= share.most
-            if (used_up or refusal.rule == RULE) and self._is_only_counted(call, refusal):
+            if (used_up or refusal.rule in COUNTED) and self._is_only_counted(call, refusal):
                 return
         events: list[Event] = [] if call.on_record else self._asked([call])
         call.on_record = True
@@ -260,7 +260,7 @@ class Recorder:
         """What the gateway itself asks is not; there is little of that."""
         if call.ask.source == "internal":
             return False
-        if refusal.rule != RULE:
+        if refusal.rule not in COUNTED:
             self._share.refused(call.ask.principal)
         self.tally.count(call.ask, call.decision, refusal.rule, "blocked")
         return True

@@ -20,9 +20,12 @@ from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.core.record.events import EventText
 from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.errors import FACTS, Code, RpcError
+from mcpproxy_py.gateway.rates import RATE, RateLimits
 
 MINUTE: Final = 60.0
 RULE: Final = "share"
+COUNTED: Final = frozenset((RULE, RATE))
+"""Rules whose refusals are counted, and not all on record: what comes too often is refused likewise."""
 OTHERS: Final = "others"
 MOST_KEYS: Final = 64
 """Principals and shares that are told apart in a minute."""
@@ -156,6 +159,7 @@ class PrincipalShares:
         self.sessions = Share("sessions", "sessions in use", limits.sessions, self.count)
         self.streams = Share("streams", "streams open", limits.streams, self.count)
         self.record = RecordShare(limits.record_bytes, self.count)
+        self.rates = RateLimits(self.count)
         self.refusals: Counter[str] = Counter()
         """By share, since the start."""
         self.report: Report = lambda principal, share, count: None
@@ -200,6 +204,8 @@ class PrincipalShares:
 def told(principal: str, share: str, count: int) -> Refusal:
     """What goes on record of that."""
     times = "once" if count == 1 else f"{count} times within a minute"
-    message = f"'{principal}' was refused something {times}: its share of {share} is used up"
+    why = "it asks more often than it may" if share == RATE else f"its share of {share} is used up"
+    message = f"'{principal}' was refused something {times}: {why}"
     details: dict[str, Any] = {"share": share, "count": count}
-    return Refusal(Code.OVERLOADED, message, RULE, FACTS[Code.OVERLOADED].hint, details=details)
+    rule = RATE if share == RATE else RULE
+    return Refusal(Code.OVERLOADED, message, rule, FACTS[Code.OVERLOADED].hint, details=details)

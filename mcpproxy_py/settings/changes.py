@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.core.policy.scope import glob_covers
 from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
 from mcpproxy_py.core.policy.tool_names import compared as compared_name
-from mcpproxy_py.settings.access.auth import ABSENT, escaped, issuer_changed, operations_changed
+from mcpproxy_py.settings.access.auth import ABSENT, escaped, issuer_changed, operations_changed, within
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import UpstreamSettings
 
 FIXED_AT_START: Final = (
     "listen", "require_mcp_auth", "mcp_token", "auth", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
@@ -54,8 +54,13 @@ def compared(old: Settings, new: Settings) -> list[Change]:
     """All that got looser or tighter."""
     return [
         *_compared(RULES, old, new),
-        *_compared_upstreams("mcpServers", {**OF_ANY, **OF_A_SERVER}, old.servers, new.servers),
-        *_compared_upstreams("providers", {**OF_ANY, **OF_A_PROVIDER}, old.providers, new.providers),
+        *_compared_by_name("mcpServers", {**OF_ANY, **OF_A_SERVER}, old.servers, new.servers),
+        *_compared_by_name("providers", {**OF_ANY, **OF_A_PROVIDER}, old.providers, new.providers),
+        *_compared_by_name("profiles", OF_A_PROFILE, old.profiles, new.profiles, "profile "),
+        *(
+            Change(f"profiles.{name}", "looser", f"profile {name} was added")
+            for name in new.profiles.keys() - old.profiles.keys()
+        ),
     ]
 
 
@@ -68,15 +73,15 @@ def _compared(rules: Mapping[str, Rule], old: Any, new: Any, key: str = "", name
                 yield Change(key + path, direction, name + says.format(key=path))
 
 
-def _compared_upstreams(
-    key: str, rules: Mapping[str, Rule], old: Mapping[str, UpstreamSettings], new: Mapping[str, UpstreamSettings]
+def _compared_by_name(
+    key: str, rules: Mapping[str, Rule], old: Mapping[str, Any], new: Mapping[str, Any], what: str = ""
 ) -> Iterator[Change]:
     """A server that is new has nothing that it could be looser than; its own record says that it was added."""
     for name, before in old.items():
         if name in new:
-            yield from _compared(rules, before, new[name], f"{key}.{name}.", f"{name}: ")
+            yield from _compared(rules, before, new[name], f"{key}.{name}.", f"{what}{name}: ")
         else:
-            yield Change(f"{key}.{name}", "tighter", f"{name} was removed")
+            yield Change(f"{key}.{name}", "tighter", f"{what}{name} was removed")
 
 
 def _at(holder: Any, path: str) -> Any:
@@ -156,11 +161,6 @@ def demanded(looser: str, tighter: str) -> Rule:
     return rule
 
 
-def within(rule: Rule) -> Rule:
-    """Of a section that is there before and after; whether it is there at all, another key says."""
-    return lambda was, now: () if ABSENT in (was, now) else rule(was, now)
-
-
 # The rules that are of one key alone.
 
 
@@ -191,6 +191,14 @@ def _allowed(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[S
         yield "looser", "more tools are allowed"
     if now is not None and (was is None or any(_beyond(was, now))):
         yield "tighter", "fewer tools are allowed"
+
+
+def _in_scope(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[Said]:
+    before, after = was or ("*",), now or ("*",)
+    if not all(any(glob_covers(other, each) for other in before) for each in after):
+        yield "looser", "more tools are in it"
+    if not all(any(glob_covers(other, each) for other in after) for each in before):
+        yield "tighter", "fewer tools are in it"
 
 
 def _denied(was: Sequence[str], now: Sequence[str]) -> Iterable[Said]:
@@ -302,9 +310,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "mcp_token": demanded("{key}: agents need no token", "{key}: agents need a token"),
     "auth.public_url": neutral,  # what clients are told; tokens are held to `audience`
     "auth.jwt.issuer": issuer_changed,
-    "auth.jwt.audience": within(
-        listed("looser", "tokens for {each} are accepted", "tokens for {each} are not accepted any more")
-    ),
+    "auth.jwt.audience": within(listed("looser", "tokens for {each} count", "tokens for {each} do not count any more")),
     "auth.jwt.jwks": within(replaced("{key}: other keys are believed")),
     "auth.jwt.algorithms": within(listed("looser", "{each} is believed", "{each} is not believed any more")),
     "auth.jwt.principal_claim": within(replaced("{key}: who comes with a token is somebody else")),
@@ -380,5 +386,14 @@ OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "lazy": neutral,
     "connect_timeout": neutral,
     "sessions": ranked("shared", "auto", "exclusive", "per_client"),
+}
+OF_A_PROFILE: Final[Mapping[str, Rule]] = {
+    "servers": listed("looser", "{each} is in it now", "{each} is not in it any more"),
+    "tools": _in_scope,
+    "operations": listed("looser", "{each} calls are in it now", "{each} calls are not in it any more"),
+    "unannotated": ranked("allow", "write", "destructive"),
+    "confirm": ranked("none", "destructive", "write"),
+    "strict": strict_when(True, "{key} is off", "{key} is on"),
+    "description": neutral,
 }
 OF_A_PROVIDER: Final[Mapping[str, Rule]] = {"object": replaced("another provider is loaded: {key} changed")}

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.access.auth import Auth
+from mcpproxy_py.settings.access.profiles import Profile, ProfileName
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -280,6 +281,9 @@ class Settings(BaseSettings):
     providers: dict[ServerName, Provider] = Field(
         default={}, description="Providers of tools inside the gateway, by name: `module:object`, or an object."
     )
+    profiles: dict[ProfileName, Profile] = Field(
+        default={}, description="What there is for one project or kind of work, by name; a profile only narrows."
+    )
 
     _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])
     _missing: Mapping[str, str] = PrivateAttr(default_factory=dict[str, str])
@@ -335,18 +339,25 @@ class Settings(BaseSettings):
         return not is_loopback(self.address[0])
 
     @property
-    def has_tokens(self) -> bool:
-        """Whether there is anything that an agent could come with."""
+    def accepts_tokens(self) -> bool:
+        """Whether agents come with something that is configured."""
         return self.mcp_token is not None or self.auth.jwt is not None
 
 
-def check_doors(settings: Settings) -> None:
-    """Raises `GatewayError` with the way out."""
-    if not settings.has_tokens and settings.listens_publicly:
+def check_doors(settings: Settings, *, has_tokens: bool = False) -> None:
+    """Raises `GatewayError` with the way out. `has_tokens` says whether somebody ever made an agent a token of its own:
+    then those open the MCP surfaces, and where all of them have ended, nothing does."""
+    if settings.accepts_tokens or has_tokens:
+        return
+    if settings.listens_publicly:
         raise GatewayError(
             Code.CONFIG_INVALID,
             f"{settings.listen} can be reached from outside, and no agent token is set. Set one first:\n"
-            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"',
+            f'  export MCPPROXY_MCP_TOKEN="$(openssl rand -hex 32)"\n'
+            "or run it on 127.0.0.1 once and make one for each agent: mcpproxy token create NAME",
         )
-    if not settings.has_tokens and settings.require_mcp_auth:
-        raise GatewayError(Code.CONFIG_INVALID, "require_mcp_auth is set, but mcp_token is not")
+    if settings.require_mcp_auth:
+        raise GatewayError(
+            Code.CONFIG_INVALID,
+            "require_mcp_auth is set, but mcp_token is not, and no agent has a token (mcpproxy token create NAME)",
+        )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.settings.changes import OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
+from mcpproxy_py.settings.access.profiles import Profile
+from mcpproxy_py.settings.changes import OF_A_PROFILE, OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
 from mcpproxy_py.settings.environment import known_keys, written_name
 from mcpproxy_py.settings.models import MaskPattern, Settings
 from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, UpstreamSettings
@@ -120,6 +121,15 @@ OF_SERVERS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "connect_timeout": (1, 2, N, N),
     "sessions": ("exclusive", "shared", L, T),
 }
+OF_PROFILES: dict[str, tuple[Any, Any, set[str], set[str]]] = {
+    "servers": (["a"], ["a", "b"], L, T),
+    "tools": (["a:get_*"], NOTHING, L, T),
+    "operations": (["read"], ["read", "write"], L, T),
+    "unannotated": ("destructive", "allow", L, T),
+    "confirm": ("destructive", "none", L, T),
+    "strict": (True, False, L, T),
+    "description": ("a", "b", N, N),
+}
 WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transport": ({"url": "http://x", "transport": "http"}, {"url": "http://x", "transport": "sse"}),
     "command": ({"command": "a"}, {"command": "b"}),
@@ -129,9 +139,10 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def test_every_key_has_a_rule_and_no_rule_is_of_no_key() -> None:
-    assert RULES.keys() == {key for key, _ in known_keys()} - {"mcpServers", "providers"}
+    assert RULES.keys() == {key for key, _ in known_keys()} - {"mcpServers", "providers", "profiles"}
     every = {model: {written_name(*each) for each in model.model_fields.items()} for model in
-             (UpstreamSettings, ServerSettings, ProviderSettings)}  # fmt: skip
+             (UpstreamSettings, ServerSettings, ProviderSettings, Profile)}  # fmt: skip
+    assert OF_A_PROFILE.keys() == every[Profile]
     assert OF_ANY.keys() == every[UpstreamSettings]
     assert OF_ANY.keys() | OF_A_SERVER.keys() == every[ServerSettings]
     assert OF_ANY.keys() | OF_A_PROVIDER.keys() == every[ProviderSettings]
@@ -145,6 +156,7 @@ def test_what_is_compared_inside_a_list_has_no_part_that_no_rule_looks_at() -> N
 def test_every_rule_is_tried_here() -> None:
     assert OF_SETTINGS.keys() | {f"auth.jwt.{key}" for key in OF_JWT} == RULES.keys()
     assert OF_UPSTREAMS.keys() == OF_ANY.keys()
+    assert OF_PROFILES.keys() == OF_A_PROFILE.keys()
     assert OF_SERVERS.keys() | WHOLE.keys() == OF_A_SERVER.keys()
 
 
@@ -272,3 +284,38 @@ def test_overrides_are_compared_by_what_they_can_say_of_the_same_arguments(
     assert directions(before, after) == expected
     swapped = {"looser": "tighter", "tighter": "looser"}
     assert directions(after, before) == {swapped[direction] for direction in expected}
+
+
+def with_profile(**values: Any) -> Settings:
+    given = {key: value for key, value in {"servers": ["a"], **values}.items() if value is not NOTHING}
+    return made({"profiles": {"frontend": given}})
+
+
+@pytest.mark.proves("SURF-12")
+@pytest.mark.parametrize("key", OF_PROFILES)
+def test_what_a_profile_loosens_one_way_it_tightens_the_other(key: str) -> None:
+    was, now, forth, back = OF_PROFILES[key]
+    before, after = with_profile(**{key: was}), with_profile(**{key: now})
+    assert (directions(before, after), directions(after, before)) == (forth, back)
+    assert {change.key for change in compared(before, after)} <= {f"profiles.frontend.{key}"}
+
+
+@pytest.mark.proves("SURF-12")
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (["g*"], ["github:delete_repo"], {"looser", "tighter"}),  # as one text, the first would mean the second
+        (["get_*"], ["a:get_x"], {"tighter"}),
+        (["a:get_x"], ["A:GET_X"], set()),
+        (["*:get_*"], ["get_*"], set()),
+        (["a:*", "b:*"], ["b:*", "a:*"], set()),
+    ],
+)
+def test_globs_of_a_profile_are_compared_by_their_parts(was: list[str], now: list[str], said: set[str]) -> None:
+    assert directions(with_profile(tools=was), with_profile(tools=now)) == said
+
+
+@pytest.mark.proves("SURF-12")
+def test_a_profile_that_comes_is_on_record_and_one_that_goes_takes_what_it_gave() -> None:
+    assert directions(made({}), with_profile()) == L
+    assert directions(with_profile(), made({})) == T

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.completion import server_names
+from mcpproxy_py.cli.completion import profile_names, server_names
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, say
 from mcpproxy_py.errors import Code, GatewayError
@@ -60,6 +60,15 @@ def stdio(
             autocompletion=server_names,
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Show only what is in this profile.",
+            autocompletion=profile_names,
+        ),
+    ] = None,
 ) -> int:
     """Speak MCP over stdin and stdout.
 
@@ -67,11 +76,16 @@ def stdio(
     starts one, which ends after it was idle for a while. When the gateway is restarted it attaches again, and only
     requests that were under way fail.
 
+    A file .mcpproxy.json in the project where the client works names a profile too: {"profile": "NAME"}. It is looked
+    for from the current directory up, and in the client's roots. All that are named apply.
+
     For example: mcpproxy stdio --surface direct
     """
     from mcpproxy_py.cli.stdio import bridge as stdio_bridge
 
-    return stdio_bridge.run(session.where.home(), surface=surface, server=server, config=session.where.config)
+    return stdio_bridge.run(
+        session.where.home(), surface=surface, server=server, profile=profile, config=session.where.config
+    )
 
 
 gateway_app = group("The running gateway.")

@@ -92,6 +92,7 @@ def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield from _servers(servers)
     yield _tools(servers, answer)
     yield _today(answer)
+    yield from _tokens(get("tokens") or {})
     yield from _for_a_person(get("waiting"))
     yield from _record(get("store") or {}, answer)
     yield StatusLine("data", str(get("data_dir")))
@@ -148,6 +149,17 @@ def _today(answer: Mapping[str, Any]) -> StatusLine:
     parts += [f"{refused} refused"] * bool(refused) + [f"{failed} failed"] * bool(failed)
     parts += [f"{answer['in_flight']} under way"] * bool(answer.get("in_flight"))
     return StatusLine("asks today", ", ".join(parts))
+
+
+def _tokens(counts: Mapping[str, Any]) -> Iterator[StatusLine]:
+    """Of agents; nothing where there are none."""
+    known = (("active", "active"), ("expiring_soon", "expiring within a week"), ("expired", "expired"),
+             ("not_believed", "not believed"))  # fmt: skip
+    said = [f"{counts[key]} {word}" for key, word in known if counts.get(key)]
+    if said:
+        wrong = counts.get("expired") or counts.get("expiring_soon")
+        style = "red" if counts.get("not_believed") else "yellow" if wrong else ""
+        yield StatusLine("tokens", f"{', '.join(said)}{': mcpproxy token list' if style else ''}", style)
 
 
 def _for_a_person(waiting: Any) -> Iterator[StatusLine]:

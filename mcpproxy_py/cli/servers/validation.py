@@ -25,6 +25,7 @@ class Validation:
 def of_start(session: CommandContext, path: Path | None) -> Validation:
     """As `serve` would read it; `path` is the file, where there is one."""
     from mcpproxy_py import settings
+    from mcpproxy_py.gateway.tokens import may_have_tokens
 
     try:
         loaded = session.where.loaded(path)
@@ -38,7 +39,12 @@ def of_start(session: CommandContext, path: Path | None) -> Validation:
         for name, why in found.missing_secrets.items()
         if name in found.servers and found.servers[name].enabled
     ]
-    for check in (lambda: settings.check_doors(found), lambda: settings.check_data_dir(found.data_dir)):
+    shared = found.activity.database_url is not None
+    has_tokens = may_have_tokens(found.data_dir, shared=shared)
+    for check in (
+        lambda: settings.check_doors(found, has_tokens=has_tokens),
+        lambda: settings.check_data_dir(found.data_dir),
+    ):
         try:
             check()
         except GatewayError as error:

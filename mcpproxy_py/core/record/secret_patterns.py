@@ -226,7 +226,7 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
      rf"|oy2[a-z0-9]{{43}}|glsa_\w{{32}}_[a-f0-9]{{8}}|nfp_\w{{36,40}}|dt0c01\.[A-Z0-9]{{24}}\.[A-Z0-9]{{64}}"
      rf"|tskey-[a-z]+-[\w-]{{16,80}}|cio[A-Za-z0-9]{{32}}{_END})"),
     ("age-key", "age-secret-key-1", r"(?i:AGE-SECRET-KEY-1)[A-Za-z0-9]{50,60}"),
-    ("mcpproxy-key", "mcpk_ mcpt_", r"mcp[kt]_[\w-]{32,64}"),
+    ("mcpproxy-key", "mcpk_ mcpt_ mcpp_ mcpa_", r"mcp[ktpa]_[\w-]{32,64}"),
 )  # fmt: skip
 
 NAMED: Final = (

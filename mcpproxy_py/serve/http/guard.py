@@ -10,27 +10,29 @@ In this order, and the first that fails answers:
 6. the body is not too long                    413 (declared or streamed)
 
 Zones are a table of paths. What is not in it reaches nobody behind the guard: `/` has a page for people, and everything
-else is a 404. The admin key never opens an MCP surface and the agent token never opens anything else: made equal by
-mistake, they are an agent token.
+else is a 404. The admin key never opens an MCP surface, and a token of an agent nothing else but that agent's own
+records (SEC-2): made equal by mistake, they are an agent token.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
+import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import parse_qsl
 
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
+from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens, same_secret
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
@@ -62,7 +64,9 @@ MOST_LINES: Final = 300
 """Requests turned away that are logged in a minute; what is beyond that is counted."""
 MOST_KNOWN_HOSTS: Final = 64
 """Spellings of our own name that were checked before; `*` lets anybody make up more."""
-LOCAL, AGENT, ADMIN = Access("local"), Access("agent"), Access("admin")
+LOCAL, ADMIN = Access("local"), Access("admin")
+OWN_RECORDS: Final = "/api/v1/activity"
+"""With `?mine`, the one thing of REST that opens with a token of an agent."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -76,6 +80,7 @@ class AccessRules:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     mcp_token: str | None = field(default=None, repr=False)
+    tokens: AgentTokens | None = field(default=None, repr=False)
     require_mcp_auth: bool = False
     identity: IdentityProvider | None = None
     """Whose tokens are accepted, beside our own."""
@@ -97,6 +102,7 @@ class AccessControl:
         self._origins = origin_list(self._hosts, rules.allowed_origins)
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
+        self._credentials = AgentCredentials(rules.mcp_token, rules.tokens, rules.identity)
 
     def access(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
         """Who comes in, or `GatewayError` with the first thing that is wrong. To be waited for with the first request
@@ -114,7 +120,9 @@ class AccessControl:
         if head.fetch_site is not None and head.fetch_site not in OWN_SITES and head.origin is None and zone != "open":
             raise _of_another_site(head.fetch_site)
         if zone == "agent":
-            return self._agent(head) if self._agents_need_token else LOCAL
+            if head.authorization is None and not self._agents_need_token:
+                return LOCAL
+            return self._agent(head)
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
             return self._admin(head)
         return LOCAL
@@ -135,20 +143,28 @@ class AccessControl:
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
     def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
-        given, identity = _bearer(head), self._rules.identity
-        if same_secret(given, self._rules.mcp_token):
-            return AGENT
-        if identity is not None and given is not None and identity.is_for(given):
-            return identity.find(given) or identity.admit(given)
+        given = _bearer(head)
+        if (found := self._credentials.find(given)) is not None:
+            return found
+        if (coming := self._credentials.to_verify(given)) is not None:
+            return coming
+        if not self._agents_need_token and not self._credentials.refuses(given):
+            return LOCAL
         if same_secret(given, self._rules.admin_key()):
             raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
-        or_another = "" if identity is None else ", or one of the identity provider"
-        raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
+        if given is None:
+            or_another = "" if self._rules.identity is None else ", or one of the identity provider"
+            raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
+        raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
 
-    def _admin(self, head: RequestHead) -> Access:
+    def _admin(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
-        if same_secret(given, self._rules.mcp_token):
+        if (found := self._credentials.find(given)) is not None:
+            if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
+                return found  # many may share the one `mcp_token`, and none of them reads the others' records
             raise _unauthorized("The agent token gives no access to this; send the admin key")
+        if head.api_key is None and _asks_for_own_records(head) and (coming := self._credentials.to_verify(given)):
+            return coming
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
         return ADMIN
@@ -169,11 +185,15 @@ def zone_of(path: str) -> Zone:
     return "outside"
 
 
-def same_secret(given: str | None, secret: str | None) -> bool:
-    """Constant in time, whatever the lengths; an empty secret opens nothing."""
-    if not given or not secret:
+def _asks_for_own_records(head: RequestHead) -> bool:
+    """REST looks again, and shows nobody but the admin anything else."""
+    if head.method != "GET" or head.path != OWN_RECORDS:
         return False
-    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+    try:
+        query = parse_qsl(head.query.decode("ascii"), keep_blank_values=True, max_num_fields=64)
+    except ValueError:
+        return False
+    return any(name == "mine" for name, _ in query)
 
 
 def is_local(peer: Any, head: RequestHead) -> bool:
@@ -204,6 +224,8 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
+        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
+        """Requests of principals whose access may end."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -211,6 +233,24 @@ class Guard:
         self._access = AccessControl(rules)
         self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its requests under way, with their connections."""
+        for task in tuple(self._under_way.get(principal, ())):
+            task.cancel()
+
+    @contextmanager
+    def _ended_with(self, principal: str) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        mine = self._under_way.setdefault(principal, set())
+        mine.add(task)
+        try:
+            yield
+        finally:
+            mine.discard(task)
+            if not mine and self._under_way.get(principal) is mine:
+                del self._under_way[principal]
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -227,10 +267,13 @@ class Guard:
                 return
             self.last = time.monotonic()
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
-            if self._identity is None:
+            if self._identity is not None:
+                endpoint = self._identity.answering(endpoint, request)
+            if request.access.everything:
                 await endpoint(request)
             else:
-                await self._identity.answer(request, endpoint)
+                with self._ended_with(request.access.principal):
+                    await endpoint(request)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

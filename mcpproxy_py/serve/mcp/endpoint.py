@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
 from mcpproxy_py.errors import Code, GatewayError, RpcError
 from mcpproxy_py.gateway.masker import MASKER
@@ -64,7 +65,7 @@ class McpEndpoint:
         }  # fmt: skip
 
     async def _discovered(self, request: McpRequest) -> Mapping[str, Any]:
-        return {"supportedVersions": list(MODERN), **(await self.surface.welcome()).as_json()}
+        return {"supportedVersions": list(MODERN), **(await self.surface.welcome(request.peer.access)).as_json()}
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
@@ -116,9 +117,9 @@ def failed(request: McpRequest, error: Exception) -> Outcome:
     return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 
 
-async def initialized(surface: Surface, version: str) -> dict[str, Any]:
+async def initialized(surface: Surface, version: str, access: Access) -> dict[str, Any]:
     """The answer to `initialize`. Raises `RpcError`."""
-    welcome = await surface.welcome()
+    welcome = await surface.welcome(None if access.everything else access)
     return {"protocolVersion": version, "serverInfo": dict(welcome.server_info), **welcome.as_json()}
 
 

@@ -3,13 +3,15 @@ told of what upstreams do (UP-4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.shares import Share
-from mcpproxy_py.serve.http.request import Handler
+from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
 from mcpproxy_py.serve.mcp.http_handshake import HandshakeHttp
@@ -22,10 +24,14 @@ from mcpproxy_py.serve.mcp.surfaces.surface import Surface
 GATE: Final = "/mcp"
 DIRECT: Final = "/mcp/direct"
 PASSTHROUGH: Final = "/mcp/s/"
+PROFILE: Final = "/mcp/p/"
+IN_A_PROFILE: Final[Mapping[str, str]] = {"gate": "", "direct": "/direct"}
+"""The surfaces that each profile has, where they are configured, and what comes behind its name."""
 NAMED: Final[Mapping[str | None, str]] = {None: GATE, "gate": GATE, "direct": DIRECT}
 """What a stream on our socket may ask for; without a word it is the gate."""
 ALWAYS: Final = frozenset({"catalog"})
 """Servers whose passthrough surface is there whatever is configured: built in, and harmless."""
+NO_PROFILES: Final = ProfileTable()
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
 """Lists that the direct surface gathers from all servers. Its tools follow the snapshot instead."""
@@ -37,10 +43,11 @@ class Endpoints:
     def __init__(
         self, hub: SubscriptionHub, max_sessions: int, upstreams: ClientsOf,
         made: Mapping[str, Callable[[str], Surface]], edge: Callable[[Handler], Handler] = lambda handler: handler,
-        share: Share | None = None,
+        share: Share | None = None, scope_of: Callable[[str], Callable[[], Scope]] = NO_PROFILES.scope_of,
     ) -> None:  # fmt: skip
         """`made` gives, by kind, what makes a surface; passthrough is made for a server's name. `edge` wraps what
-        answers over HTTP. `share` is what each principal may have of the sessions at a surface."""
+        answers over HTTP. `share` is what each principal may have of the sessions at a surface. `scope_of` gives what
+        gives the scope of a profile."""
         self._hub = hub
         self._kept = ReplayBudget()
         self._max_sessions = max_sessions
@@ -48,17 +55,25 @@ class Endpoints:
         self._made = made
         self._edge = edge
         self._share = share
+        self._scope_of = scope_of
         self._open: dict[str, McpEndpoint] = {}
         self.over_http: dict[str, Handler] = {}
         """By path, as they are now."""
 
-    def use(self, surfaces: Iterable[str], servers: Iterable[str]) -> None:
+    def use(self, surfaces: Iterable[str], servers: Iterable[str] = (), profiles: Iterable[str] = ()) -> None:
         """What is open from now on."""
         kinds = set(surfaces)
         wanted = {path: kind for path, kind in ((GATE, "gate"), (DIRECT, "direct")) if kind in kinds}
         wanted |= {
             PASSTHROUGH + server: "passthrough" for server in servers if "passthrough" in kinds or server in ALWAYS
         }
+        in_profile = {
+            f"{PROFILE}{name}{rest}": (kind, name)
+            for name in profiles
+            for kind, rest in IN_A_PROFILE.items()
+            if kind in kinds
+        }
+        wanted |= {path: kind for path, (kind, _) in in_profile.items()}
         for path in self._open.keys() - wanted.keys():
             del self.over_http[path]
             self._open.pop(path).close()
@@ -67,7 +82,15 @@ class Endpoints:
                 surface = self._made[kind](path.removeprefix(PASSTHROUGH))
                 endpoint = McpEndpoint(surface, self._hub, self._kept, self._max_sessions, self._upstreams, self._share)
                 self._open[path] = endpoint
-                self.over_http[path] = self._edge(by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve))
+                handler = by_era(ModernHttp(endpoint).serve, HandshakeHttp(endpoint).serve)
+                if path in in_profile:
+                    handler = _within(self._scope_of(in_profile[path][1]), handler)
+                self.over_http[path] = self._edge(handler)
+
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its sessions. What streams to it ends with its requests."""
+        for endpoint in self._open.values():
+            endpoint.sessions.end_of(principal)
 
     def find(self, wish: Mapping[str, Any]) -> McpEndpoint:
         """For a stream on our socket. Raises `ValueError` for a wish that cannot be met."""
@@ -85,6 +108,16 @@ class Endpoints:
     @property
     def sessions(self) -> int:
         return sum(len(endpoint.sessions) for endpoint in self._open.values())
+
+
+def _within(scope: Callable[[], Scope], handler: Handler) -> Handler:
+    """Whoever comes here has what it may, and of that what the profile has."""
+
+    def serve(http: HttpRequest) -> Awaitable[None]:
+        http.access = http.access.within(scope)
+        return handler(http)
+
+    return serve
 
 
 def _missing(path: str) -> str:

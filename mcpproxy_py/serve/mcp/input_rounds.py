@@ -75,6 +75,13 @@ class InputRounds:
     def __len__(self) -> int:
         return len(self._held) + len(self._open)
 
+    def end(self, principal: str) -> None:
+        """Its access has ended: so do its calls that wait for a next round."""
+        for ask_id in [each for each, (_, whose) in self._open.items() if whose == principal]:
+            self._expire(ask_id)
+        for held in [each for each in self._held.values() if each.principal == principal]:
+            held.give_up("its token was revoked, or has expired")
+
     # A modern upstream's own state.
 
     def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding) -> dict[str, Any]:
@@ -173,12 +180,11 @@ class InputRounds:
     def open(self, token: object, bound: StateBinding) -> RequestState:
         """The state that a client brought back. Raises `BadRequestState`."""
         state = request_state.unseal(token, self._keys)
-        if state is None:
+        if state is None or state.principal != bound.principal:  # who it was issued to, nobody else is told
             raise BadRequestState(
-                "This requestState was changed, or issued by a gateway that does not share its sealing_keys"
+                "This requestState was changed, or issued to another client, or by a gateway that does not share its "
+                "sealing_keys"
             )
-        if state.principal != bound.principal:
-            raise BadRequestState("This requestState was issued to another client")
         if state.digest != bound.digest:
             raise BadRequestState(
                 "This requestState belongs to another request: repeat the request as it was", state.ask_id

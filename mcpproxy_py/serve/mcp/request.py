@@ -132,7 +132,8 @@ class McpRequest:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.peer.principal, "mcp", self.peer.client, str(self.id)[:CLAIM_LIMIT])
+        peer = self.peer
+        return Caller(peer.principal, "mcp", peer.client, str(self.id)[:CLAIM_LIMIT], peer.access)
 
     @property
     def key(self) -> str:
@@ -208,7 +209,9 @@ class McpRequest:
         if self.back is not None:
             raise AssertionError("a client of the handshake era is asked over its session")
         self.early = True
-        body = jsonrpc.answer(self.id, {"result": completed(self._endpoint.surface, self.method, result)})
+        body = jsonrpc.answer(
+            self.id, {"result": completed(self._endpoint.surface, self.method, result, self.peer.access)}
+        )
         self._leaving = asyncio.get_running_loop().create_task(self.finish(body))
 
     def abandon(self) -> None:
@@ -329,7 +332,7 @@ def is_modern(params: Mapping[str, Any]) -> bool:
     return meta is not None and PROTOCOL_VERSION in meta
 
 
-def completed(surface: Surface, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def completed(surface: Surface, method: str, result: Mapping[str, Any], access: Access | None) -> dict[str, Any]:
     """The result as the modern wire wants it: what is missing is added, and what a modern server said itself stays."""
     meta, own = result.get("_meta"), surface.own_meta
     whole: dict[str, Any] = {
@@ -340,7 +343,7 @@ def completed(surface: Surface, method: str, result: Mapping[str, Any]) -> dict[
     if method in CACHED and whole["resultType"] == "complete":
         cache = surface.cache(method)
         whole.setdefault("ttlMs", cache.ttl_ms)
-        whole.setdefault("cacheScope", cache.scope)
+        whole.setdefault("cacheScope", cache.scope if access is None else "private")
     return whole
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.shares import Share
@@ -59,10 +58,6 @@ class ClientSession:
         self._ask_ids = (f"mcpproxy-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
         """Never those of another session: an answer that comes late must not be one to another question."""
         self._asked: dict[int | str, asyncio.Future[dict[str, Any]]] = {}
-
-    def renewed(self, access: Access) -> None:
-        """Its principal came with another token. What is under way has the one that it came with."""
-        self.peer = self.peer._replace(access=access)
 
     def touch(self) -> None:
         self.last_used = time.monotonic()
@@ -188,6 +183,10 @@ class ClientSessions:
 
     def end(self, session: ClientSession) -> None:
         self._drop([session])
+
+    def end_of(self, principal: str) -> None:
+        """All of one whose access has ended."""
+        self._drop([session for session in self._all.values() if session.peer.principal == principal])
 
     def close(self) -> None:
         self._drop(list(self._all.values()))

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
@@ -29,10 +30,12 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestRequest,
     RestServices,
     RestStore,
+    RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
+from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system, tokens
 
+NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
 
@@ -58,16 +61,18 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
+    *tokens.TOKEN_ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
 def rest_app(
-    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, masker: Masker = MASKER
-) -> ASGIApp:
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
+    masker: Masker = MASKER,
+) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, time.monotonic(), masker)
+    parts = RestServices(gateway, store, operator, approvals, agent_tokens, time.monotonic(), masker)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -101,7 +106,7 @@ class _Path:
             allowed = ", ".join(self._methods)
             raise GatewayError(Code.METHOD_NOT_ALLOWED, f"This takes {allowed}, not {quoted(request.method)}")
         caller = _caller(request)
-        if endpoint.guarded == "admin" and caller.principal != "admin":
+        if endpoint.guarded in ("admin", "own") and caller.principal != "admin" and not _is_own(endpoint, request):
             raise GatewayError(Code.UNAUTHORIZED, "This needs the admin key")  # the guard's work; twice holds better
         given = await endpoint.handler(
             RestRequest(
@@ -118,11 +123,18 @@ class _Path:
         return answer(self._parts.masker.mask(given) if endpoint.masked else given, endpoint.status)
 
 
+def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
+    """Of an agent, which the guard let in to read what is its own. The handler keeps to that."""
+    access = request.scope.get("state", {}).get("access")
+    return endpoint.guarded == "own" and access is not None and not access.everything
+
+
 def _caller(request: Request) -> Caller:
     state: Mapping[str, Any] = request.scope.get("state", {})
     client = _client(request)
     source = "cli" if client.name == "cli" else "api"
-    return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
+    access: Access = state.get("access", NOBODY)
+    return Caller(access.principal, source, client, state.get("request_id"), None if access.everything else access)
 
 
 def _client(request: Request) -> ClientInfo:

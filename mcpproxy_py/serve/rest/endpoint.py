@@ -13,6 +13,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
@@ -67,7 +69,8 @@ class RestGateway(Protocol):
     async def decides(self, ask: Ask) -> Decision: ...
     def explain(self, ask: Ask) -> Awaitable[Mapping[str, Any]]: ...
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
-                session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
+                session_id: str | None = None, request_id: str | None = None, access: Access | None = None
+                ) -> Ask: ...  # fmt: skip
 
 
 class RestGaps(Protocol):
@@ -121,12 +124,23 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestTokens(Protocol):
+    """Tokens of agents. Every change is on record under `by`."""
+
+    def list(self) -> list[dict[str, Any]]: ...
+    def show(self, name: str) -> dict[str, Any]: ...
+    async def create(self, name: str, terms: TokenTerms, by: Caller) -> dict[str, Any]: ...
+    async def revoke(self, name: str, by: Caller) -> dict[str, Any]: ...
+    async def rotate(self, name: str, grace: float, expires: float | None, by: Caller) -> dict[str, Any]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RestServices:
     gateway: RestGateway
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    tokens: RestTokens
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
@@ -135,8 +149,8 @@ class RestServices:
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces."""
+Guarded = Literal["admin", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +176,14 @@ class RestRequest:
             principal=self.caller.principal,
             client=self.caller.client,
             request_id=self.caller.request_id,
+            access=self.caller.access,
         )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What there is for this caller."""
+        snapshot, access = self.parts.gateway.snapshot, self.caller.access
+        return snapshot if access is None else access.view(snapshot)
 
 
 Handler = Callable[[RestRequest], Awaitable[Any]]

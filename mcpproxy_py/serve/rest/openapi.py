@@ -20,6 +20,7 @@ _REF: Final = "#/components/schemas/{model}"
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
     "admin": [{"adminKey": []}, {"adminBearer": []}],
+    "own": [{"adminKey": []}, {"adminBearer": []}, {"agentToken": []}],
     "agent": [{"agentToken": []}, {}],
     "metrics": [{"adminKey": []}, {"adminBearer": []}, {}],
     "open": [],

@@ -115,6 +115,7 @@ class ActivityFilter(QueryModel):
 class ActivityPage(ActivityFilter):
     limit: int = Field(50, ge=1, le=500, description="Rows per page")
     cursor: Text | None = Field(None, description="`next_cursor` of the page before")
+    mine: Literal["", "true"] | None = Field(None, description="Only the records of whoever asks")
 
 
 class ActivityExport(ActivityFilter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -216,6 +216,11 @@ def operations_changed(was: Mapping[str, Any], now: Mapping[str, Any]) -> Said:
             more = after > before
             told = f"{{key}}: tokens with {escaped(scope)} may do {'more' if more else 'less'}"
             yield "looser" if more else "tighter", told
+
+
+def within(rule: Callable[[Any, Any], Said]) -> Callable[[Any, Any], Said]:
+    """Of a section that is there before and after; whether it is there at all, another key says."""
+    return lambda was, now: () if ABSENT in (was, now) else rule(was, now)
 
 
 def escaped(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from mcpproxy_py.core.policy.scope import Access
@@ -53,17 +54,17 @@ class IdentityProvider:
             message = "This token cannot be checked now: the keys of the identity provider are not available"
             raise GatewayError(Code.IDENTITY_UNAVAILABLE, message) from None
 
-    async def answer(self, request: HttpRequest, endpoint: Handler) -> None:
-        """By this endpoint, or by ourselves. What only listens ends with its token."""
+    def answering(self, endpoint: Handler, request: HttpRequest) -> Handler:
+        """Who answers it: this endpoint, or ourselves. What only listens ends with its token."""
         access, path = request.access, request.head.path
         if path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/"):
-            await self._metadata.answer(request)
-        elif isinstance(access, UserAccess):
-            if access not in self._open:
-                self._look_at_the_end_of(access)
-            with self._open.held(access, request):
-                await endpoint(request)
-        else:
+            return self._metadata.answer
+        return partial(self._held, endpoint, access) if isinstance(access, UserAccess) else endpoint
+
+    async def _held(self, endpoint: Handler, access: UserAccess, request: HttpRequest) -> None:
+        if access not in self._open:
+            self._look_at_the_end_of(access)
+        with self._open.held(access, request):
             await endpoint(request)
 
     def _look_at_the_end_of(self, access: UserAccess) -> None:

@@ -21,7 +21,7 @@ from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
-from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Surface
+from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
 from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
@@ -29,7 +29,7 @@ from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputR
 from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
 from mcpproxy_py.serve.mcp.surfaces import resource_links, surface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import LINKING, MOST_ITEMS, ResourceLinks
-from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param
+from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param, view_of
 
 
 class AskRunner:
@@ -62,6 +62,10 @@ class AskRunner:
         elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
             return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
+
+    def there(self, exchange: McpRequest) -> Mapping[str, Server]:
+        """The servers that there are for who asks."""
+        return view_of(self.gateway.snapshot, exchange.peer.access).servers
 
     async def ambiguous(self, exchange: McpRequest, surface: Surface, uri: str, server: str, rival: str) -> RpcError:
         """The error for a resource that two servers call theirs, which is on record like every refusal."""
@@ -123,7 +127,7 @@ class AskRunner:
         """A first round that brings answers already, to a modern server as it is. The protocol has it take what it can
         use and ignore the rest (SURF-7), so they go along like arguments, bounded and on record; any other server, and
         any other surface, has no use for them."""
-        server = self.gateway.snapshot.servers.get(ask.server or "")
+        server = self.there(exchange).get(ask.server or "")
         if said is None or server is None or server.protocol_version not in MODERN:
             return ask
         return ask._replace(carried=_carried(said, None))
@@ -347,7 +351,8 @@ async def call_linking(
         if reply.refusal is not None:
             return result
         if isinstance(reply.decision, Route) and _links(result):
-            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result))
+            there = asking.there(exchange)
+            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
     return as_ours(result)
 
 
@@ -356,12 +361,12 @@ async def read_linked(
 ) -> Mapping[str, Any]:
     """A resource that something relayed has named, from the server that named it (SURF-8)."""
     uri = text_param(exchange, "uri")
-    owner = links.owner(exchange.peer.principal, uri)
+    owner = links.owner(exchange.peer.principal, uri, asking.there(exchange))
     if owner is None:
         raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
     if owner.rival is not None:
         raise await asking.ambiguous(exchange, kind, uri, owner.server, owner.rival)
     reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), owner.server)
     result = relayed(reply)
-    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result))
+    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result), asking.there(exchange))
     return as_ours(result)

@@ -38,7 +38,7 @@ async def list_activity(x: RestRequest) -> Mapping[str, Any]:
     """The first page waits until the database knows what was answered; later ones go on where they were."""
     if x.query.cursor is None:
         await x.parts.store.caught_up()
-    page = await x.parts.store.activities(_filters(x.query))
+    page = await x.parts.store.activities(_filters(x.query, x.caller.principal))
     return {"activities": page.activities, "next_cursor": page.next_cursor}
 
 
@@ -96,10 +96,14 @@ async def _all(first: Rows | None, rest: AsyncIterator[Rows]) -> AsyncIterator[R
             yield batch
 
 
-def _filters(query: requests.ActivityFilter) -> Filters:
-    """The query has been checked as far as its model can; whether a cursor is one of ours, the store knows."""
+def _filters(query: requests.ActivityFilter, principal: str = "admin") -> Filters:
+    """The query has been checked as far as its model can; whether a cursor is one of ours, the store knows. Whoever is
+    not the admin sees its own records, whatever it asks for."""
+    said = query.model_dump(exclude={"format", "mine"}, exclude_none=True)
+    if principal != "admin" or getattr(query, "mine", None) is not None:
+        said["principal"] = principal
     try:
-        return Filters(**query.model_dump(exclude={"format"}, exclude_none=True))
+        return Filters(**said)
     except ValueError as wrong:
         raise bad_request(str(wrong), parameter=str(wrong).partition(" ")[0]) from None
 
@@ -129,7 +133,9 @@ async def erase(x: RestRequest) -> Mapping[str, Any]:
 
 ACTIVITY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/activity", "Activity", "Records, newest first", list_activity, responses.Activities,
-             query=requests.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
+             query=requests.ActivityPage, refusals=(Code.STORE_UNAVAILABLE,), masked=False, guarded="own",
+             more="With `mine`, the records of whoever asks. It is all of REST that opens with a token of an agent, "
+                  "sent as `Authorization: Bearer`; other filters narrow it further."),
     RestEndpoint("GET", "/api/v1/activity/summary", "Activity", "Counts and durations", summarise, responses.Summary,
              query=requests.ActivityFilter, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("GET", "/api/v1/activity/export", "Activity", "Every matching record, streamed", export, None,

@@ -68,7 +68,7 @@ async def explain(x: RestRequest) -> Mapping[str, Any]:
     """What a caller left out is filled in as an agent that means it would, so that every rung gets its turn."""
     params = x.body.params()
     operation = x.body.variant
-    variant = VARIANT_OF[operation] if operation else _advised(x.parts.gateway.snapshot, params.get("name"))
+    variant = VARIANT_OF[operation] if operation else _advised(x.snapshot, params.get("name"))
     if not any(key.startswith("intent") for key in params):
         params["intent"] = {"operation_type": variant.removeprefix("call_tool_")}
     return {"variant": variant, **await x.parts.gateway.explain(x.ask(variant, params))}
@@ -119,12 +119,12 @@ CALL_ENDPOINTS: Final = (
 
 
 async def visible_tools(x: RestRequest) -> Mapping[str, Any]:
-    snapshot = x.parts.gateway.snapshot
+    snapshot = x.snapshot
     return {"tools": [_shown(tool, snapshot) for tool in _visible(snapshot, x.query.server)]}
 
 
 async def tool_ids(x: RestRequest) -> Mapping[str, Any]:
-    return {"ids": [tool.full_name for tool in _visible(x.parts.gateway.snapshot, x.query.server)]}
+    return {"ids": [tool.full_name for tool in _visible(x.snapshot, x.query.server)]}
 
 
 async def catalog(x: RestRequest) -> Mapping[str, Any]:

@@ -1,0 +1,73 @@
+"""What parts of the gateway are told of the settings, each in its own terms."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mcpproxy_py.gateway.shares import CallLimits, ShareLimits
+from mcpproxy_py.serve.http.connections import ConnectionLimits, room_for
+from mcpproxy_py.serve.http.credentials import AgentTokens
+from mcpproxy_py.serve.http.guard import AccessRules
+from mcpproxy_py.settings import Settings, load_or_create_key, load_or_create_seal
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
+
+log = logging.getLogger(__name__)
+
+
+def call_limits(settings: Settings) -> CallLimits:
+    return CallLimits(
+        payload_bytes=settings.activity.max_payload_bytes,
+        in_flight=settings.limits.max_in_flight,
+        refuse_unrecorded=settings.activity.on_failure == "refuse",
+        patience=settings.limits.input_timeout,
+    )
+
+
+def share_limits(settings: Settings) -> ShareLimits:
+    told = settings.limits.per_principal
+    megabytes = min(told.record_mb, sys.maxsize >> 21)
+    return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, int(megabytes * (1 << 20)))
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    told = settings.limits
+    most = room_for(told.max_connections)
+    if most < told.max_connections:
+        log.warning("the limit of open files allows %d connections, and not %d", most, told.max_connections)
+    return ConnectionLimits(
+        most,
+        min(most, told.max_connections_per_address),
+        told.head_timeout,
+        told.body_timeout,
+        told.read_timeout,
+    )
+
+
+def admin_key(settings: Settings) -> Callable[[], str]:
+    own_key = settings.api_key
+    return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
+
+
+def guard_rules(settings: Settings, tokens: AgentTokens, identity: IdentityProvider | None) -> AccessRules:
+    return AccessRules(
+        admin_key=admin_key(settings),
+        listen_host=settings.address[0],
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
+        tokens=tokens,
+        identity=identity,
+        require_mcp_auth=settings.require_mcp_auth,
+        max_body_bytes=settings.limits.max_body_bytes,
+        max_body_values=settings.limits.max_body_values,
+    )
+
+
+def sealing_keys(settings: Settings) -> tuple[bytes, ...]:
+    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
+    return shared or (load_or_create_seal(settings.data_dir),)
