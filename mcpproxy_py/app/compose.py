@@ -59,7 +59,8 @@ from mcpproxy_py.serve.http.connections import ConnectionTable
 from mcpproxy_py.serve.http.guard import Guard
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
-from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
+from mcpproxy_py.serve.mcp.endpoints import Endpoints
+from mcpproxy_py.serve.mcp.list_changes import ListChangeNotifier
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner
 from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
@@ -179,12 +180,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
-            profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
+            profile_scope=current.profiles.scope, on_end=lambda principal: endpoints.end(principal),
         )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
+        rest = traces.edge(answered_by(rest_app(gateway, store, admin, approvals, tokens, masker)))
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -199,25 +201,21 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             traces.edge,
             shares.sessions,
             current.profiles.scope_of,
+            rest,
         )
+        endpoints.on_end += [asking.rounds.end, links.forget, table.hang_up_on]
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
+        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
-        list_changes.gate_shows(current.gate_options())
+        list_changes.settings_changed(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
-        rest = answered_by(rest_app(gateway, store, admin, approvals, tokens, masker))
         identity = identity_provider(settings.auth, current.profiles.scope)
-        guard = Guard(endpoints.over_http, traces.edge(rest), guard_rules(settings, tokens, identity))
-
-        def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, attachments, guard):
-                part.end(principal)
-
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         if identity is not None:

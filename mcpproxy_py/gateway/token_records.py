@@ -80,7 +80,7 @@ class KeptToken:
         )
 
 
-class Deadlines:
+class TokenDeadlines:
     """What is over stays so for this process, also when somebody sets the clock back; and where the clock is set back
     before it is over, the time that was left then counts on."""
 
@@ -103,7 +103,7 @@ class Deadlines:
 class AgentToken:
     """One token as it is now. Its `access` stays the same object through rotations, so that its sessions stay."""
 
-    def __init__(self, kept: KeptToken, deadlines: Deadlines, profile_scope: Callable[[str], Scope]) -> None:
+    def __init__(self, kept: KeptToken, deadlines: TokenDeadlines, profile_scope: Callable[[str], Scope]) -> None:
         self.kept = kept
         self.access = Access(kept.principal, self._scope)
         self.ended = False

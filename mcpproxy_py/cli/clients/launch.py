@@ -52,9 +52,9 @@ def is_passing(command: tuple[str, ...]) -> bool:
     return any(part in command[0] for part in _PASSING)
 
 
-def by_stdio(where: Where) -> Launch:
+def by_stdio(where: Where, token_file: Path | None = None) -> Launch:
     """`mcpproxy stdio`, with what was said of the gateway passed on."""
-    said = [("--data-dir", where.data_dir), ("--config", where.config)]
+    said = [("--data-dir", where.data_dir), ("--config", where.config), ("--token-file", token_file)]
     options = [part for name, value in said if value is not None for part in (name, str(value))]
     return Launch("stdio", (*program(), "stdio", *options))
 

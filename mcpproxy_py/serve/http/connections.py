@@ -56,6 +56,9 @@ class Connection(Protocol):
 
     def end(self) -> None: ...
     def abort(self) -> None: ...
+    def serves(self, principal: str) -> bool:
+        """Whether a request of this principal's is being answered."""
+        ...
 
 
 class ConnectionTable:
@@ -95,6 +98,11 @@ class ConnectionTable:
             self._open -= 1
             if not there:
                 del self._of[connection.address]
+
+    def hang_up_on(self, principal: str) -> None:
+        """Whatever is being answered to this principal ends here."""
+        for connection in [one for there in self._of.values() for one in there if one.serves(principal)]:
+            connection.abort()
 
     def _make_room(self, address: str) -> bool:
         """Those that came first are looked at, and not all of them: whoever comes again and again costs us that. Busy

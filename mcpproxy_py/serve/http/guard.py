@@ -16,12 +16,12 @@ records (SEC-2): made equal by mistake, they are an agent token.
 
 from __future__ import annotations
 
-import asyncio
+import hashlib
+import hmac
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -30,9 +30,10 @@ from urllib.parse import parse_qsl
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.token_terms import PREFIX
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
-from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens, same_secret
+from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
@@ -159,7 +160,8 @@ class AccessControl:
 
     def _admin(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
-        if (found := self._credentials.find(given)) is not None:
+        may_be_agents = self._credentials.takes_others or (given or "").startswith(PREFIX)
+        if may_be_agents and (found := self._credentials.find(given)) is not None:
             if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
                 return found  # many may share the one `mcp_token`, and none of them reads the others' records
             raise _unauthorized("The agent token gives no access to this; send the admin key")
@@ -196,6 +198,13 @@ def _asks_for_own_records(head: RequestHead) -> bool:
     return any(name == "mine" for name, _ in query)
 
 
+def same_secret(given: str | None, secret: str | None) -> bool:
+    """Constant in time, whatever the lengths; an empty secret opens nothing."""
+    if not given or not secret:
+        return False
+    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+
+
 def is_local(peer: Any, head: RequestHead) -> bool:
     """Whether the peer is this machine itself. What a proxy forwarded comes from somewhere else."""
     return peer is not None and not head.forwarded and is_loopback(peer[0])
@@ -224,8 +233,6 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
-        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
-        """Requests of principals whose access may end."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -233,24 +240,6 @@ class Guard:
         self._access = AccessControl(rules)
         self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
-
-    def end(self, principal: str) -> None:
-        """Its access has ended: so do its requests under way, with their connections."""
-        for task in tuple(self._under_way.get(principal, ())):
-            task.cancel()
-
-    @contextmanager
-    def _ended_with(self, principal: str) -> Iterator[None]:
-        task = asyncio.current_task()
-        assert task is not None
-        mine = self._under_way.setdefault(principal, set())
-        mine.add(task)
-        try:
-            yield
-        finally:
-            mine.discard(task)
-            if not mine and self._under_way.get(principal) is mine:
-                del self._under_way[principal]
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -269,11 +258,7 @@ class Guard:
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             if self._identity is not None:
                 endpoint = self._identity.answering(endpoint, request)
-            if request.access.everything:
-                await endpoint(request)
-            else:
-                with self._ended_with(request.access.principal):
-                    await endpoint(request)
+            await endpoint(request)
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

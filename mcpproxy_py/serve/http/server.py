@@ -156,6 +156,9 @@ class HttpServerProtocol(asyncio.Protocol):
     def abort(self) -> None:
         self.transport.abort()
 
+    def serves(self, principal: str) -> bool:
+        return self._request is not None and self._request.access.principal == principal
+
     def _look_at_the_clock(self) -> None:
         """One timer for the life of the connection, instead of one for each thing that a client does."""
         now, tick = self._loop.time(), self._tick

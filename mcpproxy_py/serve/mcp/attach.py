@@ -25,13 +25,13 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
-from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
-from mcpproxy_py.serve.mcp.attached_scope import AttachedScope, Wish
+from mcpproxy_py.serve.mcp.attached_scope import LOCAL, AttachedScope, Wish, access_of, within
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated
 from mcpproxy_py.serve.mcp.lines import LineReader, LineWriter, watch
 from mcpproxy_py.serve.mcp.request import (
@@ -45,7 +45,7 @@ from mcpproxy_py.serve.mcp.request import (
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, heard
+from mcpproxy_py.serve.mcp.subscriptions import GATE_TOPIC, LIST_CHANGED, TOOLS_CHANGED, heard
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,6 @@ LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-GATE_TOPIC: Final = "gate"
-TOOLS_CHANGED: Final = ("notifications/tools/list_changed",)
-LOCAL: Final = Access("local")
-"""Whoever may open the socket is the user whose gateway it is."""
 
 
 class AttachedClient:
@@ -71,7 +67,7 @@ class AttachedClient:
         """`scope` may be that of no profile yet: then the client has all that its access gives, and nothing is asked
         for it."""
         self._own = access
-        self._access = _within(access, scope) if scope is not None and scope.may_be_any else access
+        self._access = within(access, scope) if scope is not None and scope.may_be_any else access
         self._endpoint = endpoint
         self._writer = writer
         self._session_id = session_id
@@ -189,10 +185,10 @@ class AttachedClient:
     def narrow(self, scope: AttachedScope) -> None:
         """From now on this is in scope, also for what waits to be sent; what it listed before has changed."""
         if self._access is self._own:
-            self._access = _within(self._own, scope)
+            self._access = within(self._own, scope)
         if self._session is not None:
             self._session.peer = self._session.peer._replace(access=self._access)
-            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else TOOLS_CHANGED:
+            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else (TOOLS_CHANGED,):
                 self._session.hear(method, {})
 
     def note(self, message: bytes) -> None:
@@ -204,11 +200,6 @@ class AttachedClient:
             self._held.add(task)
             task.add_done_callback(self._held.discard)
         self._writer.put(body)
-
-
-def _within(access: Access, scope: AttachedScope) -> Access:
-    """What both allow. Of the user's own, nothing is kept that outlives the client."""
-    return Access(LOCAL.principal, scope) if access is LOCAL else access.within(scope)
 
 
 class LineRequest(McpRequest):
@@ -238,25 +229,28 @@ class AttachedConnection:
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
         self.silent_since: float | None = time.monotonic()
+        self.principal = LOCAL.principal
 
     def end(self) -> None:
         self._scope.cancel()
 
     abort = end
 
+    def serves(self, principal: str) -> bool:
+        return principal == self.principal
+
 
 class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
     def __init__(
-        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
+        self, path: Path, find: Callable[[Wish, Scope | None], McpEndpoint], line_limit: int,
+        max_values: int = MAX_BODY_VALUES,
         table: ConnectionTable | None = None, profiles: ProfileTable | None = None, *, detached: bool = False,
         credential: Callable[[str], Access | None] = lambda given: None,
     ) -> None:  # fmt: skip
         """`credential` finds who comes with a token in the first line."""
         self._credential = credential
-        self._of: dict[str, set[AttachedConnection]] = {}
-        """Clients that came with a token, by principal."""
         self._detached = detached
         self._profiles = ProfileTable() if profiles is None else profiles
         self._profiles.on_gone = self._gone
@@ -271,11 +265,6 @@ class AttachServer:
         self._line_limit, self._max_values = line_limit, max_values
         self._table = ConnectionTable(ConnectionLimits()) if table is None else table
         self.attached = 0
-
-    def end(self, principal: str) -> None:
-        """Its access has ended: so do its clients."""
-        for place in tuple(self._of.get(principal, ())):
-            place.end()
 
     def ending(self) -> None:
         """No new calls are taken any more: who can wait with them for the next gateway is told so (USE-7)."""
@@ -319,34 +308,18 @@ class AttachServer:
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
             if not isinstance(wish, dict):
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
-            access, endpoint = self._access(wish), self._find(wish)
+            access = access_of(wish, self._credential)
             scope = AttachedScope.wished(wish, self._profiles)
+            endpoint = self._find(wish, access.scope if scope is None else within(access, scope).scope)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
-            place.silent_since, ending = None, wish.get("ending")
+            place.silent_since, place.principal, ending = None, access.principal, wish.get("ending")
             run = {"run": self._run} if ending is not None else {}
             profiles = {} if scope is None else {"profiles": scope.names}
             detached = {"detached": True} if self._detached else {}
             await _answer(stream, {"ok": True, **run, **profiles, **detached})
-            mine = self._of.setdefault(access.principal, set())
-            mine.add(place)
-            try:
-                await self._converse(lines, stream, endpoint, ending, access, scope)
-            finally:
-                mine.discard(place)
-                if not mine and self._of.get(access.principal) is mine:
-                    del self._of[access.principal]
-
-    def _access(self, wish: Mapping[str, Any]) -> Access:
-        """Whoever may open the socket is the user whose gateway it is, and with a token one of that user's agents.
-        Raises `ValueError` for a token that opens nothing: who says who it is is not taken for somebody else."""
-        if (given := wish.get("token")) is None:
-            return LOCAL
-        access = self._credential(given) if isinstance(given, str) else None
-        if access is None:
-            raise ValueError("the token opens nothing here: it is wrong, expired or revoked; `mcpproxy token list`")
-        return access
+            await self._converse(lines, stream, endpoint, ending, access, scope)
 
     async def _converse(
         self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object,

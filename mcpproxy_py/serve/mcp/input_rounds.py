@@ -75,13 +75,6 @@ class InputRounds:
     def __len__(self) -> int:
         return len(self._held) + len(self._open)
 
-    def end(self, principal: str) -> None:
-        """Its access has ended: so do its calls that wait for a next round."""
-        for ask_id in [each for each, (_, whose) in self._open.items() if whose == principal]:
-            self._expire(ask_id)
-        for held in [each for each in self._held.values() if each.principal == principal]:
-            held.give_up("its token was revoked, or has expired")
-
     # A modern upstream's own state.
 
     def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding) -> dict[str, Any]:
@@ -170,6 +163,13 @@ class InputRounds:
                 f"This call no longer waits: it was answered, or it ended; {MAY_HAVE_ACTED}", state.ask_id
             )
         return held
+
+    def end(self, principal: str) -> None:
+        """Nobody comes back for what waits for this principal."""
+        for held in [each for each in self._held.values() if each.principal == principal]:
+            held.give_up(f"'{principal}' may not call anything any more")
+        for ask_id in [each for each, (_, whose) in self._open.items() if whose == principal]:
+            self._expire(ask_id)
 
     # What comes back.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.json_size import SMALL, seconds
-from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.protocol.constants import (
     INVALID_REQUEST,
@@ -354,10 +354,19 @@ def without_result_type(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in result.items() if key != "resultType"}
 
 
-def by_era(modern: EraHandler, handshake: EraHandler) -> Handler:
-    """Streamable HTTP at one path for both eras: the modern one is told by its header."""
+def by_era(
+    modern: EraHandler, handshake: EraHandler, there: Callable[[Scope], bool] | None = None,
+    elsewhere: Handler | None = None,
+) -> Handler:  # fmt: skip
+    """Streamable HTTP at one path for both eras: the modern one is told by its header. `there` says whether there is
+    anything at this path in a scope; where not, it is `elsewhere` that answers, and nothing is looked at here."""
 
     def serve(http: HttpRequest) -> Awaitable[None]:
+        access = http.access
+        if not access.everything and there is not None and elsewhere is not None:
+            scope = access.scope
+            if scope is not None and not there(scope):
+                return elsewhere(http)
         facts: HeadFacts = http.head.mcp or head_facts(http.head)
         return modern(http, facts) if facts.modern else handshake(http, facts)
 

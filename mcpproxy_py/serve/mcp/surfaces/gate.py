@@ -51,7 +51,7 @@ class GateOptions:
     def seen_with(self, access: Access | None) -> GateOptions:
         """As they are for who has this access."""
         scope = None if access is None else access.scope
-        return self if scope is None else _within(self, scope)
+        return self if scope is None else within_scope(self, scope)
 
     def tools(self) -> list[dict[str, Any]]:
         return definitions(
@@ -65,7 +65,7 @@ class GateOptions:
 
 
 @lru_cache(maxsize=1024)
-def _within(options: GateOptions, scope: Scope) -> GateOptions:
+def within_scope(options: GateOptions, scope: Scope) -> GateOptions:
     in_reach = tuple(name for name in options.in_reach if scope.has_server(name))
     return replace(options, private=True, in_reach=in_reach, ceiling=scope.ceiling)
 
