@@ -16,7 +16,7 @@ from mcpproxy_py.core.policy.tool_class import lowest_risk
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
 from mcpproxy_py.core.search.index import Index, IndexSegment
 from mcpproxy_py.core.search.narrowed import IndexOfSome
-from mcpproxy_py.core.values import FORBIDS, RANK, Operation, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import FORBIDS, OPERATIONS, RANK, Operation, Policy, Server, Snapshot, Tool
 
 Confirm = Literal["none", "write", "destructive"]
 Unannotated = Literal["allow", "write", "destructive"]
@@ -320,8 +320,24 @@ class Access:
             self._inner = {}
         found = self._inner.get(scope)
         if found is None:
-            found = self._inner[scope] = Access(self.principal, self._both(scope), self.lacks)
+            found = self._inner[scope] = Access(self.principal, self._both(scope), self._lacks_within(scope))
         return found
+
+    def _lacks_within(self, scope: Callable[[], Scope | None]) -> Lacks:
+        """No new token helps with what the other scope forbids."""
+
+        def lacks(operation: Operation) -> str | None:
+            other = scope()
+            return None if other is not None and RANK[operation] > RANK[other.ceiling] else self.lacks(operation)
+
+        return lacks
+
+    @property
+    def highest(self) -> Operation:
+        """The risk up to which calls are in scope, or would be with a token that a client can ask for."""
+        scope = self.scope
+        ceiling: Operation = "destructive" if scope is None else scope.ceiling
+        return max((ceiling, *(each for each in OPERATIONS if self.lacks(each))), key=RANK.__getitem__)
 
     def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)

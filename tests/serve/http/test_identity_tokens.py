@@ -318,6 +318,14 @@ async def test_the_scopes_that_would_allow_more_are_told_with_those_that_there_a
     assert access.within(lambda: None).lacks(operation) == scopes
 
 
+async def test_a_profile_that_forbids_it_is_no_reason_to_ask_for_more_scopes(provider: IdentityServer) -> None:
+    rules = {"operations": {"r": "read", "all": "destructive"}}
+    own = await verified(provider, provider.token(scope="r"), **rules, profile="frontend")
+    assert (own.lacks("write"), own.lacks("destructive"), own.highest) == ("r all", None, "write")
+    by_path = (await verified(provider, provider.token(scope="r"), **rules)).within(lambda: PROFILES["frontend"])
+    assert (by_path.lacks("write"), by_path.lacks("destructive"), by_path.highest) == ("r all", None, "write")
+
+
 async def test_where_no_scope_would_help_none_is_told(provider: IdentityServer) -> None:
     by_role = await verified(
         provider, provider.token(roles=["dev"]), operations={"dev": "read", "admin": "write"}, scopes_claim="roles"

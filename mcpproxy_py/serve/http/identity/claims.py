@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
@@ -31,6 +32,7 @@ class Grant:
     scopes: frozenset[str]
     """What it has of what was asked for."""
     ends: float
+    profile: Callable[[], Scope] | None = None
 
 
 class Lacking(Exception):
@@ -94,7 +96,12 @@ class ClaimRules:
         if settings.servers_claim is not None:
             servers = tuple(sorted(_listed(_claim(claims, settings.servers_claim))))
             own = Scope(servers=(servers,), ceiling=ceiling)
-        return Grant(principal, self._within_profile(own, claims), ceiling, has, ends)
+        profile = self._profile(claims)
+        if profile is None:
+            unlimited = own == Scope()
+            return Grant(principal, lambda: None if unlimited else own, ceiling, has, ends)
+        both = Access("", lambda: own).within(profile)
+        return Grant(principal, lambda: both.scope, ceiling, has, ends, profile)
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
         name = self._settings.principal_claim
@@ -105,7 +112,7 @@ class ClaimRules:
             raise BadToken("the email of the token is not verified (email_verified)")
         return f"user:{found}"
 
-    def _within_profile(self, own: Scope, claims: Mapping[str, Any]) -> Callable[[], Scope | None]:
+    def _profile(self, claims: Mapping[str, Any]) -> Callable[[], Scope] | None:
         settings, name = self._settings, self._settings.profile
         if settings.profile_claim is not None:
             told = _claim(claims, settings.profile_claim)
@@ -115,12 +122,8 @@ class ClaimRules:
             elif name is None:
                 name = ""
         if name is None:
-            unlimited = own == Scope()
-            return lambda: None if unlimited else own
-        if not name:
-            return lambda: NOTHING_IN_SCOPE
-        both = Access("", lambda: own).within(lambda: self._profile_scope(name))
-        return lambda: both.scope
+            return None
+        return partial(self._profile_scope, name) if name else lambda: NOTHING_IN_SCOPE
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:

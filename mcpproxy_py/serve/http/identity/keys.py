@@ -48,6 +48,9 @@ class SigningKey(NamedTuple):
     thumbprint: str
     public: Any
 
+    def fits(self, algorithm: str) -> bool:
+        return self.family == FAMILIES[algorithm] and self.algorithm in (None, algorithm)
+
 
 class KeySet:
     """Those of a JWK set that check signatures. What is wrong with one is no reason to do without the others."""
@@ -84,7 +87,7 @@ class KeySet:
             found = fitting[0] if len(fitting) == 1 else None
         else:
             found = self._keys.get((key_id, family))
-        return found if found is not None and found.algorithm in (None, algorithm) else None
+        return found if found is not None and found.fits(algorithm) else None
 
 
 def _signing_key(jwk: Any) -> SigningKey | str:

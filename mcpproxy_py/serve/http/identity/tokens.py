@@ -53,6 +53,9 @@ class UserAccess(Access):
     def _lacked(self, operation: Operation) -> str | None:
         if RANK[operation] <= RANK[self._grant.ceiling]:
             return None
+        profile = self._grant.profile
+        if profile is not None and RANK[operation] > RANK[profile().ceiling]:
+            return None
         return self._scopes_for(operation, self._grant.scopes)
 
 
