@@ -75,7 +75,7 @@ ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrust
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
-ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled"]
+ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled", "needs_login"]
 Status = Literal["pending", "success", "error", "blocked", "cancelled", "timeout", "interrupted"]
 
 UNDECLARING: Final[frozenset[Surface]] = frozenset(("direct", "passthrough"))
@@ -230,6 +230,11 @@ class Server:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lists", tool_lists(self.allow_tools, self.deny_tools))
+
+    @property
+    def condition(self) -> str:
+        """Its state in a sentence."""
+        return "needs a login" if self.state == "needs_login" else f"is {self.state}"
 
     def offers(self, tool: str) -> bool:
         """Whether the operator's allow and deny lists let this tool be called at all, and its name does."""

@@ -27,6 +27,10 @@ PLACES: Final = (
     ("mcpServers", "*", "args", "*"),
     ("mcpServers", "*", "env", "*"),
     ("mcpServers", "*", "headers", "*"),
+    ("mcpServers", "*", "auth", "token"),
+    ("mcpServers", "*", "auth", "client_id"),
+    ("mcpServers", "*", "auth", "client_secret"),
+    ("mcpServers", "*", "auth", "private_key"),
 )
 SERVERS: Final = "mcpServers"
 KINDS: Final = ("env", "file", "keyring")

@@ -54,6 +54,8 @@ class HttpAnswer:
     status: int
     body: bytes = field(repr=False)
     at: float
+    challenge: str = ""
+    """Its `WWW-Authenticate`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +152,15 @@ class OAuthTokens:
     expires_at: float | None = None
     """`None`: it was not said, so its end is found out by a 401."""
 
+    @property
+    def refresh_at(self) -> float | None:
+        if self.expires_at is None:
+            return None
+        return self.expires_at - min(EARLY, (self.expires_at - self.obtained_at) / 5)
+
     def fresh(self, now: float) -> bool:
         """Whether it need not be refreshed yet."""
-        if self.expires_at is None:
-            return True
-        early = min(EARLY, (self.expires_at - self.obtained_at) / 5)
-        return now < self.expires_at - early
+        return self.refresh_at is None or now < self.refresh_at
 
     def alive(self, now: float) -> bool:
         return self.expires_at is None or now < self.expires_at
