@@ -72,12 +72,7 @@ def _mask_server(server: dict[str, Any], written: dict[str, Any]) -> None:
         server[key] = {name: _masked_value(_at(said, name)) for name in server[key]}
     if server["auth"]:
         said = written.get("auth")
-        server["auth"] = {
-            name: _at(said, name) if name in _OF_A_LOGIN or is_reference(str(_at(said, name))) else value
-            for name, value in server["auth"].items()
-            if isinstance(said, Mapping) and name in said
-        }
-        server["auth"] = _masked_login(server["auth"])
+        server["auth"] = _masked_login(said if isinstance(said, Mapping) else server["auth"])
     server["args"] = masked_args(list(written.get("args", server["args"])))
     if server["url"]:
         server["url"] = masked_text(written.get("url", server["url"]))
