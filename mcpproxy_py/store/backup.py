@@ -2,9 +2,11 @@
 
 `mcpproxy backup` makes one archive of such a copy.
 
-The published head of the chain is copied first, then the journal, then the database. An event is in the one or already
+The published head of the chain is copied first, with what the gateway remembers of its sealed rows, then the journal,
+then the database. An event is in the one or already
 in the other, so the copy holds everything up to the moment it was begun; the other way round, what moved over in
-between would be in neither. And no head is published of an event that the copy does not hold.
+between would be in neither. And no head is published of an event that the copy does not hold, nor a version
+remembered of a row that it holds an older one of.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from pathlib import Path
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, StoreUnavailable
 from mcpproxy_py.files import explained, private_file, private_folder
 from mcpproxy_py.store.chain_key import HEAD
+from mcpproxy_py.store.sealed_records import RECORD_MEMORY
+from mcpproxy_py.store.seals import MEMORY
 from mcpproxy_py.store.store import DATABASE, JOURNAL, LOCK
 
 # Belong to a running gateway, and mean nothing without it; the last two are inside the database's copy.
@@ -36,7 +40,7 @@ def back_up(data_dir: Path, target: Path, *, needs_database: bool = True) -> Non
     if any(target.iterdir()):
         raise StoreUnavailable(f"{target} is not empty. Name a directory that does not exist yet.")
     with explained(target, "copy to"):
-        for path in (data_dir / HEAD, data_dir / JOURNAL):
+        for path in (data_dir / HEAD, data_dir / MEMORY, data_dir / RECORD_MEMORY, data_dir / JOURNAL):
             _copy_tree(path, target / path.name) if path.is_dir() else _copy_file(path, target / path.name)
         if (data_dir / DATABASE).is_file():
             _copy_database(data_dir / DATABASE, target / DATABASE)

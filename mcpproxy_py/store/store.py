@@ -26,9 +26,9 @@ from mcpproxy_py.store.cluster import membership
 from mcpproxy_py.store.cluster.event_bus import RECORDED
 from mcpproxy_py.store.cluster.membership import Heartbeat
 from mcpproxy_py.store.database.engine import READERS, Database, plain
+from mcpproxy_py.store.database.import_v1 import adopt
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
-from mcpproxy_py.store.import_v1 import adopt
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import ChainHead
 from mcpproxy_py.store.journal.journal import Journal
@@ -39,6 +39,13 @@ from mcpproxy_py.store.projection.projector import Projector
 from mcpproxy_py.store.projection.projector_client import ProjectorProcess, run_apart
 from mcpproxy_py.store.projection.retention import Retention
 from mcpproxy_py.store.saved_state import SavedState
+from mcpproxy_py.store.sealed_records import (
+    RecordMemory,
+    SealedRecord,
+    SealedRecords,
+    SealedRecordTable,
+    UnbelievedRecord,
+)
 from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 
 __all__ = ["DATABASE", "JOURNAL", "LOCK", "Options", "Store", "open_store"]
@@ -50,6 +57,7 @@ CLOSE_TIMEOUT = 5.0
 VERIFY_PATIENCE = 30.0
 READ_PATIENCE, FAILING_PATIENCE = 10.0, 2.0
 SIZE_PATIENCE = 1.0
+NO_DETAILS: Mapping[str, Any] = {}
 COMMIT_TIMEOUT = 5.0
 """Seconds that an answer waits for the database, with `ack: commit`."""
 
@@ -67,7 +75,7 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
         lock = FolderLock(data_dir / LOCK)
         undo.callback(lock.release)
         used = has_identity(data_dir)
-        who, memory = identity(data_dir), SwitchMemory(data_dir)
+        who, memory, records = identity(data_dir), SwitchMemory(data_dir), RecordMemory(data_dir)
         database = options.database(data_dir)
         undo.callback(database.close)
         migrate(database)
@@ -76,7 +84,7 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
             undo.callback(_leave, database, me)
             journal = _journal(data_dir, options, who, me, database)
             undo.callback(journal.close)
-            saved = SealedState(database, journal, Seals.of(who, options), memory)
+            saved = SealedState(database, journal, Seals.of(who, options), memory, records)
             saved.begin(adopt=used)
             retention = None if apart else Retention(database, who.sealer(), me.number, options)
             writer = Projector(journal, database, who, me.number, retention)
@@ -145,12 +153,15 @@ def _interrupt_pending(journal: Journal, database: Database, me: membership.Memb
 class SealedState:
     """What is kept beside the record and only believed with a seal, see `seals`."""
 
-    def __init__(self, database: Database, journal: Journal, seals: Seals, memory: SwitchMemory) -> None:
+    def __init__(
+        self, database: Database, journal: Journal, seals: Seals, memory: SwitchMemory, records: RecordMemory
+    ) -> None:
         self._journal = journal
         self._memory = memory
         self.seals = seals
         self.doubts = UnbelievedRows()
         self.saved_state = SavedState(database, seals, memory, self._on_record, self.doubts)
+        self.records = SealedRecordTable(database, seals, records, self._on_record, self.doubts)
         self.in_thread = ReaderThreads(READERS, database.label).run
         self.approvals = ApprovalStore(database, self.in_thread, seals, self._on_record, self.doubts)
 
@@ -165,6 +176,7 @@ class SealedState:
         elif not self._memory.is_new and self._memory.key_ids != self.seals.key_ids:
             self.saved_state.seal_again()
             self.approvals.seal_again()
+            self.records.seal_again()
         self._memory.begin(self.seals.key_ids)
 
     def _on_record(self, event: Mapping[str, Any]) -> None:
@@ -292,6 +304,20 @@ class Store:
         """Survives a power cut once it has returned. Everybody is told `switch` with its name."""
         await self._in_thread(partial(self._shelf.set_switch, name, value))
         self.announce("switch", name)
+
+    async def sealed_records(self, kind: str) -> SealedRecords:
+        return await self._in_thread(partial(self._saved.records.all, kind))
+
+    async def sealed_record(self, kind: str, name: str) -> SealedRecord | UnbelievedRecord | None:
+        return await self._in_thread(partial(self._saved.records.one, kind, name))
+
+    async def put_sealed_record(
+        self, kind: str, name: str, value: Any, *, expected: int | None = None, details: Mapping[str, Any] = NO_DETAILS
+    ) -> SealedRecord:
+        """See `SealedRecordTable.put`. Everybody is told `record` with its kind and name."""
+        kept = await self._in_thread(partial(self._saved.records.put, kind, name, value, expected, details))
+        self.announce("record", [kind, name])
+        return kept
 
     async def spend(self, key: str, expires: float) -> bool:
         """Whether this is the first time, at any gateway of this database, that somebody comes with this key, which

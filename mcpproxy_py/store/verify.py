@@ -36,6 +36,7 @@ from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
 from mcpproxy_py.store.projection.apply import read_place
 from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck, misfits
+from mcpproxy_py.store.sealed_records import RecordMemory
 from mcpproxy_py.store.seals import Seals, SwitchMemory
 
 MOST_FINDINGS: Final = 100
@@ -93,6 +94,7 @@ class TrustedState(NamedTuple):
     anchor: Anchor | None = None
     seals: Seals | None = None
     memory: SwitchMemory | None = None
+    records: RecordMemory | None = None
 
 
 class _PinnedHead(NamedTuple):
@@ -114,7 +116,9 @@ def verify(database: Database, known: TrustedState) -> Report:
         there = connection.execute(select(gateways).order_by(gateways.c.number)).all()
         rows = RowCheck(connection, report.found)
         seals = known.seals or Seals([who.key])
-        state = StateCheck(connection, report.found, report.unchecked, seals, known.memory, shared=database.shared)
+        state = StateCheck(
+            connection, report.found, report.unchecked, seals, known.memory, known.records, shared=database.shared
+        )
         for gateway in there:
             chain = _Chain(connection, report, (rows, state), gateway, there, who, shared=database.shared)
             own = gateway.name == who.name
@@ -352,8 +356,10 @@ def _known(folder: Path, database: Database, options: Options, head: str, anchor
         waiting = _waiting(folder / JOURNAL, read_place(database, who.name) or JournalPosition(0, 0))
         last = max(published_head(folder, who.name), last_head(folder / JOURNAL))
         published = None if last == START else last
-    memory = SwitchMemory(folder)
-    return TrustedState(who, published, waiting, _peers(folder, who.key_id), anchor, Seals.of(who, options), memory)
+    memory, records = SwitchMemory(folder), RecordMemory(folder)
+    return TrustedState(
+        who, published, waiting, _peers(folder, who.key_id), anchor, Seals.of(who, options), memory, records
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

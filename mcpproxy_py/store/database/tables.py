@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0006"
+HEAD = "0007"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
@@ -157,6 +157,19 @@ switches = Table(
     Column("seal", Text),
 )  # fmt: skip
 """Believed with the seal of a gateway only, see `seals`. `event` is the one on record that says so."""
+
+sealed_records = Table(
+    "sealed_records", metadata,
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("seal", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("kind", "name"),
+)  # fmt: skip
+"""Tokens, pins: what people decided. Believed with the seal of a gateway only, see the module of that name."""
 
 approvals = Table(
     "approvals", metadata,

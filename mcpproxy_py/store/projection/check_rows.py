@@ -1,5 +1,5 @@
 """Do the rows say what their events say? The events are folded once more, and what comes out is compared. And does what
-is believed with a seal, switches and decisions, have its seal and its event (ACT-10)?"""
+is believed with a seal, switches, decisions and sealed records, have its seal and its event (ACT-10)?"""
 
 from __future__ import annotations
 
@@ -11,11 +11,20 @@ from sqlalchemy import Connection, Float, Integer, func, or_, select
 from mcpproxy_py.store.approvals import digest_of, request_holds
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import at_of
-from mcpproxy_py.store.database.tables import activity, approvals, events, metadata, switches
+from mcpproxy_py.store.database.tables import activity, approvals, events, metadata, sealed_records, switches
 from mcpproxy_py.store.journal.chain import PAYLOADS, digest
 from mcpproxy_py.store.journal.entries import JournalEntry, entry_of
 from mcpproxy_py.store.projection.rows import RowDraft
 from mcpproxy_py.store.saved_state import switch_holds
+from mcpproxy_py.store.sealed_records import (
+    NOT_KEPT,
+    RECORD,
+    SAYS,
+    KnownVersion,
+    RecordMemory,
+    digest_of_value,
+    doubt_of,
+)
 from mcpproxy_py.store.seals import DECIDED, SWITCH, Seals, SwitchMemory
 
 AT_ONCE: Final = 500
@@ -186,6 +195,7 @@ class StateCheck:
         unchecked: Callable[[str], None],
         seals: Seals,
         memory: SwitchMemory | None,
+        records: RecordMemory | None,
         *,
         shared: bool,
     ) -> None:
@@ -198,6 +208,10 @@ class StateCheck:
         self._set: dict[str, dict[Any, Mapping[str, Any]]] = {}
         """What was recorded of each switch, by the id of its event."""
         self._decided: dict[str, set[Any]] = {}
+        self._records = records
+        self._kept: dict[tuple[str, str], dict[Any, Mapping[str, Any]]] = {}
+        """What was recorded of each sealed record, by kind and name and by the id of its event."""
+        self._not_kept: set[Any] = set()
         self._before = 0
         self._all_checked = True
 
@@ -211,6 +225,11 @@ class StateCheck:
                 self._set.setdefault(str(entry.event.get("name")), {})[entry.event.get("id")] = entry.event
             elif entry.kind == DECIDED:
                 self._decided.setdefault(str(entry.event.get("id")), set()).add(entry.event.get("digest"))
+            elif entry.kind == RECORD:
+                place = str(entry.event.get("of")), str(entry.event.get("name"))
+                self._kept.setdefault(place, {})[entry.event.get("id")] = entry.event
+            elif entry.kind == NOT_KEPT:
+                self._not_kept.add(entry.event.get("id"))
 
     def finish(self, *, all_checked: bool) -> None:
         """Where not all chains could be, what is missing may be sealed, and on record, where we cannot look."""
@@ -220,6 +239,7 @@ class StateCheck:
             self._check_switch(name, rows.get(name))
         for row in self._requests():
             self._check_request(row)
+        self._check_records()
         for gone in sorted(self._decided):
             self._found("missing", f"request {gone} is gone, on which a decision is on record", id=gone)
 
@@ -243,6 +263,41 @@ class StateCheck:
             self._found("changed", f"switch {name} does not say what was written", id=name)
         if not value and any(each.get("value") and each.get("version", 0) > row.version for each in told.values()):
             self._found("rolled_back", f"switch {name} was set later than its row says", id=name)
+
+    def _check_records(self) -> None:
+        records = self._records
+        known = {(kind, name): last for kind in records.kinds for name, last in records.known(kind).items()} if (
+            records is not None) else {}  # fmt: skip
+        due = {place for place, told in self._kept.items() if told.keys() - self._not_kept} | known.keys()
+        for row in self._sealed_records():
+            place = str(row.kind), str(row.name)
+            due.discard(place)
+            self._check_record(row, f"{row.kind} {row.name}", known.get(place), self._kept.get(place, {}))
+        for kind, name in sorted(due):
+            self._found("missing", f"{kind} {name} is gone, which was set", id=name)
+
+    def _sealed_records(self) -> Iterator[Any]:
+        """Some at a time: a value may be megabytes."""
+        places = self._connection.execute(select(sealed_records.c.kind, sealed_records.c.name)).all()
+        for kind, name in sorted(places):
+            here = sealed_records.c.kind == kind, sealed_records.c.name == name
+            yield from self._connection.execute(select(sealed_records).where(*here))
+
+    def _check_record(
+        self, row: Any, what: str, known: KnownVersion | None, told: Mapping[Any, Mapping[str, Any]]
+    ) -> None:
+        event, doubt = told.get(row.event), doubt_of(self._seals, row, known or KnownVersion(0, ""))
+        if doubt == "changed":
+            self._doubt("unsealed", f"{what} {SAYS[doubt]}, and is not believed", row.name)
+        elif doubt is not None or any(
+            each.get("version", 0) > row.version and which not in self._not_kept for which, each in told.items()
+        ):
+            self._found("rolled_back", f"{what} is an older one, put back; it is not believed", id=row.name)
+        elif event is None:
+            if row.at >= self._before:
+                self._untold(f"no event tells of {what} as it is", row.name)
+        elif (event.get("digest"), event.get("version")) != (digest_of_value(row.value), row.version):
+            self._found("changed", f"{what} does not say what was written", id=row.name)
 
     def _requests(self) -> Iterator[Any]:
         after = ""

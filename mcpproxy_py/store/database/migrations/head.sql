@@ -197,5 +197,15 @@ CREATE TABLE spent_states (
 	PRIMARY KEY ("key")
 );
 CREATE INDEX spent_states_expires ON spent_states (expires_at);
-INSERT INTO "alembic_version" VALUES ('0006');
+CREATE TABLE sealed_records (
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	version BIGINT NOT NULL, 
+	event TEXT NOT NULL, 
+	seal TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (kind, name)
+);
+INSERT INTO "alembic_version" VALUES ('0007');
 INSERT INTO "turns" VALUES ('approvals', 0);
