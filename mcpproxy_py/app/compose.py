@@ -65,12 +65,14 @@ from mcpproxy_py.settings import (
     ensure_data_dir,
     load_or_create_key,
     load_or_create_seal,
+    login_keys,
     rotate_key,
     shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
+from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -125,6 +127,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         table = ConnectionTable(_connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, _shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store, masker),
@@ -136,6 +139,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 unattributed(server, method), method, "server", server
             ),
             on_list_changed=neighbours.tell_list_changed,
+            auth_for=logins.auth_for,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
             mask=masker.mask_text,
@@ -165,6 +169,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             status=lambda: _status(current, gateway, store, url, started),
             new_id=new_id,
             masker=masker,
+            logins=logins,
         )
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
@@ -200,7 +205,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
-        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
+        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
+                          logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)
@@ -285,9 +291,12 @@ def _guard_rules(settings: Settings) -> AccessRules:
     )
 
 
+def _shared_keys(settings: Settings) -> tuple[bytes, ...]:
+    return tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
+
+
 def _sealing_keys(settings: Settings) -> tuple[bytes, ...]:
-    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
-    return shared or (load_or_create_seal(settings.data_dir),)
+    return _shared_keys(settings) or (load_or_create_seal(settings.data_dir),)
 
 
 def _own_catalog(data_dir: Path) -> Path | None:

@@ -31,7 +31,7 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestStore,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system
+from mcpproxy_py.serve.rest.routes import activity, calls, logins, requests, servers, system
 
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
@@ -54,6 +54,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     ),
     *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
+    *logins.ENDPOINTS,
     *activity.ACTIVITY_ENDPOINTS,
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,

@@ -43,6 +43,12 @@ class ServerLogins:
             login = self._logins[spec.name] = ServerLogin(spec.name, spec.url, options, self._runner, key)
         return login
 
+    def changed_elsewhere(self, name: str | None) -> None:
+        """Somebody logged in or out at another gateway; `None`: nobody knows where."""
+        for login in self._logins.values():
+            if name in (None, login.name):
+                login.look_again()
+
     # What a person does. All raise `GatewayError`.
 
     async def begin(self, name: str, *, device: bool = False) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class ServerLogin:
         self._offers = options.expected
         self._renewing: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._needed, self._given = asyncio.Event(), asyncio.Event()
 
     @property
@@ -129,9 +130,20 @@ class ServerLogin:
 
     # What is kept.
 
+    def look_again(self) -> None:
+        """It may be another one, or gone. One that was never used is read when it is."""
+        if self._loaded:
+            self._looking = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        with suppress(UpstreamFailure):
+            await self._load()
+
     async def _load(self) -> None:
         found = await self._of_store(self._runner.store.load(self.name))
         self._loaded = True
+        if found is None and self._row:
+            self.stored, self._row = None, 0
         if found is not None and found[1] != self._row:
             data, row = found
             with suppress(ValueError):

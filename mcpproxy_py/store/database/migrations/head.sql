@@ -207,5 +207,14 @@ CREATE TABLE sealed_records (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (kind, name)
 );
-INSERT INTO "alembic_version" VALUES ('0007');
+CREATE TABLE oauth_logins (
+	upstream TEXT NOT NULL, 
+	issuer TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	version BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	claimed_until BIGINT NOT NULL, 
+	PRIMARY KEY (upstream, issuer)
+);
+INSERT INTO "alembic_version" VALUES ('0008');
 INSERT INTO "turns" VALUES ('approvals', 0);
