@@ -52,7 +52,7 @@ def report(
     session.show({**answer, "server": row}, lambda _: say(result(name, row)))
     for line in remarks(name, row):
         note(line)
-    return EXIT_OK if row.get("state") in ("connected", "sleeping", "disabled") else EXIT_FAILED
+    return EXIT_OK if row.get("state") in ("connected", "sleeping", "disabled", "needs_login") else EXIT_FAILED
 
 
 def _settled(session: CommandContext, name: str, row: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
@@ -87,6 +87,8 @@ def result(name: str, row: Mapping[str, Any]) -> str:
         return f"{name}: connected, {tools(row)}"
     if state == "failed" or (state == "connecting" and row.get("error")):
         return f"{name}: failed: {error}"
+    if state == "needs_login":
+        return f"{name}: needs a login: {error}"
     if state == "connecting":
         return f"{name}: still connecting"
     later = " until its first call" if state == "sleeping" else ""
@@ -125,6 +127,8 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
         told.append(f"{name}: {says}. To give each a class: {next_step_for(name)}")
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
+    elif row.get("state") == "needs_login":
+        told.append(f"To log in: mcpproxy upstream login {name}")
     elif row.get("state") in ("failed", "connecting"):
         told.append("It stays configured. What you can do:")
         steps = dict(_steps(name, row))
@@ -144,6 +148,8 @@ def _steps(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def shown_state(row: Mapping[str, Any]) -> str:
     """In the words for people: one that failed and is connecting again is not a new one."""
+    if row.get("state") == "needs_login":
+        return "needs login"
     return "retrying" if row.get("state") == "connecting" and row.get("error") else cell(row.get("state"))
 
 
