@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ import pytest
 
 from tests.support.authserver import AuthServer, auth_server, oauth_error
 from tests.support.browser import visit
-from tests.support.gateway import Running, clean_environment, gateway, until
+from tests.support.gateway import Running, clean_environment, until
+from tests.support.gateway import gateway as started
+from tests.support.postgres import own_server
 from tests.support.replicas import TOKEN, documented, replicas
 from tests.support.wire import Wire, text
 
 NAME = "guarded"
 SAYS_YES = f"{sys.executable} -m tests.support.browser %s"
 ROOT = Path(__file__).parents[2]
+gateway = partial(started, wait=False)
+"""Nobody has logged in when it starts."""
 
 
 @pytest.fixture
@@ -89,10 +94,10 @@ def test_what_runs_out_is_renewed_before_and_nobody_notices(site: AuthServer, tm
 
 @pytest.mark.proves("UP-9")
 def test_a_token_that_ends_in_mid_load_is_renewed_once_for_all_callers_of_two_gateways(
-    site: AuthServer, tmp_path: Path, postgres_url: str
+    site: AuthServer, tmp_path: Path
 ) -> None:
     config = documented(mcpServers=site.config["mcpServers"])
-    with replicas(tmp_path, postgres_url, config) as (one, two):
+    with own_server() as server, replicas(tmp_path, server.database(), config, wait=False) as (one, two):
         for each in (one, two):
             each.wait_for(NAME, state="needs_login")
         log_in(one)
