@@ -233,7 +233,6 @@ class Server:
 
     @property
     def condition(self) -> str:
-        """Its state in a sentence."""
         return "needs a login" if self.state == "needs_login" else f"is {self.state}"
 
     def offers(self, tool: str) -> bool:

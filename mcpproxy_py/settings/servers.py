@@ -146,7 +146,9 @@ class LoginSettings(BaseModel):
         "never log in. `none`: send nothing, and never log in."
     )
     token: HeaderValue | None = Field(default=None, description=f"For `bearer`. {REFERENCES}", repr=False)
-    client_id: Text | None = Field(default=None, description=f"A client that is registered already. {REFERENCES}")
+    client_id: Text | None = Field(
+        default=None, description=f"A client that is registered already. {REFERENCES}", repr=False
+    )
     client_secret: Line | None = Field(
         default=None, description=f"Its secret; needs `issuer`. {REFERENCES}", repr=False
     )

@@ -68,8 +68,14 @@ def test_the_core_imports_only_a_short_list_from_the_standard_library(path: Path
         )
 
 
+LATE = {"upstream/oauth/blocks.py"}
+"""What may import the SDK: imported itself in a thread, when a server first needs a login."""
+
+
 @pytest.mark.parametrize(
-    "path", [p for p in MODULES if room(p) in STRANGERS], ids=lambda p: str(p.relative_to(PACKAGE))
+    "path",
+    [p for p in MODULES if room(p) in STRANGERS and p.relative_to(PACKAGE).as_posix() not in LATE],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
 )
 def test_no_room_of_the_running_gateway_imports_the_sdk_as_that_alone_takes_most_of_a_second(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & {"mcp", "mcp_types"}
