@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from mcpproxy_py.core.oauth.values import OAuthOptions
 from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings, check_name
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -31,9 +32,35 @@ def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
     missing, work_dir = settings.missing_secrets, str(settings.data_dir / WORK_DIR)
     return {
-        name: spec_of(name, server, missing_secret=missing.get(name), sessions_why=_why(server), work_dir=work_dir)
+        name: spec_of(
+            name,
+            server,
+            missing_secret=missing.get(name),
+            sessions_why=_why(server),
+            work_dir=work_dir,
+            **_credentials(server),
+        )
         for name, server in settings.servers.items()
     }
+
+
+def _credentials(server: ServerSettings) -> dict[str, Any]:
+    """What is sent with each request, and how to log in. A server whose `Authorization` is configured is not logged in
+    to; one of which nothing is said may turn out to want it."""
+    auth, headers = server.auth, dict(server.headers)
+    has_its_own = any(name.lower() == "authorization" for name in headers)
+    if server.url is None or (auth is None and has_its_own) or (auth is not None and auth.type in ("headers", "none")):
+        return {"headers": headers}
+    if auth is not None and auth.type == "bearer":
+        return {"headers": {**headers, "Authorization": f"Bearer {auth.token}"}}
+    if auth is None:
+        return {"headers": headers, "oauth": OAuthOptions()}
+    taken = {field.name for field in fields(OAuthOptions)} - {"signs", "expected"}
+    options = OAuthOptions(
+        **{name: getattr(auth, name) for name in taken}, signs=auth.private_key is not None, expected=True
+    )
+    key = {"private_key": auth.private_key, "signing_algorithm": auth.signing_algorithm}
+    return {"headers": headers, "oauth": options, **key}
 
 
 def _why(server: ServerSettings) -> str:

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 AGAIN: Final = 1.0
 LIST_CHANGED: Final = "list_changed"
 TAKEN_UP: Final = "taken_up"
+LOGIN: Final = "oauth_login"
+"""What the store says when a login was saved or dropped."""
 
 
 class SharedStore(Protocol):
@@ -86,11 +88,9 @@ class ClusterSync:
         self._line.tell_others(TAKEN_UP, ask_id)
 
     def listen(
-        self,
-        servers: ClusterServers,
-        said_elsewhere: Callable[[str, str], None],
-        taken_up_elsewhere: Callable[[str], None],
-    ) -> Callable[[], None]:
+        self, servers: ClusterServers, said_elsewhere: Callable[[str, str], None],
+        taken_up_elsewhere: Callable[[str], None], login_changed: Callable[[str | None], None],
+    ) -> Callable[[], None]:  # fmt: skip
         """From now on; gives what ends it. All is done on the loop of the caller."""
         loop = asyncio.get_running_loop()
 
@@ -101,13 +101,16 @@ class ClusterSync:
                         said_elsewhere(server, method)
                 case str(ask_id) if kind == TAKEN_UP:
                     taken_up_elsewhere(ask_id)
+                case str(server) if kind == LOGIN:
+                    login_changed(server)
                 case _ if kind == RESYNC:
                     servers.look_again()
+                    login_changed(None)
                 case _:
                     log.warning("ignored an unknown notification of another gateway (another version?): %s", kind)
 
         def hear(kind: str, payload: Any) -> None:
-            if kind in (LIST_CHANGED, TAKEN_UP, RESYNC):
+            if kind in (LIST_CHANGED, TAKEN_UP, LOGIN, RESYNC):
                 loop.call_soon_threadsafe(act, kind, payload)
 
         return self._line.on_event(hear)

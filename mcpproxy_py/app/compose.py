@@ -33,6 +33,7 @@ from mcpproxy_py.app.from_settings import (
     guard_rules,
     sealing_keys,
     share_limits,
+    shared_keys,
 )
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
@@ -79,12 +80,14 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
+    login_keys,
     rotate_key,
     shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
+from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -141,6 +144,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
+        logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store, masker),
@@ -153,6 +157,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                 unattributed(server, method), method, "server", server
             ),
             on_list_changed=neighbours.tell_list_changed,
+            auth_for=logins.auth_for,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
             mask=masker.mask_text,
@@ -186,6 +191,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             },
             new_id=new_id,
             masker=masker,
+            logins=logins,
         )
         pins.serve(admin.on_record, upstreams.judge_again)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
@@ -241,7 +247,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
-        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
+        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
+                          logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)

@@ -68,6 +68,10 @@ def guard_rules(settings: Settings, tokens: AgentTokens, identity: IdentityProvi
     )
 
 
+def shared_keys(settings: Settings) -> tuple[bytes, ...]:
+    """Those that gateways of one database have in common."""
+    return tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
+
+
 def sealing_keys(settings: Settings) -> tuple[bytes, ...]:
-    shared = tuple(key.get_secret_value().encode() for key in settings.sealing_keys)
-    return shared or (load_or_create_seal(settings.data_dir),)
+    return shared_keys(settings) or (load_or_create_seal(settings.data_dir),)

@@ -75,7 +75,7 @@ ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrust
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
-ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled"]
+ServerState = Literal["connecting", "connected", "sleeping", "failed", "disabled", "needs_login"]
 Status = Literal["pending", "success", "error", "blocked", "cancelled", "timeout", "interrupted"]
 
 UNDECLARING: Final[frozenset[Surface]] = frozenset(("direct", "passthrough"))
@@ -236,6 +236,10 @@ class Server:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lists", tool_lists(self.allow_tools, self.deny_tools))
+
+    @property
+    def condition(self) -> str:
+        return "needs a login" if self.state == "needs_login" else f"is {self.state}"
 
     def offers(self, tool: str) -> bool:
         """Whether the operator's lists let this tool be called at all, its name does, and it is what was approved."""

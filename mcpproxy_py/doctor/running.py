@@ -38,8 +38,8 @@ def found(subject: str, look: Look) -> CheckResult:
 
 LATE: Final = 60.0
 """Seconds that the database may be behind the journal."""
-_NOTHING_SAID: Final = {"failed": "no reason given", "connecting": "not connected yet"}
-STATES: Final[Mapping[str, State]] = {"failed": "problem", "connecting": "warning"}
+_NOTHING_SAID: Final = {"failed": "no reason given", "connecting": "not connected yet", "needs_login": "log in"}
+STATES: Final[Mapping[str, State]] = {"failed": "problem", "connecting": "warning", "needs_login": "problem"}
 
 
 def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[CheckResult]:

@@ -40,6 +40,15 @@ class ServerEditor(Protocol):
     def log_path(self, server: str) -> Path: ...
 
 
+class LoginActs(Protocol):
+    """What this needs of the upstream room about logins; see `upstream.oauth.logins`. All raise `GatewayError`."""
+
+    async def begin(self, name: str, *, device: bool = False) -> dict[str, Any]: ...
+    async def answer(self, name: str, address: str) -> dict[str, Any]: ...
+    async def log_out(self, name: str, *, revoked: bool) -> dict[str, Any]: ...
+    def described(self, name: str) -> dict[str, Any]: ...
+
+
 class Ledger(Protocol):
     """What this needs of the store room."""
 
@@ -78,6 +87,7 @@ class Admin:
         status: Callable[[], dict[str, Any]],
         new_id: Callable[[float], str],
         masker: Masker = MASKER,
+        logins: LoginActs | None = None,
     ) -> None:
         self._servers = servers
         self._ledger = ledger
@@ -91,6 +101,7 @@ class Admin:
         self.status = status
         self._new_id = new_id
         self._masker = masker
+        self._logins = logins
 
     async def add_server(
         self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False, check_secrets: bool = True
@@ -122,6 +133,29 @@ class Admin:
             await self._servers.restart(name)
 
         await self.on_record("restart_server", name, by, {}, act)
+
+    async def begin_login(self, name: str, by: Caller, *, device: bool) -> dict[str, Any]:
+        """A person is going to log in to a server, in a browser or by a code."""
+        acts, details = self._login_acts(name), {"device": device}
+        return await self.on_record("begin_login", name, by, details, lambda: acts.begin(name, device=device))
+
+    async def answer_login(self, name: str, address: str, by: Caller) -> dict[str, Any]:
+        """The address is no detail of the record: it holds a code."""
+        acts = self._login_acts(name)
+        return await self.on_record("answer_login", name, by, {}, lambda: acts.answer(name, address))
+
+    async def log_out(self, name: str, by: Caller, *, revoked: bool) -> dict[str, Any]:
+        acts, details = self._login_acts(name), {"revoke": revoked}
+        return await self.on_record("log_out", name, by, details, lambda: acts.log_out(name, revoked=revoked))
+
+    def login_state(self, name: str) -> dict[str, Any]:
+        return self._login_acts(name).described(name)
+
+    def _login_acts(self, name: str) -> LoginActs:
+        self._must_exist(name)
+        if self._logins is None:
+            raise GatewayError(Code.NOT_FOUND, f"There is no login at '{name}'")
+        return self._logins
 
     async def set_frozen(self, frozen: bool, by: Caller) -> None:
         """Freezing takes hold before anything else can fail; thawing only once it is on record and durable."""

@@ -7,6 +7,8 @@ from mcpproxy_py.settings.data_dir import (
     ensure_data_dir,
     load_or_create_key,
     load_or_create_seal,
+    login_key_place,
+    login_keys,
     nearest_there_is,
     rotate_key,
 )
@@ -53,6 +55,8 @@ __all__ = [
     "load",
     "load_or_create_key",
     "load_or_create_seal",
+    "login_key_place",
+    "login_keys",
     "loosened",
     "nearest_there_is",
     "needs_restart",

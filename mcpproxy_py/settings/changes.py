@@ -383,6 +383,7 @@ OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "cwd": replaced("its server is started differently: {key} changed"),
     "url": replaced("another server is reached: {key} changed"),
     "headers": replaced("its server is asked as somebody else: {key} changed"),
+    "auth": replaced("its server is asked as somebody else: {key} changed"),
     "lazy": neutral,
     "trust": ranked("auto", "manual"),
     "connect_timeout": neutral,

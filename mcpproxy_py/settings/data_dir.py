@@ -15,13 +15,17 @@ from typing import Final
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, PRIVATE_FILE, locked, write_private
 from mcpproxy_py.settings.loader import CONFIG_NAME
+from mcpproxy_py.settings.secret_references import Keyring, Unresolved
 
 KEY_NAME: Final = "admin.key"
 SEAL_NAME: Final = "seal.key"
+LOGIN_KEY_NAME: Final = "login.key"
+IN_KEYRING: Final = "keyring:"
 KEY_PREFIX: Final = "mcpk_"
 # A directory that is empty or holds one of these is ours to close.
 _OURS: Final = (KEY_NAME, CONFIG_NAME, "gateway.json", "store.lock")
 _KEY: Final = re.compile(r"[!-~]{16,}")
+_LOGIN_KEY: Final = re.compile(r"[!-~]{16,}|keyring:[ -~]+")
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _POSIX: Final = os.name == "posix"
 
@@ -128,11 +132,50 @@ def load_or_create_seal(data_dir: Path) -> bytes:
     return _read_key(path).encode()
 
 
+def login_keys(data_dir: Path, shared: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """What logins at servers are encrypted with. Gateways that share `sealing_keys` share logins as well; a gateway
+    alone has a key in the keyring of the system, or in a file where there is none. Made once: which of the two it is,
+    the file says."""
+    path = data_dir / LOGIN_KEY_NAME
+    if shared and not os.path.lexists(path):
+        return shared
+    with locked(data_dir):
+        if not os.path.lexists(path):
+            key = _new_key()
+            name = f"logins of {data_dir.resolve()}"
+            write_private(path, (IN_KEYRING + name if _put_into_keyring(name, key) else key) + "\n")
+    said = _read_key(path, _LOGIN_KEY)
+    if not said.startswith(IN_KEYRING):
+        return (*shared, said.encode())
+    try:
+        return (*shared, Keyring().read(said.removeprefix(IN_KEYRING)).encode())
+    except Unresolved as why:
+        raise _bad_key(path, f"says that the key is in the system keyring, and {why}") from None
+
+
+def login_key_place(data_dir: Path) -> str | None:
+    """Where that key is; `None` before there is one."""
+    path = data_dir / LOGIN_KEY_NAME
+    if not os.path.lexists(path):
+        return None
+    return "the system keyring" if _read_key(path, _LOGIN_KEY).startswith(IN_KEYRING) else str(path)
+
+
+def _put_into_keyring(name: str, key: str) -> bool:
+    keyring = Keyring()
+    try:
+        keyring.write(name, key)
+        return keyring.read(name) == key
+    except Unresolved as why:
+        _log.info("logins at servers are encrypted with a key in %s: %s", LOGIN_KEY_NAME, why)
+        return False
+
+
 def _new_key() -> str:
     return KEY_PREFIX + secrets.token_urlsafe(32)
 
 
-def _read_key(path: Path) -> str:
+def _read_key(path: Path, shape: re.Pattern[str] = _KEY) -> str:
     """Opened once and looked at through the descriptor, so that it cannot be swapped between look and read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -141,7 +184,7 @@ def _read_key(path: Path) -> str:
             key = file.read(4096).strip()
     except OSError as error:
         raise _bad_key(path, f"cannot be read: {error.strerror}") from None
-    if not _KEY.fullmatch(key):
+    if not shape.fullmatch(key):
         raise _bad_key(path, "holds no key")
     return key
 

@@ -15,6 +15,7 @@ from mcpproxy_py.settings.servers import ProviderSettings, ServerSettings
 MASK: Final = "***"
 _SECRET_KEYS: Final = ("mcp_token", "api_key", "sealing_keys", "database_url")
 _SECRET_MAPPINGS: Final = ("env", "headers")
+_OF_A_LOGIN: Final = ("token", "client_secret", "private_key")
 _WORDS: Final = "token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth"
 _WORD: Final = rf"[\w.-]*(?:{_WORDS})[\w.-]*"
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/?#]*@")
@@ -26,7 +27,8 @@ _OPTION: Final = re.compile(rf"--?{_WORD}", re.IGNORECASE)
 def is_secret_place(path: KeyPath) -> bool:
     """Whether the value at this path is a secret, or part of one."""
     if path and path[0] == "mcpServers":
-        return len(path) > 2 and path[2] in _SECRET_MAPPINGS
+        is_of_login = len(path) > 3 and path[2] == "auth" and path[3] in _OF_A_LOGIN
+        return is_of_login or (len(path) > 2 and path[2] in _SECRET_MAPPINGS)
     return any(key in _SECRET_KEYS for key in path)
 
 
@@ -68,12 +70,22 @@ def _mask_server(server: dict[str, Any], written: dict[str, Any]) -> None:
     for key in _SECRET_MAPPINGS:
         said = written.get(key)
         server[key] = {name: _masked_value(_at(said, name)) for name in server[key]}
+    if server["auth"]:
+        said = written.get("auth")
+        server["auth"] = _masked_login(said if isinstance(said, Mapping) else server["auth"])
     server["args"] = masked_args(list(written.get("args", server["args"])))
     if server["url"]:
         server["url"] = masked_text(written.get("url", server["url"]))
     for entry in [server, *(entry for entries in server["tools"].values() for entry in entries)]:
         for key in [key for key, value in entry.items() if value is None]:
             del entry[key]
+
+
+def _masked_login(auth: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _masked_value(value) if name in _OF_A_LOGIN else masked_text(value) if isinstance(value, str) else value
+        for name, value in auth.items()
+    }
 
 
 def _at(said: Any, name: str) -> Any:
@@ -97,6 +109,8 @@ def masked_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _masked_at(key: str, value: Any) -> Any:
     if key in _SECRET_MAPPINGS:
         return {name: _masked_value(item) for name, item in value.items()} if isinstance(value, Mapping) else MASK
+    if key == "auth":
+        return _masked_login(value) if isinstance(value, Mapping) else MASK
     if key == "args":
         return masked_args([str(arg) for arg in value]) if isinstance(value, list) else MASK
     return masked_text(value) if isinstance(value, str) else value

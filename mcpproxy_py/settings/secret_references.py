@@ -27,6 +27,10 @@ PLACES: Final = (
     ("mcpServers", "*", "args", "*"),
     ("mcpServers", "*", "env", "*"),
     ("mcpServers", "*", "headers", "*"),
+    ("mcpServers", "*", "auth", "token"),
+    ("mcpServers", "*", "auth", "client_id"),
+    ("mcpServers", "*", "auth", "client_secret"),
+    ("mcpServers", "*", "auth", "private_key"),
 )
 SERVERS: Final = "mcpServers"
 KINDS: Final = ("env", "file", "keyring")
@@ -135,17 +139,24 @@ class Keyring:
             keyring = import_module("keyring")
         except ImportError:
             raise Unresolved("the system keyring needs an extra: pip install 'mcpproxy-py[keyring]'") from None
-        value = self._asked(keyring, name)
+        value = self._asked(lambda: keyring.get_password(KEYRING_SERVICE, name))
         if not value:
             raise Unresolved(f"the keyring holds nothing: keyring set {KEYRING_SERVICE} {name}")
         return value
 
-    def _asked(self, keyring: Any, name: str) -> Any:
+    def write(self, name: str, value: str) -> None:
+        try:
+            keyring = import_module("keyring")
+        except ImportError:
+            raise Unresolved("the system keyring needs an extra: pip install 'mcpproxy-py[keyring]'") from None
+        self._asked(lambda: keyring.set_password(KEYRING_SERVICE, name, value))
+
+    def _asked(self, what: Callable[[], Any]) -> Any:
         answers: list[Any] = []
 
         def ask() -> None:
             try:
-                answers.append(keyring.get_password(KEYRING_SERVICE, name))
+                answers.append(what())
             except Exception as error:  # backends raise what they like
                 answers.append(error)
 

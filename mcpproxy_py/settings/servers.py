@@ -135,6 +135,78 @@ class UpstreamSettings(BaseModel):
         }
 
 
+class LoginSettings(BaseModel):
+    """How the gateway shows a server whose requests these are. Without it that is found out: a server that answers 401
+    and says where to log in needs `mcpproxy upstream login`."""
+
+    model_config = FROZEN
+
+    type: Literal["oauth", "bearer", "headers", "none"] = Field(
+        description="`oauth`: log in. `bearer`: send `token`. `headers`: send what `headers` of the server says and "
+        "never log in. `none`: send nothing, and never log in."
+    )
+    token: HeaderValue | None = Field(default=None, description=f"For `bearer`. {REFERENCES}", repr=False)
+    client_id: Text | None = Field(
+        default=None, description=f"A client that is registered already. {REFERENCES}", repr=False
+    )
+    client_secret: Line | None = Field(
+        default=None, description=f"Its secret; needs `issuer`. {REFERENCES}", repr=False
+    )
+    client_metadata_url: Text | None = Field(
+        default=None,
+        description="The https address of a document that says who the client is, for authorization servers that "
+        "take one. Goes before `client_id`.",
+    )
+    issuer: UpstreamUrl | None = Field(
+        default=None, description="The only authorization server that is believed, and gets the secret."
+    )
+    scopes: tuple[Text, ...] | None = Field(
+        default=None, description="What to ask for, instead of what the server names."
+    )
+    grant: Literal["authorization_code", "client_credentials"] = Field(
+        default="authorization_code", description="`client_credentials`: a machine, for which nobody logs in."
+    )
+    private_key: Line | None = Field(
+        default=None,
+        description=f"PEM, to sign who the client is instead of sending a secret; needs `issuer`. {REFERENCES}",
+        repr=False,
+    )
+    signing_algorithm: Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"] = Field(
+        default="RS256", description="With which `private_key` signs."
+    )
+    resource: Flag = Field(
+        default=True, description="Say for which server the token is (RFC 8707). `false` for one that refuses that."
+    )
+    prompt: Literal["auto", "omit", "consent", "login", "select_account"] = Field(
+        default="auto",
+        description="`auto`: ask for consent where the login is to last. `omit` for one that refuses it.",
+    )
+    redirect_uri: UpstreamUrl | None = Field(
+        default=None, description="Where the client's registration wants answers, instead of `http://127.0.0.1:33418`."
+    )
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> LoginSettings:
+        if (self.token is not None) != (self.type == "bearer"):
+            raise ValueError("`token` with the type bearer, and with no other")
+        strays = [name for name in OF_OAUTH if self.type != "oauth" and getattr(self, name) != OF_OAUTH[name]]
+        if strays:
+            raise ValueError(f"no `{strays[0]}`, because its type is {self.type}")
+        if (self.client_secret or self.private_key) and (self.client_id is None or self.issuer is None):
+            raise ValueError("`client_id` and `issuer` beside a secret: it is sent to no other authorization server")
+        if self.client_secret and self.private_key:
+            raise ValueError("`client_secret` or `private_key`, not both")
+        if self.grant == "client_credentials" and not (self.client_secret or self.private_key):
+            raise ValueError("`client_secret` or `private_key` for the grant client_credentials")
+        return self
+
+
+OF_OAUTH: Final[Mapping[str, Any]] = {
+    name: field.default for name, field in LoginSettings.model_fields.items() if name not in ("type", "token")
+}
+"""What only a login needs, and what stands there without it."""
+
+
 class ServerSettings(UpstreamSettings):
     """One upstream: a command to start, or the address of a server that runs already."""
 
@@ -163,6 +235,7 @@ class ServerSettings(UpstreamSettings):
     headers: dict[HeaderName, HeaderValue] = Field(
         default={}, description=f"Headers sent with each request. {REFERENCES}", repr=False
     )
+    auth: LoginSettings | None = Field(default=None, description="How to log in to it; found out without it.")
     lazy: Flag = Field(default=False, description="Start it on first use.")
     trust: Literal["auto", "manual"] = Field(
         default="auto",
@@ -196,12 +269,18 @@ class ServerSettings(UpstreamSettings):
             found = "neither" if self.command is None else "both"
             raise ValueError(f"exactly one of `command` and `url`, and there is {found}")
         _refuse_strays(self)
+        if self.auth is not None and self.auth.type in ("oauth", "bearer", "none") and _has_authorization(self):
+            raise ValueError(f"no Authorization in `headers`, because the type of `auth` is {self.auth.type}")
         return self
+
+
+def _has_authorization(server: ServerSettings) -> bool:
+    return any(name.lower() == "authorization" for name in server.headers)
 
 
 def _refuse_strays(server: ServerSettings) -> None:
     """What belongs to the other kind of server is a mistake: headers on a command would protect nothing."""
-    needs, strays = ("command", ("headers",)) if server.transport == "stdio" else ("url", ("args", "env", "cwd"))
+    needs, strays = ("command", ("headers", "auth")) if server.transport == "stdio" else ("url", ("args", "env", "cwd"))
     if getattr(server, needs) is None:
         raise ValueError(f"`{needs}`, because transport is {server.transport}")
     for stray in strays:

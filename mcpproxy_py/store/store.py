@@ -25,6 +25,7 @@ from mcpproxy_py.store.chain_key import Anchor, Identity, has_identity, identity
 from mcpproxy_py.store.cluster import membership
 from mcpproxy_py.store.cluster.event_bus import RECORDED
 from mcpproxy_py.store.cluster.membership import Heartbeat
+from mcpproxy_py.store.cluster.oauth_logins import Keys, OAuthLogins
 from mcpproxy_py.store.database.engine import READERS, Database, plain
 from mcpproxy_py.store.database.import_v1 import adopt
 from mcpproxy_py.store.database.last_uses import LastUses
@@ -324,6 +325,9 @@ class Store:
         kept = await self._in_thread(partial(self._saved.records.put, kind, name, value, expected, details))
         self.announce("record", [kind, name])
         return kept
+
+    def oauth_logins(self, keys: Keys) -> OAuthLogins:
+        return OAuthLogins(self._database, self._in_thread, self.announce, keys)
 
     async def spend(self, key: str, expires: float) -> bool:
         """Whether this is the first time, at any gateway of this database, that somebody comes with this key, which

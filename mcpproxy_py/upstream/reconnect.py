@@ -14,6 +14,7 @@ import anyio
 
 from mcpproxy_py.core.values import ServerState
 from mcpproxy_py.errors import FORGOTTEN, UpstreamFailure
+from mcpproxy_py.upstream.oauth.auth import NO_AUTH, LoginRequired
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.session.connection import RpcConnection
 from mcpproxy_py.upstream.session.negotiate import SessionOpener, attempt
@@ -88,6 +89,8 @@ class ReconnectLoop:
         self._opener = opener
         self._log = log
         self._told = ""
+        self._auth = dialer.auth(spec)
+        self._wants_login = False
 
     async def run(self) -> None:
         backoff = Backoff()
@@ -99,6 +102,10 @@ class ReconnectLoop:
             if probed and not self._opener.probes and lived is None:
                 continue  # it may be the question that it did not survive, so it has not failed before it is not asked
             self._tell(reason)
+            if self._wants_login:
+                self._stage.show("needs_login", reason)
+                await self._auth.given()
+                continue
             if pause := backoff.pause(reason, lived):
                 self._stage.show("failed", reason)
                 await anyio.sleep(pause)
@@ -109,7 +116,7 @@ class ReconnectLoop:
 
     async def _connection(self) -> tuple[str, float | None]:
         """From connecting to the end: why it ended, and for how long it was a connection."""
-        begun, connected = anyio.current_time(), False
+        begun, connected, self._wants_login = anyio.current_time(), False, False
         try:
             async with self._dialer.open(self._spec, self._log) as connection:
                 session = await self._connect(connection)
@@ -132,12 +139,26 @@ class ReconnectLoop:
     async def _stay(self, session: UpstreamSession) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._stage.attend, session)
+            if self._auth is not NO_AUTH:
+                tasks.start_soon(self._follow_login, session)
             await session.closed.wait()
             tasks.cancel_scope.cancel()
+
+    async def _follow_login(self, session: UpstreamSession) -> None:
+        """A session outlives its login: what is under way goes on, and nothing new is sent until there is another."""
+        while True:
+            reason = await self._auth.needed()
+            self._stage.leave()
+            self._tell(reason)
+            self._stage.show("needs_login", reason)
+            await self._auth.given()
+            if not session.closed.is_set():
+                self._stage.enter(session)
 
     def _reason(self, error: Exception) -> str:
         inner = _innermost(error)
         if isinstance(inner, UpstreamFailure):
+            self._wants_login = isinstance(inner, LoginRequired)
             return inner.message
         logger.error("%s: the connection failed", self._spec.name, exc_info=error)
         return f"the connection failed ({type(inner).__name__})"

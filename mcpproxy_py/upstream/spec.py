@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from mcpproxy_py.core.oauth.values import OAuthOptions
 from mcpproxy_py.core.policy.tool_names import in_both
 from mcpproxy_py.core.values import Operation
 
@@ -46,6 +47,10 @@ class UpstreamSpec:
     allow_tools: tuple[str, ...] | None = None
     deny_tools: tuple[str, ...] = ()
     confirm: Literal["none", "write", "destructive"] = "none"
+    oauth: OAuthOptions | None = None
+    """How to log in to it; `None` where its credentials are configured, or it is to have none."""
+    private_key: str | None = field(default=None, repr=False)
+    signing_algorithm: str = "RS256"
     missing_secret: str | None = None
     """Why it must not be started: a secret in its configuration has no value."""
 
@@ -72,4 +77,5 @@ class UpstreamSpec:
 
     def _connection(self) -> tuple[object, ...]:
         where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))
-        return (*where, self.enabled, self.connect_timeout, self.missing_secret)
+        login = (self.oauth, self.private_key, self.signing_algorithm)
+        return (*where, *login, self.enabled, self.connect_timeout, self.missing_secret)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import anyio.abc
@@ -29,6 +29,7 @@ from mcpproxy_py.upstream.lists.notifications import (
     ignored,
 )
 from mcpproxy_py.upstream.lists.tool_list import ListingStore
+from mcpproxy_py.upstream.oauth.auth import AuthFor
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
@@ -38,9 +39,6 @@ from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.dialer import Dialer
 from mcpproxy_py.upstream.transports.in_process import InProcessServer
-
-if TYPE_CHECKING:
-    from mcpproxy_py.upstream.transports.http_clients import AuthFor
 
 MAX_RESULT_BYTES: Final = 16 * 1024 * 1024
 ROOTS_CHANGED: Final = "notifications/roots/list_changed"

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcpproxy_py.app.cluster import LIST_CHANGED, TAKEN_UP, ClusterSync
+from mcpproxy_py.app.cluster import LIST_CHANGED, LOGIN, TAKEN_UP, ClusterSync
 from mcpproxy_py.serve.mcp.input_rounds import InputRounds, StateBinding
 from mcpproxy_py.store.cluster.event_bus import RESYNC, EventBus
 
@@ -32,11 +32,12 @@ class Servers:
 @pytest.mark.proves("UP-4")
 async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
     event_bus, servers, lists, rounds = EventBus(), Servers(), [], []
-    end = ClusterSync(event_bus).listen(servers, lists.append, rounds.append)
+    logins: list[str | None] = []
+    end = ClusterSync(event_bus).listen(servers, lists.append, rounds.append, logins.append)
     for kind, payload in (
         (LIST_CHANGED, ["github", CHANGED]), (LIST_CHANGED, ["gitlab", CHANGED]), (LIST_CHANGED, ["github"]),
         (LIST_CHANGED, None), (LIST_CHANGED, [1, {}]), (LIST_CHANGED, "github"), (TAKEN_UP, "a1"), (TAKEN_UP, ["a1"]),
-        (RESYNC, None), ("of a later version", {"x": 1}),
+        (LOGIN, "github"), (LOGIN, ["github"]), (RESYNC, None), ("of a later version", {"x": 1}),
     ):  # fmt: skip
         event_bus.ring(kind, payload)
     await anyio.wait_all_tasks_blocked()
@@ -44,7 +45,7 @@ async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
     event_bus.ring(TAKEN_UP, "too late")
     await anyio.wait_all_tasks_blocked()
     assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything"]
-    assert (lists, rounds) == ([CHANGED], ["a1"])
+    assert (lists, rounds, logins) == ([CHANGED], ["a1"], ["github", None])
 
 
 @pytest.mark.proves("SURF-6")

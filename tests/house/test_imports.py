@@ -19,8 +19,10 @@ STRANGERS = {"settings", "store", "upstream", "providers"}
 CORE_STDLIB = {
     "__future__", "dataclasses", "typing", "collections", "enum", "functools", "itertools", "math", "re", "json",
     "unicodedata", "difflib", "hashlib", "hmac", "bisect", "heapq", "types", "base64", "binascii",
-    "contextvars",
+    "contextvars", "ipaddress",
 }  # fmt: skip
+CORE_MODULES = {"urllib.parse"}
+"""Of packages that are not pure as a whole."""
 
 
 def imports(path: Path, *, top_only: bool = False) -> Iterator[str]:
@@ -61,7 +63,13 @@ def test_imports_point_one_way_and_neighbouring_rooms_are_strangers(path: Path) 
 )
 def test_the_core_imports_only_a_short_list_from_the_standard_library(path: Path) -> None:
     for name in imports(path):
-        assert name.startswith("mcpproxy_py.") or name.split(".")[0] in CORE_STDLIB, f"{path.name} imports {name}"
+        assert name.startswith("mcpproxy_py.") or name.split(".")[0] in CORE_STDLIB or name in CORE_MODULES, (
+            f"{path.name} imports {name}"
+        )
+
+
+LATE = {"upstream/oauth/blocks.py"}
+"""What may import the SDK: imported itself in a thread, when a server first needs a login."""
 
 
 SDK = {"upstream/transports/sdk_server.py"}
@@ -69,7 +77,9 @@ SDK = {"upstream/transports/sdk_server.py"}
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in MODULES if room(p) in STRANGERS], ids=lambda p: str(p.relative_to(PACKAGE))
+    "path",
+    [p for p in MODULES if room(p) in STRANGERS and p.relative_to(PACKAGE).as_posix() not in LATE],
+    ids=lambda p: str(p.relative_to(PACKAGE)),
 )
 def test_no_room_of_the_running_gateway_imports_the_sdk_as_that_alone_takes_most_of_a_second(path: Path) -> None:
     used = {name.split(".")[0] for name in imports(path)} & {"mcp", "mcp_types"}

@@ -162,6 +162,28 @@ class Desk:
         self._known(name)
         self.changes.append(("restart", name, by))
 
+    def _logged_in(self, name: str) -> dict[str, Any]:
+        self._known(name)
+        return {"server": name, "state": "valid", "waiting": False, "error": None, "issuer": "https://as.example",
+                "scope": "read", "expires_at": 2e9, "renews": True}  # fmt: skip
+
+    async def begin_login(self, name: str, by: Caller, *, device: bool) -> dict[str, Any]:
+        self.changes.append(("login", name, by))
+        return {**self._logged_in(name), "state": "waiting", "waiting": True, "user_code": None, "listens": True,
+                "authorization_url": "https://as.example/authorize?state=x", "redirect_uri": "http://127.0.0.1/cb",
+                "verification_uri": None, "lasts": 600.0}  # fmt: skip
+
+    async def answer_login(self, name: str, address: str, by: Caller) -> dict[str, Any]:
+        self.changes.append(("answer", name, by))
+        return self._logged_in(name)
+
+    async def log_out(self, name: str, by: Caller, *, revoked: bool) -> dict[str, Any]:
+        self.changes.append(("logout", name, by))
+        return self._logged_in(name)
+
+    def login_state(self, name: str) -> dict[str, Any]:
+        return self._logged_in(name)
+
     async def set_frozen(self, frozen: bool, by: Caller) -> None:
         snapshot = self.upstreams.snapshot
         self.upstreams.snapshot = replace(snapshot, policy=replace(snapshot.policy, frozen=frozen))

@@ -135,6 +135,10 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transport": ({"url": "http://x", "transport": "http"}, {"url": "http://x", "transport": "sse"}),
     "command": ({"command": "a"}, {"command": "b"}),
     "url": ({"url": "http://x"}, {"url": "http://y"}),
+    "auth": (
+        {"url": "http://x", "auth": {"type": "bearer", "token": "hunter2"}},
+        {"url": "http://x", "auth": {"type": "bearer", "token": "hunter3"}},
+    ),
     "headers": ({"url": "http://x", "headers": {"A": "hunter2"}}, {"url": "http://x", "headers": {"A": "hunter3"}}),
 }
 

@@ -15,7 +15,7 @@ from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, load, shown, validate_text
 from mcpproxy_py.settings.environment import known_keys
 from mcpproxy_py.settings.secret_references import PLACES, is_reference
-from mcpproxy_py.settings.servers import ServerSettings
+from mcpproxy_py.settings.servers import LoginSettings, ServerSettings
 
 pytestmark = pytest.mark.proves("CONF-1")
 
@@ -265,6 +265,7 @@ def secret_fields() -> dict[str, Any]:
     """Every key that may hold a secret, by the models alone."""
     fields = dict(known_keys())
     fields |= {f"mcpServers.*.{name}": field for name, field in ServerSettings.model_fields.items()}
+    fields |= {f"mcpServers.*.auth.{name}": field for name, field in LoginSettings.model_fields.items()}
     return {key: field for key, field in fields.items() if "Secret" in repr(field.annotation) or field.repr is False}
 
 

@@ -31,6 +31,7 @@ def replicas(
     *,
     sealing_keys: Sequence[Sequence[str]] = (SEALING_KEYS,) * 2,
     files: Mapping[str, str] | None = None,
+    wait: bool = True,
 ) -> Iterator[list[Running]]:
     """As many gateways as there are `sealing_keys`; `files` lie beside the configuration of each."""
     shared = {
@@ -49,5 +50,5 @@ def replicas(
             if running:
                 shutil.copy(running[0].data_dir / "chain.key", data)
             env = {**shared, "MCPPROXY_SEALING_KEYS": json.dumps(keys)}
-            running.append(stack.enter_context(gateway(data, config, env=env)))
+            running.append(stack.enter_context(gateway(data, config, env=env, wait=wait)))
         yield running

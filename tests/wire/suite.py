@@ -50,7 +50,7 @@ def run_client(command: str, revision: str, scenario: str, output: Path, env: Ma
     """One scenario for clients; the suite starts the command with the address of its server."""
     options = ["--command", command, "--scenario", scenario, "--spec-version", revision]
     found = _suite("client", *options, "--output-dir", str(output), **env)
-    paths = list(output.glob("*/checks.json"))
+    paths = list(output.rglob("checks.json"))
     assert len(paths) == 1, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
     return _outcome(paths[0].parent)
 

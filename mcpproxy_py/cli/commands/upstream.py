@@ -12,6 +12,7 @@ import typer
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
 from mcpproxy_py.cli.output import Format, note, say
 from mcpproxy_py.cli.servers import add as upstream_add
+from mcpproxy_py.cli.servers import login as upstream_login
 from mcpproxy_py.cli.servers.changes import described, edited, undo_line
 from mcpproxy_py.cli.servers.entry import Name
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
@@ -35,6 +36,7 @@ def list_upstreams(session: CommandContext) -> None:
 
 
 upstream_add.register(app)
+upstream_login.register(app)
 
 
 @command(app, "remove")

@@ -84,7 +84,14 @@ def add(
             raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
     _recommend(config)
     answer = _put(session, name, config, replace=replace, check=not no_check)
-    return report(session, name, answer, f"Added {name}.", wait=not no_wait, seconds=wait_for)
+    status = report(session, name, answer, f"Added {name}.", wait=not no_wait, seconds=wait_for)
+    if url is None or no_wait:
+        return status
+    from mcpproxy_py.cli.servers.login import offered
+
+    with suppress(NoGatewayError):
+        status = offered(session, name, session.client.get("servers", name).get("server") or {}) or status
+    return status
 
 
 def _recommend(config: dict[str, Any]) -> None:

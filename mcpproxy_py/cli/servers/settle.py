@@ -21,7 +21,7 @@ WAIT_SECONDS: Final = 90.0
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5
 EXIT_INTERRUPTED: Final = 130
-SETTLED: Final = ("connected", "failed", "disabled", "sleeping")
+SETTLED: Final = ("connected", "failed", "disabled", "sleeping", "needs_login")
 CLASSES: Final = ("read", "write", "destructive")
 _SAID: Final = re.compile(r"^.*?; it (?:last wrote|wrote to stdout, where only MCP messages belong): ")
 _LOOKED: Final = re.compile(r"; looked (?:in|only in) .*$")
@@ -53,7 +53,7 @@ def report(
     session.show({**answer, "server": row}, lambda _: say(result(name, row)))
     for line in remarks(name, row):
         note(line)
-    return EXIT_OK if row.get("state") in ("connected", "sleeping", "disabled") else EXIT_FAILED
+    return EXIT_OK if row.get("state") in ("connected", "sleeping", "disabled", "needs_login") else EXIT_FAILED
 
 
 def _settled(session: CommandContext, name: str, row: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
@@ -88,6 +88,8 @@ def result(name: str, row: Mapping[str, Any]) -> str:
         return f"{name}: connected, {tools(row)}"
     if state == "failed" or (state == "connecting" and row.get("error")):
         return f"{name}: failed: {error}"
+    if state == "needs_login":
+        return f"{name}: needs a login: {error}"
     if state == "connecting":
         return f"{name}: still connecting"
     later = " until its first call" if state == "sleeping" else ""
@@ -127,6 +129,8 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
     told += list(_of_pins(name, row.get("pins") or {}))
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
+    elif row.get("state") == "needs_login":
+        told.append(f"To log in: mcpproxy upstream login {name}")
     elif row.get("state") in ("failed", "connecting"):
         told.append("It stays configured. What you can do:")
         steps = dict(_steps(name, row))
@@ -158,6 +162,8 @@ def _steps(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def shown_state(row: Mapping[str, Any]) -> str:
     """In the words for people: one that failed and is connecting again is not a new one."""
+    if row.get("state") == "needs_login":
+        return "needs login"
     return "retrying" if row.get("state") == "connecting" and row.get("error") else cell(row.get("state"))
 
 

@@ -14,7 +14,7 @@ from mcpproxy_py.cli.servers.settle import CLASSES, cause, remarks, shown_state,
 
 SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "connected": ("✓", "green"), "failed": ("✗", "red"), "connecting": ("…", "yellow"), "sleeping": ("z", "cyan"),
-    "disabled": ("-", "dim"),
+    "disabled": ("-", "dim"), "needs_login": ("!", "yellow"),
 }  # fmt: skip
 PLAIN_SIGNS: Final[Mapping[str, str]] = {"✓": "+", "✗": "x", "…": "~"}
 LETTERS: Final = "rwd"

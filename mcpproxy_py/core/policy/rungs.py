@@ -171,7 +171,7 @@ def _connected(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusa
         return None
     why = f": {server.error}" if server.error else ""
     awaits = server.name if server.state in ("connecting", "sleeping") else None
-    return RungRefusal(Code.SERVER_UNAVAILABLE, f"Server '{server.name}' is {server.state}{why}", awaits=awaits)
+    return RungRefusal(Code.SERVER_UNAVAILABLE, f"Server '{server.name}' {server.condition}{why}", awaits=awaits)
 
 
 def _tool(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:

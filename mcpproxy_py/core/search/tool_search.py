@@ -112,6 +112,7 @@ WHY_NOT: Final[Mapping[str, str]] = {
     "disabled": "server_disabled",
     "connecting": "server_connecting",
     "failed": "server_down",
+    "needs_login": "server_needs_login",
 }
 
 

@@ -36,7 +36,7 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, pins, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes import activity, calls, logins, pins, requests, servers, system, tokens
 from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
 NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
@@ -61,6 +61,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     ),
     *calls.CALL_ENDPOINTS,
     *servers.ENDPOINTS,
+    *logins.ENDPOINTS,
     *activity.ACTIVITY_ENDPOINTS,
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,

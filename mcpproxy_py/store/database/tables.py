@@ -206,6 +206,19 @@ approvals = Table(
 Index("approvals_status", approvals.c.status, approvals.c.id)
 Index("approvals_principal", approvals.c.principal, approvals.c.subject)
 
+oauth_logins = Table(
+    "oauth_logins", metadata,
+    Column("upstream", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("claimed_until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("upstream", "issuer"),
+)  # fmt: skip
+"""Encrypted, see `cluster.oauth_logins`. Of a server's rows the one with the highest version is in use; `claimed_until`
+is how long one gateway alone may renew it, by the clock of the database."""
+
 spent_states = Table(
     "spent_states", metadata,
     Column("key", Text, primary_key=True),

@@ -23,6 +23,7 @@ from mcpproxy_py.core.protocol.constants import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
+from mcpproxy_py.upstream.oauth.auth import LoginRequired
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.session.connection import Hear, RpcConnection
@@ -65,7 +66,7 @@ async def negotiate(
 
 
 def _of_the_probe(failure: UpstreamFailure) -> UpstreamFailure:
-    lost = failure.code is Code.SERVER_UNAVAILABLE
+    lost = failure.code is Code.SERVER_UNAVAILABLE and not isinstance(failure, LoginRequired)
     return ProbeKilled(failure.code, failure.message, sent=failure.sent) if lost else failure
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.oauth.auth import NO_AUTH, AuthFor, NoAuth, ServerAuth
 from mcpproxy_py.upstream.processes.command import ServerLog
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.session.connection import RpcConnection
@@ -20,7 +21,7 @@ from mcpproxy_py.upstream.transports.in_process import InProcessServer, open_loc
 from mcpproxy_py.upstream.transports.stdio import open_stdio
 
 if TYPE_CHECKING:
-    from mcpproxy_py.upstream.transports.http_clients import AuthFor, HttpClients
+    from mcpproxy_py.upstream.transports.http_clients import HttpClients
 
 
 class Dialer:
@@ -53,6 +54,9 @@ class Dialer:
                 return open_sse(spec, web=self._http_clients, **self._limits)
             case "local":
                 return open_local(spec.name, self._built_in(spec.name), **self._limits)
+
+    def auth(self, spec: UpstreamSpec) -> ServerAuth | NoAuth:
+        return (self._auth_for(spec) if self._auth_for else None) or NO_AUTH
 
     @cached_property
     def _http_clients(self) -> HttpClients:

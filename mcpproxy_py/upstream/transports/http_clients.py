@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import Any, Final
@@ -21,12 +22,12 @@ import httpx2
 
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.upstream.oauth.auth import NO_AUTH, AuthFor, NoAuth, ServerAuth
 from mcpproxy_py.upstream.session.rpc import Outgoing, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, unsent
+from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, refusal, unsent
 from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, OriginPool, ResponseHead, fields
 
-AuthFor = Callable[[UpstreamSpec], httpx2.Auth | None]
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
@@ -47,25 +48,47 @@ class HttpClients:
     def _tls(self) -> ssl.SSLContext:
         return httpx2.create_ssl_context()
 
+    def auth(self, spec: UpstreamSpec) -> ServerAuth | NoAuth:
+        return (self._auth_for(spec) if self._auth_for else None) or NO_AUTH
+
+    def bare(self, url: httpx2.URL, timeout: float) -> httpx2.AsyncClient:
+        """For one request to somebody who is no server of ours: nothing that is configured for one goes there."""
+        return httpx2.AsyncClient(
+            verify=self._tls, timeout=timeout, trust_env=False, proxy=proxy_for(url), follow_redirects=False
+        )
+
     def client(self, spec: UpstreamSpec) -> httpx2.AsyncClient:
         # No read timeout: each request has its own deadline, and streams may be silent for hours.
         timeout = httpx2.Timeout(None, connect=spec.connect_timeout, write=WRITE_TIMEOUT)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=spec.max_concurrency)
         return httpx2.AsyncClient(
             verify=self._tls, timeout=timeout, limits=limits, headers=_headers(spec),
-            auth=self._auth_for(spec) if self._auth_for else None,
+            auth=_ServerLogin(self.auth(spec)),
             trust_env=False, proxy=proxy_for(httpx2.URL(spec.url or "")),
         )  # fmt: skip
 
     def origin(self, spec: UpstreamSpec, client: httpx2.AsyncClient, headers: Mapping[str, str]) -> OriginPool | None:
         """The short way to this server for plain POSTs, all of which carry `headers`; None where it takes httpx2."""
         url, sent = httpx2.URL(spec.url or ""), _headers(spec)
-        if client.auth or url.userinfo or proxy_for(url) or not _FRAMING.isdisjoint(sent):
+        if url.userinfo or proxy_for(url) or not _FRAMING.isdisjoint(sent):
             return None
         try:
             return OriginPool(url, {**sent, **headers}, self._tls, spec.connect_timeout, spec.max_concurrency)
         except ValueError:
             return None
+
+
+class _ServerLogin(httpx2.Auth):
+    """Puts on each request what is to be shown at that moment. None goes elsewhere by a redirect, see `stream`."""
+
+    def __init__(self, auth: ServerAuth | NoAuth) -> None:
+        self._auth = auth
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if self._auth.until <= time.time():
+            await self._auth.prepare()
+        request.headers.update(self._auth.headers)
+        yield request
 
 
 def _headers(spec: UpstreamSpec) -> dict[str, str]:
@@ -154,6 +177,12 @@ def head_of(response: httpx2.Response) -> ResponseHead:
     )
 
 
+def challenge_of(head: ResponseHead) -> str | None:
+    """What the server wants to be shown, where that is why it turned a request away."""
+    said = b", ".join(value for name, value in head.raw if name.lower() == b"www-authenticate").decode("latin-1")
+    return said if head.status == 401 or (head.status == 403 and "insufficient_scope" in said) else None
+
+
 logger = logging.getLogger(__name__)
 
 SAY_IT_THERE: Final = frozenset({307, 308})
@@ -165,15 +194,23 @@ NOT_CONNECTED: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolT
 class RequestSender:
     def __init__(
         self, url: str, client: httpx2.AsyncClient, origin: OriginPool | None, headers: Mapping[str, str],
-        tasks: anyio.abc.TaskGroup,
+        tasks: anyio.abc.TaskGroup, auth: ServerAuth | NoAuth = NO_AUTH,
     ) -> None:  # fmt: skip
         """`headers` go with every request; what `origin` sends has them already."""
         self._url, self._client, self._headers, self._tasks = url, client, headers, tasks
         self._origin = origin
+        self._auth = auth
         self._leave_plain = origin is None
 
     def carry(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
         """`headers` are those of the session; the message brings its own, when it is made."""
+        if self._auth.until <= time.time():
+            self._start(exchange, self._when_prepared, headers)
+        else:
+            self._carry_now(exchange, headers)
+
+    def _carry_now(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
+        exchange.auth_version = self._auth.version
         if self._origin is None or self._leave_plain:
             self._start(exchange, self._by_httpx2, {**self._headers, **headers})
             return
@@ -182,7 +219,30 @@ class RequestSender:
         if connection is None:
             self._start(exchange, self._by_new_connection, headers)
         else:
-            _send(self._origin, connection, headers, exchange)
+            _send(self._origin, connection, {**headers, **self._auth.headers}, exchange)
+
+    async def _when_prepared(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
+        await self._auth.prepare()
+        self._carry_now(exchange, headers)
+
+    def asks_who(self, exchange: HttpExchange, head: ResponseHead, headers: Mapping[str, str]) -> bool:
+        """Whether the server turned the request away for who it is from, and somebody looks after that. By 401 it says
+        that it did not act (RFC 9110, 15.5.2), and by a scope that does not suffice as well (RFC 6750): so such a
+        request may be sent once more, even one that writes, as `send_now` permits it again."""
+        challenge = None if self._auth is NO_AUTH else challenge_of(head)
+        if challenge is None:
+            return False
+        exchange.carried += 1
+        exchange.hang_up()
+        self._start(exchange, self._ask_who, (head, challenge, headers))
+        return True
+
+    async def _ask_who(self, exchange: HttpExchange, how: tuple[ResponseHead, str, Mapping[str, str]]) -> None:
+        head, challenge, headers = how
+        again, exchange.asked_who = exchange.asked_who, True
+        if not await self._auth.challenged(head.status, challenge, exchange.auth_version, again) or again:
+            raise refusal(head)
+        self._carry_now(exchange, headers)
 
     def must_repeat(self, exchange: HttpExchange, head: ResponseHead) -> bool:
         """Whether this exchange has to be carried again; the way for all later ones may change with it. A cookie is
@@ -216,6 +276,8 @@ class RequestSender:
                 await carry(exchange, how)
             except Withheld:
                 exchange.withheld()
+            except UpstreamFailure as failure:
+                exchange.fail(failure)
             except httpx2.ConnectError as error:
                 exchange.unreachable(error)
             except NOT_CONNECTED as error:
@@ -235,11 +297,14 @@ class RequestSender:
         except OSError as error:
             exchange.unreachable(error)
         else:
-            _send(self._origin, connection, headers, exchange)
+            _send(self._origin, connection, {**headers, **self._auth.headers}, exchange)
 
     async def _by_httpx2(self, exchange: HttpExchange, headers: Mapping[str, str]) -> None:
         async with post(self._client, self._url, exchange.pending, headers) as response:
+            carried = exchange.carried
             exchange.head(head_of(response))
+            if exchange.carried != carried:  # it goes another way from here
+                return
             async for chunk in response.aiter_raw():
                 async for slice_ in slices(chunk):
                     exchange.body(slice_)

@@ -235,7 +235,7 @@ class ExchangeOwner(Protocol):
 
 class HttpExchange:
     """Hears a response (as its `Receiver`) and what its body says (as its `BodyListener`). Whatever is wrong with it
-    fails this request and no other. `hang_up`, `source` and `plain` are for who carries it."""
+    fails this request and no other. `hang_up`, `source` and all from `plain` to `carried` are for who carries it."""
 
     def __init__(self, host: ExchangeOwner, pending: PendingRequest) -> None:
         self.pending, self.request_id = pending, pending.id
@@ -243,6 +243,11 @@ class HttpExchange:
         self.source: Callable[[bool], None] = _ignored
         self._held = False
         self.plain = False
+        self.auth_version = 0
+        self.asked_who = False
+        """Whether the server turned it away once for who it is from."""
+        self.carried = 0
+        """How often it was given to somebody else to carry."""
         self.limit, self.count, self.oversize = host.limit, host.count, host.oversize
         self._host = host
         self._body: ResponseBody | None = None

@@ -13,10 +13,20 @@ import anyio.abc
 import httpx2
 
 from mcpproxy_py.core.json_size import MAX_VALUES
-from mcpproxy_py.errors import Code, UpstreamFailure, lost
+from mcpproxy_py.errors import FORGOTTEN, Code, UpstreamFailure, lost
+from mcpproxy_py.upstream.oauth.auth import NO_AUTH, NoAuth, ServerAuth
 from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, RpcPeer, cancellation
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, Withheld, head_of, post, slices, stream
+from mcpproxy_py.upstream.transports.http_clients import (
+    BROKEN,
+    HttpClients,
+    Withheld,
+    challenge_of,
+    head_of,
+    post,
+    slices,
+    stream,
+)
 from mcpproxy_py.upstream.transports.http_exchange import (
     ServerSentEvent,
     SseParser,
@@ -25,6 +35,7 @@ from mcpproxy_py.upstream.transports.http_exchange import (
     unreachable,
     unsent,
 )
+from mcpproxy_py.upstream.transports.http_pool import ResponseHead
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +50,12 @@ class SseConnection(RpcPeer):
 
     def __init__(
         self, url: str, client: httpx2.AsyncClient, tasks: anyio.abc.TaskGroup, max_result_bytes: int,
-        max_values: int = MAX_VALUES,
+        max_values: int = MAX_VALUES, auth: ServerAuth | NoAuth = NO_AUTH,
     ) -> None:  # fmt: skip
         super().__init__(max_result_bytes, max_values)
+        self._auth = auth
+        self.failure: UpstreamFailure | None = None
+        """Why it never was a connection, where a server said so."""
         self.located = anyio.Event()
         self._url = url
         self._endpoint = ""
@@ -77,16 +91,29 @@ class SseConnection(RpcPeer):
             self._side_posts -= aside
 
     async def _deliver(self, outgoing: Outgoing) -> None:
-        async with post(self._client, self._endpoint, outgoing, JSON) as response:
-            if response.status_code >= 300:
-                raise refusal(head_of(response))
+        for again in (False, True):
+            version = self._auth.version
+            async with post(self._client, self._endpoint, outgoing, JSON) as response:
+                head = head_of(response)
+            if head.status < 300:
+                return
+            if again or not await self._may_repeat(head, version):
+                raise refusal(head)
+
+    async def _may_repeat(self, head: ResponseHead, version: int, again: bool = False) -> bool:
+        """By 401 the server says that it did not act; see `RequestSender.asks_who`."""
+        challenge = challenge_of(head)
+        return challenge is not None and await self._auth.challenged(head.status, challenge, version, again)
 
     async def listen(self) -> None:
         """Read the stream to its end; that end is the end of the connection."""
+        version = self._auth.version
         try:
             async with stream(self._client, "GET", self._url, headers={"accept": "text/event-stream"}) as response:
                 head = head_of(response)
                 if response.status_code != 200 or compression(head):
+                    if await self._may_repeat(head, version):
+                        raise UpstreamFailure(Code.SERVER_UNAVAILABLE, FORGOTTEN, sent=False)
                     raise refusal(head)
                 parser = SseParser(self._limit, self._take_event, self._oversize)
                 async for chunk in response.aiter_raw():
@@ -96,6 +123,7 @@ class SseConnection(RpcPeer):
                 await self.large.room(None)
             self.shut("the server closed its stream")
         except UpstreamFailure as failure:
+            self.failure = failure
             self.shut(failure.message)
         except httpx2.ConnectError as error:
             self.shut(unreachable(error))
@@ -124,8 +152,10 @@ class SseConnection(RpcPeer):
 async def open_sse(
     spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int, max_values: int = MAX_VALUES
 ) -> AsyncIterator[RpcPeer]:
+    auth = web.auth(spec)
+    await auth.prepare()
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
-        connection = SseConnection(spec.url or "", client, tasks, max_result_bytes, max_values)
+        connection = SseConnection(spec.url or "", client, tasks, max_result_bytes, max_values, auth)
         connection.traced = web.traced
         try:
             tasks.start_soon(connection.listen)
@@ -133,7 +163,7 @@ async def open_sse(
                 await connection.located.wait()
             if connection.closed.is_set() or not connection.located.is_set():
                 why = connection.why or "the server did not say where to send messages"
-                raise UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False)
+                raise connection.failure or UpstreamFailure(Code.SERVER_UNAVAILABLE, why, sent=False)
             yield connection
         finally:
             connection.shut("the gateway is closing this connection")

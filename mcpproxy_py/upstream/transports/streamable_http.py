@@ -150,6 +150,8 @@ class StreamableConnection(RpcPeer):
             exchange.fail(UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{FORGOTTEN}; try again", sent=False))
             self.shut(FORGOTTEN)
             return False
+        if head.status in (401, 403) and self._carrier.asks_who(exchange, head, self._session):
+            return False
         self._remember(SESSION_ID, head.fields.get(SESSION_ID.encode(), b"").decode("latin-1"), exchange.headers)
         if self._carrier.must_repeat(exchange, head):
             self._carry(exchange)
@@ -286,9 +288,11 @@ def _is_event_stream(response: httpx2.Response) -> bool:
 async def open_streamable(
     spec: UpstreamSpec, *, web: HttpClients, max_result_bytes: int, max_values: int = MAX_VALUES
 ) -> AsyncIterator[RpcPeer]:
+    auth = web.auth(spec)
+    await auth.prepare()
     async with web.client(spec) as client, anyio.create_task_group() as tasks:
         origin = web.origin(spec, client, JSON_OR_EVENTS)
-        carrier = RequestSender(spec.url or "", client, origin, JSON_OR_EVENTS, tasks)
+        carrier = RequestSender(spec.url or "", client, origin, JSON_OR_EVENTS, tasks, auth)
         connection = StreamableConnection(spec.url or "", client, carrier, tasks, max_result_bytes, max_values)
         connection.traced = web.traced
         try:

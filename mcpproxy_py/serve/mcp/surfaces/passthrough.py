@@ -237,7 +237,7 @@ class PassthroughSurface:
                 await self._upstreams.ready(self.server)
         server = self._known(access)
         why = f": {server.error}" if server.error else ""
-        raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is {server.state}{why}")
+        raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' {server.condition}{why}")
 
 
 def _error_of(failure: UpstreamFailure) -> RpcError:

@@ -219,5 +219,14 @@ CREATE TABLE pinned_texts (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (digest)
 );
-INSERT INTO "alembic_version" VALUES ('0008');
+CREATE TABLE oauth_logins (
+	upstream TEXT NOT NULL, 
+	issuer TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	version BIGINT NOT NULL, 
+	at BIGINT NOT NULL, 
+	claimed_until BIGINT NOT NULL, 
+	PRIMARY KEY (upstream, issuer)
+);
+INSERT INTO "alembic_version" VALUES ('0009');
 INSERT INTO "turns" VALUES ('approvals', 0);
