@@ -47,8 +47,8 @@ def entry(home: Path) -> dict[str, Any]:
 
 def talk(home: Path, client: dict[str, Any]) -> str:
     """What a client gets that starts this entry."""
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "cursor", "version": "1"}}}  # fmt: skip
+    said_first = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "cursor", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": said_first}
     search = {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
               "params": {"name": "retrieve_tools", "arguments": {"query": "add"}}}  # fmt: skip
     lines = "".join(json.dumps(each) + "\n" for each in (hello, search))
@@ -122,9 +122,12 @@ def test_the_commands_make_show_rotate_and_revoke_one(home: Path, running: Runni
     rotated = json.loads(mcpproxy(home, running, "token", "rotate", "ci", "--grace", "1h", "-o", "json"))
     assert rotated["token"].startswith("mcpp_") and rotated["principal"] == "agent:ci"
     assert "ci" in mcpproxy(home, running, "token", "revoke", "ci", "--yes")
-    for words in (("show", "nobody"), ("revoke", "nobody", "--yes"), ("create", "Bad"),
-                  ("create", "x", "--operations", "write"), ("create", "x", "--expires", "yesterday"),
+    for words in (("show", "nobody"), ("revoke", "nobody", "--yes")):
+        assert "There is no token 'nobody'" in mcpproxy(home, running, "token", *words, status=1)
+    for words in (("create", "Bad"), ("create", "x", "--operations", "write", "--out", str(home / "x.token")),
+                  ("create", "x", "--expires", "yesterday"),
                   ("create", "x", "--rate", "fast"), ("create", "x", "--profile", "none"),
                   ("rotate", "ci", "--grace", "1y")):  # fmt: skip
-        said = mcpproxy(home, running, "token", *words, status=1)
+        said = mcpproxy(home, running, "token", *words, status=2)
         assert said.startswith("Error: "), said
+    assert not (home / "x.token").exists(), "nothing is left of what was not made"
