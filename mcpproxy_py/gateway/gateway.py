@@ -19,7 +19,6 @@ from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
     ClientChannel,
     NoClient,
-    caller_of,
     forwarded_meta,
     narrowed,
 )
@@ -204,7 +203,7 @@ class Gateway:
                     result = LOCAL[decision.tool](call.snapshot, decision.params)
                     call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(call, decision, channel or NoClient(caller_of(ask)))
+                await self._forward(call, decision, channel or NoClient(ask=ask))
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:

@@ -139,7 +139,9 @@ class NoClient:
     live = False
     key = ""
 
-    def __init__(self, caller: Caller | None = None) -> None:
+    def __init__(self, caller: Caller | None = None, ask: Ask | None = None) -> None:
+        if caller is None and ask is not None:
+            caller = Caller(ask.principal, ask.source, ask.client, ask.request_id, ask.access)
         self.caller = caller or Caller("nobody", "internal", ClientInfo())
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -175,10 +177,6 @@ class UpstreamCallContext:
     def principal(self) -> str:
         """Who asks, as the gateway authenticated it."""
         return self.channel.caller.principal
-
-
-def caller_of(ask: Ask) -> Caller:
-    return Caller(ask.principal, ask.source, ask.client, ask.request_id, ask.access)
 
 
 def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:

@@ -7,7 +7,6 @@ asks for that word.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +26,7 @@ class ImpactsOfSome(Mapping[str, Mapping[int, float]]):
 
     def __init__(self, every: Mapping[str, Mapping[int, float]], size: int, kept: Iterable[int]) -> None:
         self._all = every
-        self._now = array("i", [_OUT]) * size
+        self._now = memoryview(bytearray(b"\xff" * 4 * size)).cast("i")  # four bytes for each, and not a hundred
         for new, number in enumerate(kept):
             self._now[number] = new
 

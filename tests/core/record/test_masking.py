@@ -35,6 +35,12 @@ SHAPES = {
     "mcpproxy-key": "mcpk_" + BODY + "abcdefg",
     "registry-token": "npm_" + BODY,
 }
+OWN = ["mcpk_", "mcpt_", "mcpp_", "mcpa_"]
+
+
+@pytest.mark.parametrize("begin", OWN)
+def test_every_secret_of_our_own_is_known_by_how_it_begins(begin: str) -> None:
+    assert mask(f"it is {begin}{BODY}abcdefg.") == "it is ***mcpproxy-key***."
 
 
 def mask(value: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -71,9 +72,9 @@ def create(
         "name": name, "servers": _parts(servers), "tools": tools or None, "operations": _parts(operations),
         "profile": profile, "expires": expires, "rate": rate, "note": note_text,
     }  # fmt: skip
-    file = _new_file(out)
-    answer = session.client.post("tokens", body={key: value for key, value in body.items() if value is not None})
-    _hand_over(session, answer, file)
+    with _new_file(out) as file:
+        answer = session.client.post("tokens", body={key: value for key, value in body.items() if value is not None})
+        _hand_over(session, answer, file)
 
 
 @command(app, "list")
@@ -121,24 +122,32 @@ def rotate(
 
     For example: mcpproxy token rotate ci --grace 24h --expires 30d
     """
-    file = _new_file(out)
     body = {"grace": grace, **({} if expires is None else {"expires": expires})}
-    _hand_over(session, session.client.post("tokens", name, "rotate", body=body), file)
+    with _new_file(out) as file:
+        _hand_over(session, session.client.post("tokens", name, "rotate", body=body), file)
 
 
 def _parts(given: str | None) -> list[str] | None:
     return None if given is None else [part.strip() for part in given.split(",")]
 
 
-def _new_file(out: Path | None) -> Path | None:
-    """Before anything is made: a secret that cannot be written would be lost."""
+@contextmanager
+def _new_file(out: Path | None) -> Iterator[Path | None]:
+    """There before anything is made: a secret that cannot be written would be lost. Gone again where nothing was."""
     if out is None:
-        return None
+        yield None
+        return
+    file = out.expanduser()
     try:
-        os.close(os.open(out.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except OSError as error:
         raise GatewayError(Code.CONFLICT, f"{out} cannot be made: {error.strerror}") from None
-    return out.expanduser()
+    try:
+        yield file
+    except BaseException:
+        if not file.stat().st_size:
+            file.unlink(missing_ok=True)
+        raise
 
 
 def _hand_over(session: CommandContext, answer: Mapping[str, Any], file: Path | None) -> None:

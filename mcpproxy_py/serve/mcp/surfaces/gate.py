@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -43,10 +43,11 @@ class GateOptions:
     ceiling: Operation = "destructive"
     """Above which there is nothing for who asks."""
 
-    @property
-    def servers(self) -> str:
-        """The line that names the servers in reach."""
-        return server_line(self.in_reach)
+    servers: str = field(init=False)
+    """The line that names the servers in reach."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "servers", server_line(self.in_reach))
 
     def seen_with(self, access: Access | None) -> GateOptions:
         """As they are for who has this access."""
