@@ -20,6 +20,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Sna
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
+from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
@@ -210,7 +211,8 @@ class House:
             now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals)
+        self.tokens = TokenService(store, self._on_record)
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
 
