@@ -199,11 +199,18 @@ def fetch(server: Published) -> str:
     try:
         version, command = (_npm if kind == "npm" else _pypi)(home, name, wanted, server.program)
         told, tools = _asked([*command, *server.args], {**os.environ, **server.env, "HOME": str(home)}, home)
+        about, instructions = told.get("serverInfo"), told.get("instructions")
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         output = getattr(error, "stderr", None) or b""
         tail = (output if isinstance(output, bytes) else output.encode())[-300:].decode(errors="replace")
         return f"{server.package}: failed: {str(error)[-400:]} {tail}"
-    found = {"package": server.package, "version": version, "server": told, "tools": tools}
+    found = {
+        "package": server.package,
+        "version": version,
+        "server": about,
+        "instructions": instructions,
+        "tools": tools,
+    }
     list_file(server.package).write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
     return f"{server.package}@{version}: {len(tools)} tools"
 
@@ -267,7 +274,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def _handshake(server: subprocess.Popen[bytes]) -> tuple[Any, list[Any]]:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "tool-lists", "version": "1"}}
-    told = _request(server, 1, "initialize", hello)["serverInfo"]
+    told = _request(server, 1, "initialize", hello)
     _write(server, {"jsonrpc": "2.0", "method": "notifications/initialized"})
     tools: list[Any] = []
     cursor: str | None = None

@@ -21,7 +21,7 @@ from mcpproxy_py.serve.rest import reference_page as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
 from mcpproxy_py.settings.environment import known_keys, variable_for
 from mcpproxy_py.settings.reference_page import reference as configuration
-from tests.house import gap_reference, gate_reference
+from tests.house import gap_reference, gate_reference, pins_reference
 from tests.house.markdown import PAGES, ROOT, Fence, Page, our_arguments, simple_commands
 
 pytestmark = pytest.mark.proves("USE-5")
@@ -35,6 +35,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "commands.md": reference_page.page,
     "rest.md": rest_reference.page,
     "catalog-benchmark.md": bench_reference.page,
+    "pins.md": pins_reference.page,
 }
 WRITTEN = [page for page in PAGES if page.path.parent.name != "reference"]
 """Pages that people write; the others are compared with the code as a whole."""

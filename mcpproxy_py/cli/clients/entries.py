@@ -139,8 +139,12 @@ def is_still_ours(client: KnownClient, said: Any, written: Any) -> bool:
 
 
 def _places(words: list[str]) -> list[str]:
-    """What names a gateway on a command line: everything after `stdio`."""
-    return words[words.index("stdio") :] if "stdio" in words else []
+    """What names a gateway on a command line: everything after `stdio`, but for who comes."""
+    places = words[words.index("stdio") :] if "stdio" in words else []
+    if "--token-file" in places:
+        at = places.index("--token-file")
+        del places[at : at + 2]
+    return places
 
 
 def _said(template: Mapping[str, Any], said: Mapping[str, Any], slot: Slot) -> Any:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -69,6 +70,15 @@ def stdio(
             autocompletion=profile_names,
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            envvar="MCPPROXY_TOKEN_FILE",
+            metavar="FILE",
+            help="Be the agent whose token is in this file; without one, you.",
+        ),
+    ] = None,
 ) -> int:
     """Speak MCP over stdin and stdout.
 
@@ -79,12 +89,20 @@ def stdio(
     A file .mcpproxy.json in the project where the client works names a profile too: {"profile": "NAME"}. It is looked
     for from the current directory up, and in the client's roots. All that are named apply.
 
+    Who may open the gateway's socket is its user, and may do everything. With a token it is that agent, on record as
+    agent:NAME, and may do what that may. The file is read again at each attachment.
+
     For example: mcpproxy stdio --surface direct
     """
     from mcpproxy_py.cli.stdio import bridge as stdio_bridge
 
     return stdio_bridge.run(
-        session.where.home(), surface=surface, server=server, profile=profile, config=session.where.config
+        session.where.home(),
+        surface=surface,
+        server=server,
+        profile=profile,
+        config=session.where.config,
+        token_file=token_file.expanduser().absolute() if token_file else None,
     )
 
 

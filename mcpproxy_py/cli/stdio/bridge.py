@@ -56,12 +56,13 @@ class HungUp(Exception):
 
 def run(
     data_dir: Path, *, surface: str = "gate", server: str | None = None, profile: str | None = None,
-    config: Path | None = None,
+    config: Path | None = None, token_file: Path | None = None,
 ) -> int:  # fmt: skip
     """Join stdin and stdout to the gateway until the client ends. Returns the exit status."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     profiles = ClientProfiles([] if profile is None else [profile])
-    bridge = StdioBridge(data_dir, {"surface": surface, "server": server}, config, profiles)
+    wish = {"surface": surface, "server": server, "token_file": None if token_file is None else str(token_file)}
+    bridge = StdioBridge(data_dir, wish, config, profiles)
     try:
         profiles.add(profiles_here())
         joined = connect(data_dir) or start_and_connect(data_dir, config)

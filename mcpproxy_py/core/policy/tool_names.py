@@ -34,6 +34,13 @@ def normal_form(name: str) -> str:
     return _trimmed(_plain(name))
 
 
+def name_problem(name: str) -> str | None:
+    """Why a tool cannot have this name at all."""
+    if not 0 < len(name) <= MAX_NAME:
+        return TOO_LONG if name else "it has no name"
+    return None if name.isprintable() and normal_form(name) else "its name has characters that cannot be shown"
+
+
 def _trimmed(text: str) -> str:
     return " ".join(text.split())
 

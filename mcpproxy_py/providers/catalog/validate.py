@@ -22,7 +22,7 @@ Level = Literal["warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CatalogFinding:
     level: Level
     where: str
     message: str
@@ -31,24 +31,24 @@ class Finding:
         return {"level": self.level, "where": self.where, "message": self.message}
 
 
-def validate(own: Path | None, today: date) -> list[Finding]:
+def validate(own: Path | None, today: date) -> list[CatalogFinding]:
     """Every finding, in the order of the files. No finding means that the data may be relied on."""
     documents: list[tuple[DataFile, Any]] = []
-    found: list[Finding] = []
+    found: list[CatalogFinding] = []
     for file in (*data_files(own), *laid_over(own, TOOL_CLASSES)):
         try:
             document = file.read()
         except DataError as error:
-            found.append(Finding("error", file.path.name, str(error)))
+            found.append(CatalogFinding("error", file.path.name, str(error)))
             continue
-        wrong = [Finding("error", str(file.path), problem) for problem in problems(file.kind, document)]
+        wrong = [CatalogFinding("error", str(file.path), problem) for problem in problems(file.kind, document)]
         found += wrong
         if not wrong:
             documents.append((file, document))
     return [*found, *_contents(documents, today)]
 
 
-def _contents(documents: list[tuple[DataFile, Any]], today: date) -> Iterator[Finding]:
+def _contents(documents: list[tuple[DataFile, Any]], today: date) -> Iterator[CatalogFinding]:
     """What no schema can say. A file that its schema refused is not looked into."""
     names = {row["name"] for file, doc in documents if file.kind == "capabilities" for row in doc["capabilities"]}
     for file, document in documents:
@@ -64,25 +64,25 @@ def _contents(documents: list[tuple[DataFile, Any]], today: date) -> Iterator[Fi
             yield from _tool_classes(file, document["servers"])
 
 
-def _coverage(sheet: Mapping[str, Any], names: set[str]) -> Iterator[Finding]:
+def _coverage(sheet: Mapping[str, Any], names: set[str]) -> Iterator[CatalogFinding]:
     listed = [row["name"] for row in sheet["capabilities"]]
     for missing in sorted(names - set(listed)):
-        yield Finding("error", sheet["agent"], f"{missing} is not covered")
+        yield CatalogFinding("error", sheet["agent"], f"{missing} is not covered")
     for strange in sorted(set(listed) - names):
-        yield Finding("error", sheet["agent"], f"no capability is called {strange}")
+        yield CatalogFinding("error", sheet["agent"], f"no capability is called {strange}")
     for twice in sorted({name for name in listed if listed.count(name) > 1}):
-        yield Finding("error", sheet["agent"], f"{twice} is listed twice")
+        yield CatalogFinding("error", sheet["agent"], f"{twice} is listed twice")
 
 
-def _evidence(sheet: Mapping[str, Any]) -> Iterator[Finding]:
+def _evidence(sheet: Mapping[str, Any]) -> Iterator[CatalogFinding]:
     """A record says it was verified exactly when it names a page and the day."""
     for row in sheet["capabilities"]:
         if (row["status"] == "verified") != bool(_dates(row)):
             said = f"status is {row['status']}, but {'a' if _dates(row) else 'no'} source has a verifiedDate"
-            yield Finding("error", sheet["agent"], f"{row['name']}: {said}")
+            yield CatalogFinding("error", sheet["agent"], f"{row['name']}: {said}")
 
 
-def _staleness(sheet: Mapping[str, Any], today: date) -> Iterator[Finding]:
+def _staleness(sheet: Mapping[str, Any], today: date) -> Iterator[CatalogFinding]:
     """One finding for all records of one age, because they are checked in one go."""
     ages: defaultdict[int, list[str]] = defaultdict(list)
     for row in sheet["capabilities"]:
@@ -92,7 +92,7 @@ def _staleness(sheet: Mapping[str, Any], today: date) -> Iterator[Finding]:
         if level := _level(age):
             what = names[0] if len(names) == 1 else f"{len(names)} records"
             when = f"{age} days ago" if age >= 0 else f"{-age} days from now"
-            yield Finding(level, sheet["agent"], f"{what} verified {when}; check the vendor's pages again")
+            yield CatalogFinding(level, sheet["agent"], f"{what} verified {when}; check the vendor's pages again")
 
 
 def _level(age: int) -> Level | None:
@@ -105,25 +105,25 @@ def _dates(row: Mapping[str, Any]) -> list[date]:
     return [date.fromisoformat(one["verifiedDate"]) for one in row.get("sources", ()) if one.get("verifiedDate")]
 
 
-def _aliases(file: DataFile, aliases: Mapping[str, str], names: set[str]) -> Iterator[Finding]:
+def _aliases(file: DataFile, aliases: Mapping[str, str], names: set[str]) -> Iterator[CatalogFinding]:
     for phrase, name in aliases.items():
         if name not in names:
-            yield Finding("error", file.path.name, f"'{phrase}' stands for '{name}', which is no capability")
+            yield CatalogFinding("error", file.path.name, f"'{phrase}' stands for '{name}', which is no capability")
 
 
-def _servers(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[Finding]:
+def _servers(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[CatalogFinding]:
     slugs = [server["_meta"][META]["slug"] for server in servers]
     for twice in sorted({slug for slug in slugs if slugs.count(slug) > 1}):
-        yield Finding("error", file.path.name, f"the slug {twice} is used twice")
+        yield CatalogFinding("error", file.path.name, f"the slug {twice} is used twice")
 
 
-def _tool_classes(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[Finding]:
+def _tool_classes(file: DataFile, servers: list[Mapping[str, Any]]) -> Iterator[CatalogFinding]:
     """One entry says what a server is, and none is called harmless that its own author does not."""
     identities = [identity for server in servers for identity in server["identities"]]
     for twice in sorted({identity for identity in identities if identities.count(identity) > 1}):
-        yield Finding("error", file.path.name, f"{twice} is in two entries")
+        yield CatalogFinding("error", file.path.name, f"{twice} is in two entries")
     for server in servers:
         for name, tool in server["tools"].items():
             if tool["published"] != "unknown" and RANK[tool["class"]] < RANK[tool["published"]]:
                 said = f"its class is {tool['class']}, and its server publishes {tool['published']}"
-                yield Finding("error", f"{file.path.name}: {server['title']}", f"{name}: {said}")
+                yield CatalogFinding("error", f"{file.path.name}: {server['title']}", f"{name}: {said}")

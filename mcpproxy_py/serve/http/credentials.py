@@ -24,14 +24,16 @@ class AgentTokens(Protocol):
 
 class AgentCredentials:
     def __init__(self, mcp_token: str | None, tokens: AgentTokens | None = None) -> None:
-        self._mcp_token = mcp_token
+        self._mcp_token = hashlib.sha256(mcp_token.encode()).digest() if mcp_token else None
         self._tokens = tokens
+        self.takes_others = mcp_token is not None
+        """Whether what does not begin as our own tokens do may be one."""
 
     def find(self, bearer: str | None) -> Access | None:
         """`None` for no credential, and for one that opens nothing."""
         if bearer is None:
             return None
-        if same_secret(bearer, self._mcp_token):
+        if self._mcp_token is not None and _is(bearer, self._mcp_token):
             return AGENT
         return None if self._tokens is None else self._tokens.find(bearer)
 
@@ -41,8 +43,6 @@ class AgentCredentials:
         return bearer is not None and (bearer.startswith(PREFIX) or (self._tokens is not None and self._tokens.any))
 
 
-def same_secret(given: str | None, secret: str | None) -> bool:
-    """Constant in time, whatever the lengths; an empty secret opens nothing."""
-    if not given or not secret:
-        return False
-    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+def _is(bearer: str, digest: bytes) -> bool:
+    """Constant in time, whatever the lengths."""
+    return hmac.compare_digest(hashlib.sha256(bearer.encode()).digest(), digest)

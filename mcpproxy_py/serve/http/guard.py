@@ -17,6 +17,8 @@ records (SEC-2): made equal by mistake, they are an agent token.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import random
 import time
@@ -30,9 +32,10 @@ from urllib.parse import parse_qsl
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.token_terms import PREFIX
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
-from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens, same_secret
+from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
@@ -149,7 +152,8 @@ class AccessControl:
 
     def _admin(self, head: RequestHead) -> Access:
         given = head.api_key or _bearer(head)
-        if (found := self._credentials.find(given)) is not None:
+        may_be_agents = self._credentials.takes_others or (given or "").startswith(PREFIX)
+        if may_be_agents and (found := self._credentials.find(given)) is not None:
             if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
                 return found  # many may share the one `mcp_token`, and none of them reads the others' records
             raise _unauthorized("The agent token gives no access to this; send the admin key")
@@ -182,6 +186,13 @@ def _asks_for_own_records(head: RequestHead) -> bool:
     except ValueError:
         return False
     return any(name == "mine" for name, _ in query)
+
+
+def same_secret(given: str | None, secret: str | None) -> bool:
+    """Constant in time, whatever the lengths; an empty secret opens nothing."""
+    if not given or not secret:
+        return False
+    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
 
 
 def is_local(peer: Any, head: RequestHead) -> bool:

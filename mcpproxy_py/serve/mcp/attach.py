@@ -31,7 +31,7 @@ from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, En
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
-from mcpproxy_py.serve.mcp.attached_scope import AttachedScope, Wish
+from mcpproxy_py.serve.mcp.attached_scope import LOCAL, AttachedScope, Wish, access_of, within
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated
 from mcpproxy_py.serve.mcp.lines import LineReader, LineWriter, watch
 from mcpproxy_py.serve.mcp.request import (
@@ -55,8 +55,6 @@ LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-LOCAL: Final = Access("local")
-"""Whoever may open the socket is the user whose gateway it is."""
 
 
 class AttachedClient:
@@ -69,7 +67,7 @@ class AttachedClient:
         """`scope` may be that of no profile yet: then the client has all that its access gives, and nothing is asked
         for it."""
         self._own = access
-        self._access = _within(access, scope) if scope is not None and scope.may_be_any else access
+        self._access = within(access, scope) if scope is not None and scope.may_be_any else access
         self._endpoint = endpoint
         self._writer = writer
         self._session_id = session_id
@@ -187,7 +185,7 @@ class AttachedClient:
     def narrow(self, scope: AttachedScope) -> None:
         """From now on this is in scope, also for what waits to be sent; what it listed before has changed."""
         if self._access is self._own:
-            self._access = _within(self._own, scope)
+            self._access = within(self._own, scope)
         if self._session is not None:
             self._session.peer = self._session.peer._replace(access=self._access)
             for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else (TOOLS_CHANGED,):
@@ -202,11 +200,6 @@ class AttachedClient:
             self._held.add(task)
             task.add_done_callback(self._held.discard)
         self._writer.put(body)
-
-
-def _within(access: Access, scope: AttachedScope) -> Access:
-    """What both allow. Of the user's own, nothing is kept that outlives the client."""
-    return Access(LOCAL.principal, scope) if access is LOCAL else access.within(scope)
 
 
 class LineRequest(McpRequest):
@@ -318,9 +311,9 @@ class AttachServer:
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
             if not isinstance(wish, dict):
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
-            access = self._access(wish)
+            access = access_of(wish, self._credential)
             scope = AttachedScope.wished(wish, self._profiles)
-            endpoint = self._find(wish, (access if scope is None else _within(access, scope)).scope)
+            endpoint = self._find(wish, (access if scope is None else within(access, scope)).scope)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
@@ -337,16 +330,6 @@ class AttachServer:
                 mine.discard(place)
                 if not mine and self._of.get(access.principal) is mine:
                     del self._of[access.principal]
-
-    def _access(self, wish: Mapping[str, Any]) -> Access:
-        """Whoever may open the socket is the user whose gateway it is, and with a token one of that user's agents.
-        Raises `ValueError` for a token that opens nothing: who says who it is is not taken for somebody else."""
-        if (given := wish.get("token")) is None:
-            return LOCAL
-        access = self._credential(given) if isinstance(given, str) else None
-        if access is None:
-            raise ValueError("the token opens nothing here: it is wrong, expired or revoked; `mcpproxy token list`")
-        return access
 
     async def _converse(
         self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object,

@@ -1,5 +1,5 @@
-"""The profiles of one client of our socket: those that `mcpproxy stdio` asked for at first, and those that it found out
-about later, when its client said where it works (SURF-12)."""
+"""Who a client of our socket is, by the token in its first line, and its profiles: those that `mcpproxy stdio` asked
+for at first, and those that it found out about later, when its client said where it works (SEC-2, SURF-12)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Scope
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
 from mcpproxy_py.gateway.profiles import ProfileTable
 
 MOST_PROFILES: Final = 16
 SHOWN_PROFILES: Final = 10
 Wish = Mapping[str, Any]
+LOCAL: Final = Access("local")
+"""Whoever may open the socket is the user whose gateway it is."""
 
 
 class AttachedScope:
@@ -76,3 +78,19 @@ class AttachedScope:
         if len(scopes) != len(self._last[0]) or not all(map(is_, scopes, self._last[0])):
             self._last = scopes, reduce(Scope.within, scopes)
         return self._last[1]
+
+
+def within(access: Access, scope: AttachedScope) -> Access:
+    """What both allow. Of the user's own, nothing is kept that outlives the client."""
+    return Access(LOCAL.principal, scope) if access is LOCAL else access.within(scope)
+
+
+def access_of(wish: Wish, credential: Callable[[str], Access | None]) -> Access:
+    """With a token one of the user's agents, and without one the user. Raises `ValueError` for a token that opens
+    nothing: who says who it is is not taken for somebody else."""
+    if (given := wish.get("token")) is None:
+        return LOCAL
+    access = credential(given) if isinstance(given, str) else None
+    if access is None:
+        raise ValueError("the token opens nothing here: it is wrong, expired or revoked; see `mcpproxy token list`")
+    return access

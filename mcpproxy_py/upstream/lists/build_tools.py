@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy.tool_class import classify
+from mcpproxy_py.core.policy.tool_names import name_problem
 from mcpproxy_py.core.values import Override, Tool
-from mcpproxy_py.upstream.lists.name_rules import NameRules, name_problem
+from mcpproxy_py.upstream.lists.name_rules import NameRules
 from mcpproxy_py.upstream.schemas.argument_check import BUDGET, ArgumentCheck, compile_check
 from mcpproxy_py.upstream.schemas.cost import BadSchema
 from mcpproxy_py.upstream.spec import OverrideEntry, UpstreamSpec

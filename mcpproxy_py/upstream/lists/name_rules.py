@@ -11,14 +11,12 @@ from mcpproxy_py.core.policy.confusables import mixes_scripts
 from mcpproxy_py.core.policy.tool_class import is_unannotated
 from mcpproxy_py.core.policy.tool_names import (
     EXCLUDED,
-    MAX_NAME,
-    TOO_LONG,
     NameSet,
     ambiguous,
     compared,
     looks_like,
     mixed,
-    normal_form,
+    name_problem,
     tool_lists,
 )
 from mcpproxy_py.core.values import Tool
@@ -27,13 +25,6 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 MAX_TOLD: Final = 20
 MAX_UNANNOTATED: Final = 1_000
 KEY: Final = "tools"
-
-
-def name_problem(name: str) -> str | None:
-    """Why a tool cannot have this name at all."""
-    if not 0 < len(name) <= MAX_NAME:
-        return TOO_LONG if name else "it has no name"
-    return None if name.isprintable() and normal_form(name) else "its name has characters that cannot be shown"
 
 
 class NameRules:

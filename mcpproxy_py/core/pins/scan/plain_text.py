@@ -1,0 +1,45 @@
+"""Text as rules read it: tricks of writing undone, so that a rule needs one way to write a word."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from mcpproxy_py.core.policy.confusables import identical
+
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]+"
+)
+_SPACE: Final = re.compile(r"\s+")
+_SPACED_LETTERS: Final = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·]{1,2}){6,40}[^\W_](?!\w)")
+_DIGITS_IN_WORDS: Final = re.compile(r"\b(?=\w{0,30}[a-z])(?=\w{0,30}[013457$@])[a-z013457$@]{3,30}\b")
+_AS_LETTERS: Final = str.maketrans("013457$@", "oieastsa")
+_MIXED: Final = re.compile(r"(?<!\w)\w*?(?:[a-z][\u0370-\u052f\u0530-\u058f]|[\u0370-\u052f\u0530-\u058f][a-z])\w*")
+_NAME_PARTS: Final = re.compile(r"[_\-./:]+|(?<=[a-z0-9])(?=[A-Z])")
+FEWEST_DISGUISED: Final = 3
+"""Words with digits in place of letters; ids and versions have a few."""
+
+
+def plain_text(text: str) -> str:
+    """Lower case, NFKC, nothing invisible, one space for each run of white space."""
+    if not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+        text = _MIXED.sub(lambda word: identical(word[0]), text.lower())
+    return _SPACE.sub(" ", text.lower()).strip()
+
+
+def plain_name(name: str) -> str:
+    """`ignore_allRules` as words."""
+    return plain_text(_NAME_PARTS.sub(" ", name))
+
+
+def undisguised(plain: str) -> str | None:
+    """The text with s p a c e d letters put together and d1g1ts read as letters; `None` where there are none."""
+    found = plain
+    if _SPACED_LETTERS.search(plain):
+        found = _SPACED_LETTERS.sub(lambda run: re.sub(r"[ .\-_*·]", "", run[0]), found)
+    if len(_DIGITS_IN_WORDS.findall(found)) >= FEWEST_DISGUISED:
+        found = _DIGITS_IN_WORDS.sub(lambda word: word[0].translate(_AS_LETTERS), found)
+    return found if found != plain else None
