@@ -45,6 +45,8 @@ from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pins.service import PinService
+from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import without_effect
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import PrincipalShares
@@ -136,9 +138,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         table = ConnectionTable(connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
         list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
+        await pins.load()
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=_Listings(store, masker),
+            judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
             on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
@@ -181,6 +186,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
         )
+        pins.serve(admin.on_record, upstreams.judge_again)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
@@ -190,7 +196,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
-        rest = traces.edge(answered_by(rest_app(gateway, store, admin, approvals, tokens, masker, current.profiles)))
+        rest = traces.edge(
+            answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
+        )
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -228,6 +236,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await tasks.start(tokens.run)
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        tasks.start_soon(pins.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere)
         await tasks.start(upstreams.run, {})
         await current.apply()

@@ -76,6 +76,15 @@ def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
+def waiting_subjects(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the server that is named already: what waits for a decision."""
+    where, server = _where(ctx), ctx.params.get("server")
+    found = _within_a_second(
+        lambda: [each["subject"].removeprefix("tool:") for each in _asked(where, "pins", str(server))["differences"]]
+    )
+    return fitting(found, incomplete) if server else []
+
+
 def statuses(incomplete: str) -> list[str]:
     from mcpproxy_py.core.values import Status
 

@@ -53,6 +53,9 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "token": CommandEntry(
         "policy.tokens:app", "Tokens of agents: who may come in over MCP, and what each may do.", is_group=True
     ),
+    "pins": CommandEntry(
+        "policy.pins:app", "What servers listed when it was approved, and what they list now.", is_group=True
+    ),
     "gaps": CommandEntry("policy.approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
     "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
     "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
@@ -67,7 +70,18 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
-    "Connect": ("connect", "disconnect", "import", "token", "profiles", "upstream", "approvals", "gaps", "catalog"),
+    "Connect": (
+        "connect",
+        "disconnect",
+        "import",
+        "token",
+        "profiles",
+        "upstream",
+        "pins",
+        "approvals",
+        "gaps",
+        "catalog",
+    ),
     "Call": ("call", "tools", "explain", "freeze", "unfreeze"),
     "Look back": ("activity",),
     "Manage": ("config", "key", "backup", "restore", "version"),

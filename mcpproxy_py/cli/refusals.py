@@ -45,6 +45,8 @@ def _unavailable(error: GatewayError, name: str, variant: str) -> str:
     server = name.partition(":")[0]
     if "disabled" in error.message:
         return f"To enable it: {_command('upstream', 'enable', server)}"
+    if (error.details or {}).get("reason") == "changed" or "`mcpproxy pins " in error.message:
+        return f"How it differs, and how to decide: {_command('pins', 'diff', server)}"
     lists = _command("config", "get", f"mcpServers.{server}")
     return f"The configuration excludes it (allow_tools, deny_tools): {lists}"
 

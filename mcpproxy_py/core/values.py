@@ -197,6 +197,8 @@ class Tool:
     unchecked: str | None = None
     refused: str | None = None
     """Why nobody may call it for its name: it looks like another one, or like one that an override names."""
+    changed: str | None = None
+    """Why nobody may call it before a person has decided: it is not what was approved."""
     full_name: str = field(init=False)
     direct_name: str = field(init=False)
     normal: str = field(init=False)  # what its name is compared by, where it is not too long for that
@@ -236,7 +238,7 @@ class Server:
         object.__setattr__(self, "lists", tool_lists(self.allow_tools, self.deny_tools))
 
     def offers(self, tool: str) -> bool:
-        """Whether the operator's allow and deny lists let this tool be called at all, and its name does."""
+        """Whether the operator's lists let this tool be called at all, its name does, and it is what was approved."""
         return self.forbids(tool) is None
 
     def forbids(self, tool: str) -> str | None:
@@ -244,7 +246,7 @@ class Server:
         found = self.tools.get(tool)
         if found is None:
             return self.lists.judged(tool) if self.outside is None or not self.outside(tool) else "it is out of scope"
-        return found.refused or self.lists.forbids(tool)
+        return found.refused or self.lists.forbids(tool) or found.changed
 
 
 FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}

@@ -116,8 +116,18 @@ def servers_at_work(rows: Iterable[Mapping[str, Any]]) -> Iterator[CheckResult]:
         if row.get("unannotated_tools"):
             says = said_of_unannotated(len(row["unannotated_tools"]), row.get("unannotated_as", "allow"))
             yield CheckResult(subject, "warning", f"{says}; see `{next_step_for(name)}`")
+        yield from _pins(subject, name, row.get("pins") or {})
         if (row.get("ignored") or {}).get("garbage"):
             yield CheckResult(subject, "warning", f"writes output that is no message where only messages belong{logs}")
+
+
+def _pins(subject: str, name: str, pins: Mapping[str, Any]) -> Iterator[CheckResult]:
+    step = f"`mcpproxy pins diff {name}`"
+    if pins.get("unusable"):
+        yield CheckResult(subject, "problem", f"{pins['unusable']}; its tools are blocked until you decide: {step}")
+    elif waiting := pins.get("waiting"):
+        blocked = f", and {pins['blocked']} of its tools are blocked" if pins.get("blocked") else ""
+        yield CheckResult(subject, "warning", f"{waiting} of what it lists waits for you{blocked}; see {step}")
 
 
 def _reason(row: Mapping[str, Any]) -> str:

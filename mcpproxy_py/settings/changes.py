@@ -375,6 +375,7 @@ OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "url": replaced("another server is reached: {key} changed"),
     "headers": replaced("its server is asked as somebody else: {key} changed"),
     "lazy": neutral,
+    "trust": ranked("auto", "manual"),
     "connect_timeout": neutral,
     "sessions": ranked("shared", "auto", "exclusive", "per_client"),
 }

@@ -164,6 +164,11 @@ class ServerSettings(UpstreamSettings):
         default={}, description=f"Headers sent with each request. {REFERENCES}", repr=False
     )
     lazy: Flag = Field(default=False, description="Start it on first use.")
+    trust: Literal["auto", "manual"] = Field(
+        default="auto",
+        description="Who approves what it lists first, and new tools: `auto`, the gateway; `manual`, a person with "
+        "`mcpproxy pins approve`. What changes later always waits for a person.",
+    )
     connect_timeout: Seconds = Field(
         default=10.0, description="Seconds a call waits for a server that is still connecting."
     )

@@ -29,6 +29,7 @@ from mcpproxy_py.store.database.engine import READERS, Database, plain
 from mcpproxy_py.store.database.import_v1 import adopt
 from mcpproxy_py.store.database.last_uses import LastUses
 from mcpproxy_py.store.database.migrate import migrate
+from mcpproxy_py.store.database.pinned_texts import PinnedTexts
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import ChainHead
@@ -164,6 +165,7 @@ class SealedState:
         self.saved_state = SavedState(database, seals, memory, self._on_record, self.doubts)
         self.records = SealedRecordTable(database, seals, records, self._on_record, self.doubts)
         self.in_thread = ReaderThreads(READERS, database.label).run
+        self.pinned_texts = PinnedTexts(database, self.in_thread)
         self.approvals = ApprovalStore(database, self.in_thread, seals, self._on_record, self.doubts)
 
     def begin(self, *, adopt: bool) -> None:
@@ -204,7 +206,7 @@ class Store:
         self._patience = CommitWaiters(writer)
         writer.on_move = self._moved
         self._in_thread = saved.in_thread
-        self.approvals = saved.approvals
+        self.approvals, self.pinned_texts = saved.approvals, saved.pinned_texts
         self.gaps = GapSignals(database, self._in_thread)
         self.last_uses = LastUses(database, self._in_thread)
         self._closed = False

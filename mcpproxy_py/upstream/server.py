@@ -20,6 +20,7 @@ from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.calls.legacy_sessions import LegacySessions
 from mcpproxy_py.upstream.calls.scheduler import CallScheduler, CallSlots, ServerStats
 from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, SessionPool
+from mcpproxy_py.upstream.lists.in_force import ListingJudge, PromptsInForce
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications, UpstreamCallbacks
 from mcpproxy_py.upstream.lists.tool_list import ListingStore, ToolList
 from mcpproxy_py.upstream.permit import Permit
@@ -47,7 +48,7 @@ class UpstreamServer:
     def __init__(
         self, spec: UpstreamSpec, *, publisher: SnapshotPublisher, dialer: Dialer, log_path: Path,
         known: ListingStore | None, clock: Callable[[], float], callbacks: UpstreamCallbacks, evict_after: float,
-        mask: Callable[[str], str],
+        mask: Callable[[str], str], judge: ListingJudge | None = None,
     ) -> None:  # fmt: skip
         self.spec = spec
         self._lists = spec
@@ -76,8 +77,9 @@ class UpstreamServer:
         self._clock = clock
         self.tool_list = ToolList(
             lambda: self.spec, known, self.notifications, lambda part: self.show(self.state, self.error, part),
-            lambda: publisher.snapshot.policy.unannotated,
+            lambda: publisher.snapshot.policy.unannotated, judge,
         )  # fmt: skip
+        self._prompts = PromptsInForce(judge)
         self._life = anyio.CancelScope()
         self._stopped = False
         self._wake = asyncio.Event()
@@ -179,7 +181,14 @@ class UpstreamServer:
         return answer
 
     async def listed(self, method: str) -> list[dict[str, Any]]:
-        return await self.notifications.listed(self.main_session(), method)
+        entries = await self.notifications.listed(self.main_session(), method)
+        return await self._prompts.of(self.spec, entries) if method == "prompts/list" else entries
+
+    async def judge_again(self) -> None:
+        """What is approved of it is something else now."""
+        self._prompts.forget()
+        await self.tool_list.derive()
+        self.notifications.judged_again()
 
     def forget(self, key: str) -> None:
         """This client is gone, and with it the sessions that were its own."""

@@ -40,6 +40,8 @@ class UpstreamSpec:
     sessions_why: str = ""
     """What the catalog says for it, where it recommends the same."""
     trust_annotations: bool = True
+    trust: Literal["auto", "manual"] = "auto"
+    """Whether its first listing is approved by policy, or waits for a person."""
     overrides: Mapping[str, tuple[OverrideEntry, ...]] = field(default_factory=dict[str, tuple[OverrideEntry, ...]])
     allow_tools: tuple[str, ...] | None = None
     deny_tools: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.scheduler import EVICT_AFTER, ServerStats
+from mcpproxy_py.upstream.lists.in_force import ListingJudge
 from mcpproxy_py.upstream.lists.notifications import (
     LISTS,
     OnListChanged,
@@ -56,7 +57,7 @@ class Supervisor:
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,
-        mask: Callable[[str], str] = mask_text,
+        mask: Callable[[str], str] = mask_text, judge: ListingJudge | None = None,
     ) -> None:  # fmt: skip
         """`on_change` is called after each publishing, `on_notification(server, method, params)` for each
         notification that belongs to no call, `on_unattributed(server, method)` for each question of a server's that
@@ -64,10 +65,10 @@ class Supervisor:
         lists changed. All on the event loop, and none may block. `hurry` is how many seconds a client may be away with
         a question while other calls wait for its place. With `traced`, the trace context of a request goes to servers
         over HTTP in its headers too. `mask` takes secrets out of what servers write to stderr and of what is said of
-        them."""
+        them. `judge` says what of a server's listing is in force; without one, all of it."""
         self._log_dir = log_dir
         self._local = dict(local or {})
-        self._known = known
+        self._known, self._judge = known, judge
         self._max_result_bytes, self._max_values = max_result_bytes, max_values
         self._callbacks = UpstreamCallbacks(on_notification, on_unattributed, on_list_changed)
         self._auth_for = auth_for
@@ -159,6 +160,7 @@ class Supervisor:
         worker = self._workers[spec.name] = UpstreamServer(
             spec, publisher=self._publisher, dialer=self._dialer, log_path=self.log_path(spec.name), known=self._known,
             clock=self._clock, callbacks=self._callbacks, evict_after=self._evict_after, mask=self._mask,
+            judge=self._judge,
         )  # fmt: skip
         self._tasks.start_soon(worker.run)
 
@@ -190,6 +192,11 @@ class Supervisor:
         """All that `prompts/list`, `resources/list` or `resources/templates/list` gives, raw, kept until the server
         says that it changed; nothing where it has no such thing. Raises `UpstreamFailure`."""
         return await self._worker(server).listed(method)
+
+    async def judge_again(self, server: str) -> None:
+        """What is approved of this server is something else now. Nothing where there is no such server."""
+        if (worker := self._workers.get(server)) is not None:
+            await worker.judge_again()
 
     def forget(self, key: str) -> None:
         """The client of this `ClientChannel.key` is gone, and with it the sessions that were its own."""
@@ -265,6 +272,7 @@ def _described(worker: UpstreamServer) -> dict[str, Any]:
         "left_out": {quoted(name): why for name, why in worker.tool_list.left_out.items()} | dict(names.left_out),
         "unmatched_entries": list(names.unmatched),
         "unannotated_tools": list(names.unannotated),
+        "pins": dict(worker.tool_list.review),
         "protocol_version": session.handshake.protocol_version if session else None,
         "server_info": dict(session.handshake.server_info) if session else None,
         "since": worker.since,

@@ -1,7 +1,7 @@
 """How well the scan of descriptions does: precision and recall on both halves, with 95 percent intervals (Wilson).
 
-`python -m tests.bench.description_scan` prints both halves, `--half tune` one of them, `--show` what was missed and what
-was found in harmless texts. The corpus is that of `tests.bench.descriptions`; published tools need the lists that
+`python -m tests.bench.description_scan` prints both halves, `--half tune` one of them, `--show` what was missed and
+what was found in harmless texts. The corpus is that of `tests.bench.descriptions`; published tools need the lists that
 `python -m tests.bench.tool_lists` fetches.
 
 A poisoned text counts as found if there is any finding in it, a harmless one as a false alarm likewise. Every published
@@ -19,10 +19,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.pins.text_scan import Finding, OtherTools, scan_prompt, scan_text, scan_tool
-from tests.bench.descriptions import HALVES, Described, PublishedServer, harmless, others, poisoned, published
+from tests.bench.descriptions import DATA, HALVES, Described, PublishedServer, harmless, others, poisoned, published
+
+EXPECTED: Final = DATA / "expected.json"
 
 
 class Scanned(NamedTuple):
@@ -46,6 +48,12 @@ def scanned(text: Described) -> Scanned:
     else:
         found = scan_text(text.instructions or "", "instructions", beside)
     return Scanned(text.id, text.kind, found)
+
+
+def found_by_id() -> dict[str, list[str]]:
+    """Of each text of our own the kinds of its findings; what a test compares."""
+    texts = {"poisoned": poisoned(), "harmless": harmless()}
+    return {f"{label} {each.id}": sorted(scanned(each).kinds) for label, own in texts.items() for each in own}
 
 
 def of_servers(servers: Sequence[PublishedServer]) -> Iterator[Scanned]:
@@ -78,9 +86,7 @@ def report(half: str, show: bool) -> None:
     good = [each for each in listed if each.in_corpus]
     own = [scanned(text) for text in harmless() if text.half == half]
     hits, alarms = sum(bool(each.findings) for each in bad), sum(bool(each.findings) for each in good)
-    print(
-        f"{half}: {len(bad)} poisoned texts, {len(good)} of {len(servers)} published servers, {len(own)} harmless of ours"
-    )
+    print(f"{half}: {len(bad)} poisoned; {len(good)} of {len(servers)} published servers; {len(own)} harmless, our own")
     print(f"  precision                      {share(hits, hits + alarms)}")
     print(f"  recall                         {share(hits, len(bad))}")
     print(f"  false alarms, corpus           {share(alarms, len(good))}")
@@ -120,7 +126,12 @@ def main() -> None:
     options.add_argument("--half", choices=HALVES)
     options.add_argument("--show", action="store_true")
     options.add_argument("--theirs", type=Path)
+    options.add_argument("--expected", action="store_true", help="write down what is found in our own texts")
     given = options.parse_args()
+    if given.expected:
+        rows = [f"{json.dumps(name)}: {json.dumps(kinds)}" for name, kinds in found_by_id().items()]
+        EXPECTED.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="ascii")
+        return
     for half in [given.half] if given.half else HALVES:
         report(half, given.show)
     if given.theirs:

@@ -8,8 +8,11 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from tests.bench.descriptions import poisoned
 from tests.core.corpus import samples
-from tests.fuzz import client_files, decisions, documents, http, messages, record, streams
+from tests.core.pins.cases import CASES
+from tests.core.pins.listings import LISTINGS, changed
+from tests.fuzz import client_files, decisions, documents, http, messages, pins, record, streams, texts
 from tests.fuzz.engine import Target
 from tests.fuzz.messages import JSON, TEXT, as_bytes
 
@@ -99,6 +102,17 @@ JSON_WORDS: Final = (
     b"true", b"NaN", b"Infinity", b"-0", b"1e400", b"[" * 70, b"{" * 70, b'{"a":' * 40, b'"', b"\\", b",", b":",
     b"{}", b"[]",
     b'"requestState"', b'"inputResponses"', b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"//", b'"arguments":{',
+)  # fmt: skip
+
+DESCRIBED: Final = tuple(
+    as_bytes({key: value for key, value in (("description", each.instructions), *(each.tool or {}).items()) if value})
+    for each in poisoned()
+)
+DESCRIBED_WORDS: Final = (
+    b"ignore ", b"previous instructions", b"do not tell the user ",
+    b"\\u200b", b"\\udb40\\udc41", b"\\u202e", b"\\u001b[",
+    b"~/.ssh/id_rsa", b"contents of ", b"send_email", b"QUJDREVG", b"%41%42", b"&#65;", b"data:text/plain;base64,",
+    b"\\ufe0f", b"a b c d e f g ", b'"description":', b'"properties":{', b"\\u0430", b"\\ufdfa", b"system prompt",
 )  # fmt: skip
 
 # Shapes.
@@ -273,6 +287,27 @@ CLIENT_WORDS: Final = (
     b"mcpServers", b'"mcpServers": {', b"mcpproxy", b"permissions", b"allow", b"[mcpServers]", b"- ", b" = ", b"null",
     b"---\n", b"...\n", b"&a ", b"*a", b"|\n", b"\xef\xbb\xbf", b"'''", b'"""', b"[[", b"!!str ", b"~", b"<<: *a",
 )  # fmt: skip
+PINNED: Final = tuple(
+    as_bytes({
+        "before": case.before.as_json(), "after": case.after.as_json(), "trusted": case.trusted, "manual": False,
+        "hidden": [],
+    })
+    for case in CASES
+)  # fmt: skip
+PINNED_WORDS: Final = (
+    b'"annotations"', b'"readOnlyHint"', b'"destructiveHint"', b'"inputSchema"', b'"outputSchema"', b'"properties"',
+    b'"anyOf"', b'"oneOf"', b'"$defs"', b'"$ref"', b'"#/$defs/d"', b'"required"', b'"additionalProperties"', b'"_meta"',
+    b'"anthropic/requiresUserInteraction"', b'"ui"', b'"arguments"', b'"execution"', b'"instructions"', b"true",
+    b"false", b"null", b"1.0", b"1e400", b"NaN", b'"\\ud800"', b'"tool:save_note"',
+)  # fmt: skip
+DRAWN_PINS: Final = st.builds(
+    lambda drawn, seed, trusted, manual, hidden: {
+        "before": drawn, "after": changed(changed(drawn, seed), seed + 1), "trusted": trusted, "manual": manual,
+        "hidden": hidden,
+    },
+    LISTINGS, st.integers(0, 10**9), st.booleans(), st.booleans(),
+    st.lists(_one_of(["tool:save", "tool:x", "instructions"]), max_size=1),
+)  # fmt: skip
 TARGETS: Final[dict[str, Target]] = {
     each.name: each
     for each in (
@@ -302,6 +337,8 @@ TARGETS: Final[dict[str, Target]] = {
         Target("client_json", client_files.edit_json, CLIENT_JSON, CLIENT_WORDS),
         Target("client_toml", client_files.edit_toml, CLIENT_TOML, CLIENT_WORDS),
         Target("client_yaml", client_files.edit_yaml, CLIENT_YAML, CLIENT_WORDS),
+        Target("descriptions", texts.scan_of_descriptions, DESCRIBED, DESCRIBED_WORDS, is_json=True),
+        Target("pins", pins.judge_listings, PINNED, PINNED_WORDS, DRAWN_PINS.map(as_bytes), is_json=True),
         Target("database", record.read_database, EDITS, (), DRAWN_EDITS.map(as_bytes)),
     )
 }  # fmt: skip

@@ -20,6 +20,10 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Sna
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
+from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pins.service import PinService
+from mcpproxy_py.gateway.pins.storage import PinStorage
+from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
@@ -27,7 +31,9 @@ from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
+from mcpproxy_py.upstream.lists.in_force import SaidListing
 from mcpproxy_py.upstream.permit import Permit
+from mcpproxy_py.upstream.spec import UpstreamSpec
 
 T = TypeVar("T")
 CATALOG = load()
@@ -210,9 +216,23 @@ class House:
             now=lambda: self.now(),
         )
         catalog = self.upstreams.add_catalog(self.approvals)
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals)
+        self.tokens = TokenService(store, self._on_record)
+        self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
+
+    async def lists(self, server: str, *tools: str) -> None:
+        """A server whose listing waits for a person."""
+        self.pins.serve(self._on_record, self._judged_again)
+        said = [{"name": name, "inputSchema": {"type": "object"}} for name in tools]
+        await self.pins.judged(UpstreamSpec(server, trust="manual"), SaidListing(said, None, heard=True))
+
+    async def _judged_again(self, server: str) -> None:
+        await self.lists(server, "read_note")
+
+    def seen(self, server: str) -> str:
+        return self.pins.server_pins(server).seen
 
     async def _on_record(
         self, action: str, subject: str | None, by: Caller, details: Mapping[str, Any], act: Callable[[], Awaitable[T]]

@@ -1,7 +1,7 @@
 """A server that writes down everything it hears, in the order in which it comes, before it does anything with it.
 
     python heard.py --log FILE [--modern] [--http PORT] [--outside] [--hello FILE] [--tools N] [--listing FILE]
-                    [--schemas FILE]
+                    [--schemas FILE] [--says FILE]
 
 `--log` gets one synced JSON line for each message, so that a test can say what a server was sent and what never was.
 `--modern`: the revision of 2026-07-28 only; without it, the handshake era only. `--http`: streamable HTTP at /mcp, the
@@ -11,7 +11,8 @@ call's own. `--hello`: it answers the first question of a connection only when t
 more destructive tools, `wipe_<n>`. `--listing`: more tools, from a JSON object of their names and which of `look`,
 `put` and `wipe` each says that it is. It is read at each listing; the tool `renew` (read) says that the list changed.
 `--schemas`: a JSON object of names and input schemas, read at each listing: reading tools with these, which answer at
-once.
+once. `--says`: what it says of itself, a JSON object with `tools` (whole, in place of its own; `renew` is there too),
+`instructions` and `prompts`, read each time that it is asked.
 
 Every tool takes `mark`, which says whose call it is, and `until`: it is answered only when this file is there.
     look, put, wipe              read, write and destructive; they answer at once
@@ -100,6 +101,16 @@ class Heard:
         """The way to the client beside any call, where it has one apart."""
         self.deaf_until: str | None = None
 
+    @property
+    def says(self) -> dict[str, Any]:
+        return json.loads(Path(self.args.says).read_text()) if self.args.says else {}
+
+    def all_tools(self) -> list[dict[str, Any]]:
+        if self.args.says:
+            renew = {"name": "renew", "inputSchema": {"type": "object"}, "annotations": HINTS["look"]}
+            return [renew, *self.says.get("tools", [])]
+        return [*self.tools, *listed(self.args.listing), *with_schemas(self.args.schemas)]
+
     def write_down(self, entry: Any) -> None:
         with self.lock:
             record(self.args.log, entry)
@@ -117,11 +128,7 @@ class Heard:
         if method in ("initialize", "server/discover"):
             self.greet(request_id, method, params, send)
         elif method == "tools/list":
-            send(
-                self.done(
-                    request_id, {"tools": [*self.tools, *listed(self.args.listing), *with_schemas(self.args.schemas)]}
-                )
-            )
+            send(self.done(request_id, {"tools": self.all_tools()}))
         elif method == "tools/call":
             self.call(request_id, params, send)
         elif method in NAMED and str(params.get(NAMED[method])).endswith("ask") and self.args.modern:
@@ -135,6 +142,8 @@ class Heard:
             acknowledged = {"notifications": params.get("notifications") or {}, "_meta": tag}
             send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": acknowledged})
             self.listeners.append((request_id, send))
+        elif method == "prompts/list" and self.args.says:
+            send(self.done(request_id, {"prompts": self.says.get("prompts", [])}))
         else:  # whatever it is, it is done: a test has to see that it never came
             send(self.done(request_id, LISTS.get(method, {})))
 
@@ -149,10 +158,14 @@ class Heard:
             said = error(request_id, -32601, "no such method")
         elif method == "initialize":
             version, info = params.get("protocolVersion"), {"name": "heard", "version": "1"}
-            said = result(request_id, {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info})
+            about = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
+            said = result(request_id, {**about, **self.told()})
         else:
-            said = self.done(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
+            said = self.done(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities, **self.told()})
         self.once_there(self.args.hello, lambda: send(said))
+
+    def told(self) -> dict[str, Any]:
+        return {"instructions": self.says["instructions"]} if self.says.get("instructions") else {}
 
     def call(self, request_id: Any, params: dict[str, Any], send: Send) -> None:
         name, args = params.get("name", ""), params.get("arguments") or {}
@@ -344,6 +357,7 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=0)
     parser.add_argument("--listing")
     parser.add_argument("--schemas")
+    parser.add_argument("--says")
     args = parser.parse_args()
     heard = Heard(args)
     if args.http is None:

@@ -101,6 +101,7 @@ OF_SERVERS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "env": ({"A": "a"}, {"A": "b"}, L, L),
     "cwd": ("/a", "/b", L, L),
     "lazy": (True, False, N, N),
+    "trust": ("manual", "auto", L, T),
     "connect_timeout": (1, 2, N, N),
     "sessions": ("exclusive", "shared", L, T),
 }

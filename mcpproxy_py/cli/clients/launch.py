@@ -54,8 +54,8 @@ def is_passing(command: tuple[str, ...]) -> bool:
 
 def by_stdio(where: Where, token_file: Path | None = None, profile: str | None = None) -> Launch:
     """`mcpproxy stdio`, with what was said of the gateway passed on."""
-    said = [("--data-dir", where.data_dir), ("--config", where.config), ("--token-file", token_file)]
-    said += [("--profile", profile)]
+    said = [("--data-dir", where.data_dir), ("--config", where.config), ("--token-file", token_file),
+            ("--profile", profile)]  # fmt: skip
     options = [part for name, value in said if value is not None for part in (name, str(value))]
     return Launch("stdio", (*program(), "stdio", *options))
 

@@ -95,6 +95,7 @@ def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield from _tokens(get("tokens") or {})
     yield from _profiles(get("profiles") or {})
     yield from _for_a_person(get("waiting"))
+    yield from _pins(servers)
     yield from _record(get("store") or {}, answer)
     yield StatusLine("data", str(get("data_dir")))
     yield StatusLine("log", _log(answer))
@@ -168,6 +169,14 @@ def _tokens(counts: Mapping[str, Any]) -> Iterator[StatusLine]:
         wrong = counts.get("expired") or counts.get("expiring_soon")
         style = "red" if counts.get("not_believed") else "yellow" if wrong else ""
         yield StatusLine("tokens", f"{', '.join(said)}{': mcpproxy token list' if style else ''}", style)
+
+
+def _pins(servers: Sequence[Mapping[str, Any]]) -> Iterator[StatusLine]:
+    pins = [row["pins"] for row in servers if isinstance(row.get("pins"), Mapping)]
+    waiting, blocked = (sum(each.get(key) or 0 for each in pins) for key in ("waiting", "blocked"))
+    if waiting:
+        more = f", {blocked} tools are blocked until then" if blocked else ""
+        yield StatusLine("changed", f"{waiting} of what servers list waits for you{more}: mcpproxy pins diff", "yellow")
 
 
 def _for_a_person(waiting: Any) -> Iterator[StatusLine]:

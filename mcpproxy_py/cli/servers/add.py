@@ -55,6 +55,7 @@ def add(
     sessions: entries.Sessions = None,
     allow_tool: entries.AllowTools = None,
     deny_tool: entries.DenyTools = None,
+    trust: entries.Trust = None,
     json_config: entries.Json = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
     no_check: entries.NoCheck = False,
@@ -66,7 +67,7 @@ def add(
 
     For example: mcpproxy upstream add time -- uvx mcp-server-time
     """
-    flags = (transport, env, header, lazy, timeout, cwd, sessions, allow_tool, deny_tool)
+    flags = (transport, env, header, lazy, timeout, cwd, sessions, allow_tool, deny_tool, trust)
     if from_catalog is not None:
         if url or json_config is not None:
             raise typer.BadParameter("give no --url and no --json with it", param_hint="--from-catalog")
@@ -135,6 +136,7 @@ def edit(
     sessions: entries.Sessions = None,
     allow_tool: entries.AllowTools = None,
     deny_tool: entries.DenyTools = None,
+    trust: entries.Trust = None,
     unset: Annotated[
         list[str] | None,
         typer.Option("--unset", metavar="KEY", help="Take a key out, such as timeout or env.TOKEN; repeatable."),
@@ -150,7 +152,7 @@ def edit(
     For example: mcpproxy upstream edit time --timeout 30 --env TZ=UTC
     """
     given = entries.from_flags(
-        program, url, transport, env, header, lazy, timeout, cwd, sessions, allow_tool, deny_tool
+        program, url, transport, env, header, lazy, timeout, cwd, sessions, allow_tool, deny_tool, trust
     )
     given |= {"lazy": False} if lazy is False else {}
     given |= {"args": arg} if arg and not program else {"args": [*given.get("args", ()), *arg]} if arg else {}

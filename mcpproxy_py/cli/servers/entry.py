@@ -35,6 +35,12 @@ Sessions = Annotated[
     str | None,
     typer.Option("--sessions", metavar="auto|shared|exclusive|per_client", help="Which calls share a session with it."),
 ]
+Trust = Annotated[
+    str | None,
+    typer.Option(
+        "--trust", metavar="auto|manual", help="Who approves what it lists first, and new tools: the gateway, or you."
+    ),
+]
 AllowTools = Annotated[
     list[str] | None,
     typer.Option("--allow-tool", metavar="NAME", help="Only these tools can be called; names or globs, repeatable."),
@@ -88,7 +94,7 @@ def from_json(given: str, name: str) -> dict[str, Any]:
 def from_flags(
     program: Sequence[str] | None, url: str | None, transport: str | None, env: Sequence[str] | None,
     header: Sequence[str] | None, lazy: bool | None, timeout: float | None, cwd: str | None, sessions: str | None,
-    allow: Sequence[str] | None, deny: Sequence[str] | None,
+    allow: Sequence[str] | None, deny: Sequence[str] | None, trust: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Only what was given."""
     given: dict[str, Any] = {
@@ -104,6 +110,7 @@ def from_flags(
         "sessions": sessions,
         "allow_tools": list(allow or ()),
         "deny_tools": list(deny or ()),
+        "trust": trust,
     }
     return {key: value for key, value in given.items() if value}
 

@@ -12,6 +12,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.output import cell, note, say, waiting
+from mcpproxy_py.cli.servers.differences import visible
 from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
@@ -123,6 +124,7 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
     if row.get("state") == "connected" and (bare := without_hints(row)):
         says = said_of_unannotated(bare, row.get("unannotated_as", "allow"))
         told.append(f"{name}: {says}. To give each a class: {next_step_for(name)}")
+    told += list(_of_pins(name, row.get("pins") or {}))
     if row.get("state") == "connecting" and not row.get("error"):
         told.append(f"It stays configured and goes on; `mcpproxy upstream show {name}` says how it went.")
     elif row.get("state") in ("failed", "connecting"):
@@ -130,6 +132,18 @@ def remarks(name: str, row: Mapping[str, Any]) -> list[str]:
         steps = dict(_steps(name, row))
         told += [f"  {step:<{max(map(len, steps))}}  {what}" for step, what in steps.items()]
     return told
+
+
+def _of_pins(name: str, pins: Mapping[str, Any]) -> Iterator[str]:
+    """What waits for a person of what the server lists, and what the scan found in it."""
+    if pins.get("unusable"):
+        yield f"{name}: {cell(pins['unusable'])}; see `mcpproxy pins diff {name}`"
+    if waiting := pins.get("waiting"):
+        blocked = f", and {pins['blocked']} of its tools are blocked until then" if pins.get("blocked") else ""
+        what = "Nothing of it is approved" if pins.get("first") else f"{waiting} of what it lists is not as approved"
+        yield f"{name}: {what}{blocked}. To see and decide it: mcpproxy pins diff {name}"
+    for each in pins.get("findings") or ():
+        yield f"{name}: {visible(str(each['subject']))}: {visible(str(each['text']))}"
 
 
 def _steps(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,8 @@ def print_servers(answer: Mapping[str, Any]) -> None:
 
 
 def _marks(row: Mapping[str, Any]) -> list[str]:
-    return remarks(cell(row.get("name")), {**row, "state": None})
+    pins = {**(row.get("pins") or {}), "findings": ()}  # those are for the page of one server
+    return remarks(cell(row.get("name")), {**row, "state": None, "pins": pins})
 
 
 def lines(rows: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Final
 
@@ -39,11 +40,10 @@ def canonical(value: Any) -> str:
 def _holds_many(value: Any) -> bool:
     level: list[Any] = [value]
     for each in level:
-        kind = type(each)
-        if kind is dict:
-            level += each.values()
-        elif kind is list:
-            level += each
+        if (said := json_values.as_object(each)) is not None:
+            level += said.values()
+        elif (array := json_values.as_array(each)) is not None:
+            level += array
         if len(level) > AT_ONCE:
             return True
     return False
@@ -69,9 +69,9 @@ def _by_hand(value: Any) -> str:
         text, each = left.pop()
         out.append(text)
         if (said := json_values.as_object(each)) is not None:
-            _add(left, "{", [(f"{_STRING(str(key))}:", said[key]) for key in sorted(said, key=str)], "}")
+            left += _begun("{", ((f"{_STRING(str(key))}:", said[key]) for key in sorted(said, key=str)), "}")
         elif (array := json_values.as_array(each)) is not None:
-            _add(left, "[", [("", item) for item in array], "]")
+            left += _begun("[", (("", item) for item in array), "]")
         elif each is not _NOTHING:
             out.append(_scalar(each))
     return "".join(out)
@@ -80,14 +80,22 @@ def _by_hand(value: Any) -> str:
 _NOTHING: Final = object()
 
 
-def _add(left: list[tuple[str, Any]], begin: str, items: list[tuple[str, Any]], end: str) -> None:
-    """In reverse, as they are taken from the end."""
-    left.append((end, _NOTHING))
-    for number in range(len(items) - 1, -1, -1):
-        text, item = items[number]
-        left.append((("," if number else begin) + text, item))
-    if not items:
-        left.append((begin, _NOTHING))
+def _begun(begin: str, items: Iterable[tuple[str, Any]], end: str) -> list[tuple[str, Any]]:
+    """An object or array as texts, each with what is to be written behind it; the last first, as that is taken from the
+    end. What holds nothing more is in the texts."""
+    todo: list[tuple[str, Any]] = []
+    text = [begin]
+    between = ""
+    for key, item in items:
+        text += (between, key)
+        between = ","
+        if isinstance(item, dict | list) and item:
+            todo.append(("".join(text), item))  # pyright: ignore[reportUnknownArgumentType]
+            text = []
+        else:
+            text.append(_scalar(item))
+    todo.append(("".join((*text, end)), _NOTHING))
+    return todo[::-1]
 
 
 def _scalar(value: Any) -> str:
@@ -101,6 +109,8 @@ def _scalar(value: Any) -> str:
         return repr(value) if value == value and value not in (float("inf"), float("-inf")) else _STRING(repr(value))
     if isinstance(value, int):
         return _whole(value)
+    if isinstance(value, dict | list):
+        return "{}" if isinstance(value, dict) else "[]"
     return _STRING(f"({json_values.kind(value)})")
 
 

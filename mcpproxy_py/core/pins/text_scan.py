@@ -18,7 +18,7 @@ from mcpproxy_py.core.pins.scan.finding import BLOCKING, Finding, FindingKind, e
 from mcpproxy_py.core.pins.scan.hidden_characters import hidden_characters
 from mcpproxy_py.core.pins.scan.listed_texts import ListedText, texts_of, written
 from mcpproxy_py.core.pins.scan.other_tools import OtherTools
-from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, undisguised
+from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, spelled_out, undisguised
 from mcpproxy_py.core.pins.scan.text_rules import (
     ABOUT_AGENTS,
     CONTEXT_ARGUMENTS,
@@ -36,7 +36,7 @@ __all__ = (
 NO_OTHERS: Final = OtherTools({})
 MAX_FINDINGS: Final = 32
 """Of one tool; more say nothing new."""
-MAX_READ: Final = 131_072
+MAX_READ: Final = 98_304
 """Characters of one tool's texts that rules read, from the front, and as many of the last long text from its end."""
 FEWEST_LETTERS: Final = 6
 SHORT_TEXT: Final = 60
@@ -100,6 +100,7 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
                 f"It has {hidden.what}.",
             )  # fmt: skip
     left = MAX_READ
+    found: set[str] = set()
     for listed in texts:
         if len(listed.text) < FEWEST_LETTERS:
             continue
@@ -110,8 +111,10 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
             )  # fmt: skip
             listed = listed._replace(text=f"{listed.text[:left]}\n{listed.text[-max(left, 4096) :]}")
         left = max(0, left - len(listed.text))
-        yield from _of_one(listed, others, tool)
-    yield from _in_pieces(texts)
+        for finding in _of_one(listed, others, tool):
+            found.add(finding.kind)
+            yield finding
+    yield from (finding for finding in _in_pieces(texts) if finding.kind not in found)
 
 
 def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Finding]:
@@ -129,6 +132,10 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
         yield from _by_rules(plain, plain, listed)
         if (again := undisguised(plain)) is not None:
             yield from _by_rules(again, again, listed)
+        if (run := spelled_out(plain)) is not None:
+            yield Finding(
+                "instructs", written(listed.at), excerpt_of(plain, *run.span()), "It spells words out letter by letter."
+            )
         if listed.parameter and not ABOUT_AGENTS.search(plain_name(tool)) and (found := CONTEXT_TEXT.search(plain)):
             yield Finding(
                 "asks_for_secrets", written(listed.at), excerpt_of(plain, *found.span()),

@@ -207,7 +207,8 @@ def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
     if draft.view is not None and draft.view.offered:
         return None
     why = draft.server.forbids(draft.tool.name)
-    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}")
+    details = {"reason": "changed"} if why == draft.tool.changed else NOTHING
+    return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}", details=details)
 
 
 def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:

@@ -105,6 +105,8 @@ def _items(value: object, most: int) -> list[object]:
 
 COMPACT_DESCRIPTION: Final = 160
 EXCLUDED: Final = "excluded_by_operator"
+CHANGED: Final = "changed"
+"""It is not what was approved, and waits for a person."""
 CALLABLE: Final = ("connected", "sleeping")
 WHY_NOT: Final[Mapping[str, str]] = {
     "disabled": "server_disabled",
@@ -115,8 +117,8 @@ WHY_NOT: Final[Mapping[str, str]] = {
 
 def unavailable_reason(server: Server, tool: Tool) -> str | None:
     """Why this tool cannot be called now, from a closed set, or `None`."""
-    if not server.offers(tool.name):
-        return EXCLUDED
+    if (why := server.forbids(tool.name)) is not None:
+        return CHANGED if why == tool.changed else EXCLUDED
     return None if server.state in CALLABLE else WHY_NOT[server.state]
 
 
@@ -150,7 +152,14 @@ def _unavailable(snapshot: Snapshot) -> dict[str, int]:
     excluded = index.mask(lambda name: _excluded(servers[name]))
     states = {servers[name].state for name in index.segments}.difference(CALLABLE)
     away = {WHY_NOT[state]: index.mask(lambda name, state=state: servers[name].state == state) for state in states}
-    return {EXCLUDED: excluded, **{reason: mask & ~excluded for reason, mask in away.items()}}
+    changed = index.mask(lambda name: _changed(servers[name]))
+    barred = {EXCLUDED: excluded & ~changed, CHANGED: changed} if changed else {EXCLUDED: excluded}
+    return barred | {reason: mask & ~excluded for reason, mask in away.items()}
+
+
+def _changed(server: Server) -> ToolFilter:
+    lists = (server.allow_tools, server.deny_tools)
+    return ToolFilter((CHANGED, *lists), lambda tool: unavailable_reason(server, tool) == CHANGED)
 
 
 def _excluded(server: Server) -> ToolFilter:

@@ -29,13 +29,14 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestApprovals,
     RestEndpoint,
     RestGateway,
+    RestPins,
     RestRequest,
     RestServices,
     RestStore,
     RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes import activity, calls, pins, requests, servers, system, tokens
 from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
 NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
@@ -64,6 +65,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
+    *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
     *PROFILE_ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
@@ -73,10 +75,10 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 
 def rest_app(
     gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
-    masker: Masker = MASKER, profiles: ProfileTable | None = None,
+    server_pins: RestPins, masker: Masker = MASKER, profiles: ProfileTable | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, agent_tokens, time.monotonic(), masker)
+    parts = RestServices(gateway, store, operator, approvals, agent_tokens, server_pins, time.monotonic(), masker)
     parts = parts if profiles is None else replace(parts, profiles=profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 

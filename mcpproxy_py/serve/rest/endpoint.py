@@ -21,6 +21,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
@@ -135,6 +136,17 @@ class RestTokens(Protocol):
     async def rotate(self, name: str, grace: float, expires: float | None, by: Caller) -> dict[str, Any]: ...
 
 
+class RestPins(Protocol):
+    """What servers listed when it was approved, and what a person has to decide of what they list now."""
+
+    def rows(self) -> list[dict[str, Any]]: ...
+    async def show(self, server: str, *, texts: bool = False) -> dict[str, Any]: ...
+    async def decide(
+        self, server: str, step: PinStep, subjects: Sequence[str] | None, seen: str, by: Caller,
+        said: Mapping[str, Any],
+    ) -> dict[str, Any]: ...  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class RestServices:
     gateway: RestGateway
@@ -142,6 +154,7 @@ class RestServices:
     operator: RestAdmin
     approvals: RestApprovals
     tokens: RestTokens
+    pins: RestPins
     started_at: float
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER

@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0007"
+HEAD = "0008"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
@@ -179,6 +179,15 @@ last_uses = Table(
     PrimaryKeyConstraint("kind", "name"),
 )  # fmt: skip
 """When a token was last used, now and then. Nothing is decided by it, so it has no seal."""
+
+pinned_texts = Table(
+    "pinned_texts", metadata,
+    Column("digest", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)  # fmt: skip
+"""What was approved of servers, each text by its digest. Nothing says that it is right but that: the digests are in
+records with a seal."""
 
 approvals = Table(
     "approvals", metadata,

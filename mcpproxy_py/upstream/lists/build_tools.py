@@ -8,9 +8,10 @@ from functools import cache, partial
 from typing import Any, Final
 
 from mcpproxy_py.core.pending_checks import PendingCheck
+from mcpproxy_py.core.pins.listing import is_tool
 from mcpproxy_py.core.policy.tool_class import classify
-from mcpproxy_py.core.policy.tool_names import name_problem
 from mcpproxy_py.core.values import Override, Tool
+from mcpproxy_py.upstream.lists.in_force import ListingInForce
 from mcpproxy_py.upstream.lists.name_rules import NameRules
 from mcpproxy_py.upstream.schemas.argument_check import BUDGET, ArgumentCheck, compile_check
 from mcpproxy_py.upstream.schemas.cost import BadSchema
@@ -21,18 +22,26 @@ logger = logging.getLogger(__name__)
 EVERYTHING_DESTRUCTIVE: Final = Override("destructive")
 
 
-def build_tools(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]]) -> dict[str, Tool]:
-    """Compiles schemas, so call it in a worker thread. Entries that are no tools are skipped and told in the log."""
+def build_tools(
+    spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]], in_force: ListingInForce | None = None
+) -> dict[str, Tool]:
+    """Compiles schemas, so call it in a worker thread. Entries that are no tools are skipped and told in the log.
+
+    Where it is said what is in force, tools are made of that alone, and a listed one that is not in it is none."""
     found: dict[str, Mapping[str, Any]] = {}
     skipped = 0
     for wire in listed:
-        if _is_a_tool(wire) and wire["name"] not in found:
+        if is_tool(wire) and wire["name"] not in found:
             found[wire["name"]] = wire
         else:
             skipped += 1
     names = NameRules(spec, found)
     overrides = cache(partial(_overrides, spec))
-    tools = {name: _build_tool(spec, wire, names, overrides) for name, wire in found.items()}
+    blocked: Mapping[str, str] = {}
+    if in_force is not None:
+        blocked = in_force.blocked
+        found = {name: in_force.tools[name] for name in found if name in in_force.tools}
+    tools = {name: _build_tool(spec, wire, names, overrides, blocked.get(name)) for name, wire in found.items()}
     if skipped:
         logger.warning("%s: skipped %d entries of its list that are not tools or are duplicates", spec.name, skipped)
     _tell_of_unchecked(spec.name, [tool for tool in tools.values() if tool.unchecked])
@@ -47,18 +56,12 @@ def _tell_of_unchecked(server: str, unchecked: list[Tool]) -> None:
                        server, len(unchecked), first.name, first.unchecked)  # fmt: skip
 
 
-def _is_a_tool(wire: Mapping[str, Any]) -> bool:
-    name = wire.get("name")
-    if not isinstance(name, str) or name_problem(name) is not None:
-        return False
-    return isinstance(wire.get("inputSchema"), dict)
-
-
 def _build_tool(
     spec: UpstreamSpec,
     wire: Mapping[str, Any],
     names: NameRules,
     overrides: Callable[[tuple[str, ...]], tuple[tuple[Override, ...], ...]],
+    changed: str | None,
 ) -> Tool:
     name = wire["name"]
     violation, unchecked = _checker(wire["inputSchema"])
@@ -70,6 +73,7 @@ def _build_tool(
         trusted=spec.trust_annotations,
         overrides=overrides(tuple(names.overrides_of(name))),
         refused=names.refuses(name),
+        changed=changed,
         violation=violation,
         unchecked=unchecked,
     )

@@ -71,8 +71,12 @@ def report_of(spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]], tools: Ma
 
 
 def unannotated(tools: Mapping[str, Tool], forbids: Callable[[str], str | None]) -> tuple[str, ...]:
-    named = (name for name, tool in tools.items() if is_unannotated(tool) and not (tool.refused or forbids(name)))
+    named = (name for name, tool in tools.items() if is_unannotated(tool) and not _is_barred(tool, forbids))
     return tuple(islice(named, MAX_UNANNOTATED))
+
+
+def _is_barred(tool: Tool, forbids: Callable[[str], str | None]) -> bool:
+    return bool(tool.refused or tool.changed or forbids(tool.name))
 
 
 def _left_out(

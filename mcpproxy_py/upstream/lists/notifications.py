@@ -83,7 +83,8 @@ class ListCache:
 
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
-LISTS: Final = frozenset((TOOLS_CHANGED, "notifications/prompts/list_changed", "notifications/resources/list_changed"))
+PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
+LISTS: Final = frozenset((TOOLS_CHANGED, PROMPTS_CHANGED, "notifications/resources/list_changed"))
 
 
 class ServerNotifications:
@@ -134,6 +135,11 @@ class ServerNotifications:
 
     def tools_changed(self) -> None:
         self._changes.put(TOOLS_CHANGED, {})
+
+    def judged_again(self) -> None:
+        """Something else of its lists is in force now, whatever the server says."""
+        self.tools_changed()
+        self._changes.put(PROMPTS_CHANGED, {})
 
     def unattributed(self, method: str) -> None:
         self._callbacks.on_unattributed(self._server, method)

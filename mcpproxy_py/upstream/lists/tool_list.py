@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from operator import eq
 from typing import Any, Final, Protocol
@@ -20,6 +21,13 @@ from mcpproxy_py.core.search.index import IndexSegment, segment
 from mcpproxy_py.core.values import Tool
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.lists.build_tools import build_tools
+from mcpproxy_py.upstream.lists.in_force import (
+    Listing,
+    ListingInForce,
+    ListingJudge,
+    SaidListing,
+    is_judged,
+)
 from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_of
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
 from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
@@ -28,7 +36,6 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 logger = logging.getLogger(__name__)
 
 KNOWN_TIMEOUT: Final = 5.0
-Listing = list[dict[str, Any]]
 
 
 class ListingStore(Protocol):
@@ -40,12 +47,13 @@ class ListingStore(Protocol):
 
 
 class ToolCache:
-    def __init__(self, known: ListingStore | None) -> None:
-        self.listed: Listing = []
+    def __init__(self, known: ListingStore | None, judge: ListingJudge | None) -> None:
+        self.said = SaidListing([])
+        self.in_force = ListingInForce({})
         self.tools: dict[str, Tool] = {}
         self.names = NameReport()
-        self._listed_once = False
         self._known = known
+        self._judge = judge
         self._saved: Listing | None = None
         self._filling = anyio.Lock()
 
@@ -53,16 +61,20 @@ class ToolCache:
     def has_memory(self) -> bool:
         return self._known is not None
 
-    async def fill(self, spec: Callable[[], UpstreamSpec], listed: Listing | None = None) -> IndexSegment:
+    async def fill(self, spec: Callable[[], UpstreamSpec], said: SaidListing | None = None) -> IndexSegment:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
         one is the last: a change of either may come in between."""
         async with self._filling:
-            self._listed_once = self._listed_once or listed is not None
-            listed = self.listed if listed is None else listed
-            tools, part, names = await anyio.to_thread.run_sync(_build, spec(), listed)
-            self.listed, self.tools = listed, tools
+            said = self.said if said is None else said
+            now, in_force = spec(), ListingInForce({}, instructions=said.instructions)
+            if self._judge is not None and is_judged(now):
+                in_force = await self._judge.judged(now, said)
+                tools, part, names = await anyio.to_thread.run_sync(_build, now, said.tools, in_force)
+            else:
+                tools, part, names = await anyio.to_thread.run_sync(_build, now, said.tools, None)
+            self.said, self.in_force, self.tools = said, in_force, tools
             # What was kept from the last time may be missing what an entry means.
-            self.names = names if self._listed_once else NameReport(unannotated=names.unannotated)
+            self.names = names if said.heard else NameReport(unannotated=names.unannotated)
             return part
 
     async def remembered(self, server: str) -> Listing | None:
@@ -80,7 +92,7 @@ class ToolCache:
         return self._saved
 
     async def remember(self, server: str) -> None:
-        listed = self.listed
+        listed = self.said.tools
         if self._known is None or await anyio.to_thread.run_sync(eq, self._saved, listed):
             return
         try:
@@ -91,9 +103,15 @@ class ToolCache:
             logger.warning("%s: its tool list could not be cached: %s", server, error)
 
 
-def _build(spec: UpstreamSpec, listed: Listing) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
-    tools = build_tools(spec, listed)
+def _build(
+    spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None
+) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
+    tools = build_tools(spec, listed, in_force)
     return tools, segment(tools.values()), report_of(spec, listed, tools)
+
+
+def _differs(said: SaidListing, in_force: ListingInForce) -> bool:
+    return any(wire != in_force.tools.get(wire.get("name", "")) for wire in said.tools)
 
 
 COALESCE: Final = 0.1
@@ -114,13 +132,16 @@ class ToolList:
         notifications: ServerNotifications,
         show: Callable[[IndexSegment | None], None],
         unannotated: Callable[[], str],
+        judge: ListingJudge | None = None,
     ) -> None:
         self.extras: Mapping[str, Any] = {}
         """What the server said in its list beside the tools."""
         self.left_out: Mapping[str, str] = {}
         """Tools that no client may call as they are declared, and why."""
         self._spec = spec
-        self._shelf = ToolCache(known)
+        self._shelf = ToolCache(known, judge)
+        self._session: UpstreamSession | None = None
+        self._instructions: str | None = None
         self._notifications = notifications
         self._show = show
         self._unannotated = unannotated
@@ -134,16 +155,22 @@ class ToolList:
         """What a person has to know of the names in it."""
         return self._shelf.names
 
+    @property
+    def review(self) -> Mapping[str, Any]:
+        """What people are shown of what waits for them."""
+        return self._shelf.in_force.review
+
     async def load_known(self) -> bool:
         """From the last time. False: it was never listed, so nobody can find what it has."""
         known = await self._shelf.remembered(self._name)
         if known:
-            await self.derive(known)
+            await self.derive(SaidListing(known))
         return bool(known) or not self._shelf.has_memory
 
     async def read(self, session: UpstreamSession) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
         self._notifications.read_tools()
+        self._session, self._instructions = session, session.handshake.instructions
         if await self._adopt(session, await session.list_tools()):
             self._notifications.tools_changed()
 
@@ -176,11 +203,24 @@ class ToolList:
         if listed.cut:
             self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
-        if await anyio.to_thread.run_sync(eq, usable, self._shelf.listed):
+        before, said = self._shelf.said, SaidListing(usable, self._instructions, heard=True)
+        another = not await anyio.to_thread.run_sync(eq, usable, before.tools)
+        if another or said[1:] != before[1:]:
+            await self.derive(said)
+        else:
+            await self._take_on()
             self._show(None)
-            return False
-        await self.derive(usable)
-        return True
+        return another
+
+    async def _take_on(self) -> None:
+        """What the session itself knows of the listing is of what is in force: headers, and the instructions."""
+        session, in_force = self._session, self._shelf.in_force
+        if session is None:
+            return
+        if in_force.instructions != session.handshake.instructions:
+            session.handshake = replace(session.handshake, instructions=in_force.instructions)
+        if session.modern and in_force.tools and await anyio.to_thread.run_sync(_differs, self._shelf.said, in_force):
+            await session.learn([dict(wire) for wire in in_force.tools.values()])
 
     def _tell_of(self, left_out: Mapping[str, str]) -> None:
         """In one line, and once: a server must not be able to fill the log with its list."""
@@ -190,10 +230,12 @@ class ToolList:
             logger.warning("%s: %d tools are left out: %s", self._name, len(left_out), named)
         self.left_out = told
 
-    async def derive(self, listed: Listing | None = None) -> None:
+    async def derive(self, said: SaidListing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
         before = self.names
-        self._show(await self._shelf.fill(self._spec, listed))
+        part = await self._shelf.fill(self._spec, said)
+        await self._take_on()
+        self._show(part)
         left_out, unmatched, unannotated = self.names
         if left_out and left_out != before.left_out:
             named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
@@ -203,8 +245,8 @@ class ToolList:
             logger.warning("%s: %d entries of its configuration mean none of its tools: %s",
                            self._name, len(unmatched), named)  # fmt: skip
         if unannotated and unannotated != before.unannotated:
-            said = said_of_unannotated(len(unannotated), self._unannotated())
-            logger.warning("%s: %s; see `%s`", self._name, said, next_step_for(self._name))
+            sentence = said_of_unannotated(len(unannotated), self._unannotated())
+            logger.warning("%s: %s; see `%s`", self._name, sentence, next_step_for(self._name))
 
     @property
     def _name(self) -> str:

@@ -96,7 +96,7 @@ def test_nothing_unapproved_is_in_force_and_judging_again_gives_the_same(
     again = judge(kept, listed, manual=manual, trusted=trusted, findings=findings)
     assert again.to_keep is None
     assert again.in_force.digest() == found.in_force.digest()
-    assert dict(again.blocked) == dict(found.blocked) and set(again.waiting) == set(found.waiting)
+    assert set(again.blocked) == set(found.blocked) and set(again.waiting) == set(found.waiting)
 
 
 @much

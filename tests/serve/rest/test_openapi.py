@@ -46,7 +46,7 @@ def operations() -> list[tuple[str, str]]:
 
 
 async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "") -> httpx.Response:
-    known = {"id": activity, "name": "notes:read_note" if "/tools/" in path else "notes"}
+    known = {"id": activity, "server": "notes", "name": "notes:read_note" if "/tools/" in path else "notes"}
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
 
 
@@ -83,6 +83,9 @@ async def test_every_documented_operation_answers_as_documented(
     house: House, http: httpx.AsyncClient, method: str, path: str
 ) -> None:
     activity = await recorded(http, path)
+    if "/pins/" in path:
+        await house.lists("notes", "read_note")
+        GOOD[f"{method} {path}"] = {} if method == "GET" else {"json": {"seen": house.seen("notes")}}
     described = document(ENDPOINTS)["paths"][path][method.lower()]
     response = await ask(http, method, path, activity)
     status = str(response.status_code)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from mcpproxy_py.core.json_values import as_array, as_object
+from mcpproxy_py.core.pins.scan.finding import visible
 
 Role = Literal["text", "name"]
 """`name`: what is compared and typed, like the name of a tool or parameter, so that nothing invisible belongs in it."""
@@ -43,14 +44,14 @@ class ListedText(NamedTuple):
 
 
 def written(at: Where | None) -> str:
-    """`inputSchema.properties.path.description`; of a deep one the two ends."""
+    """`inputSchema.properties.path.description`; of a deep one its end. All of it can be seen."""
     keys: list[str] = []
     length = 0
     while at is not None and length < 10 * MAX_WHERE:
         keys.append(at[1][:MAX_WHERE])
         length += len(keys[-1])
         at = at[0]
-    text = ".".join(reversed(keys))
+    text = visible(".".join(reversed(keys)))
     return text if len(text) <= MAX_WHERE and at is None else "…" + text[-MAX_WHERE:]
 
 

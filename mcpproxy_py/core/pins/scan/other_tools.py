@@ -123,10 +123,10 @@ def _look(name: str) -> str:
 
 
 def _is_distinct(name: str) -> bool:
-    """Written as names of tools are and words are not: `send_email`, `sendEmail`, `send-email-message`."""
+    """Written as names of tools are and words are not: `send_email`, `sendEmail`, `send-an-email-message`."""
     if len(name) < FEWEST_LETTERS:
         return False
-    return "_" in name or ":" in name or name.count("-") > 1 or _CAMEL.search(name) is not None
+    return "_" in name or ":" in name or name.count("-") > 2 or _CAMEL.search(name) is not None
 
 
 def takes_the_same(other: Any, own: Any) -> bool:

@@ -14,6 +14,7 @@ _INVISIBLE: Final = re.compile(
 )
 _SPACE: Final = re.compile(r"\s+")
 _SPACED_LETTERS: Final = re.compile(r"(?<!\w)(?:[^\W_][ .\-_*·]{1,2}){6,40}[^\W_](?!\w)")
+_SPELLED_OUT: Final = re.compile(r"(?<![^\W\d_])(?:[^\W\d_][ .\-_*·]{1,2}){16}(?=[^\W\d_](?![^\W\d_]))")
 _DIGITS_IN_WORDS: Final = re.compile(r"\b(?=\w{0,30}[a-z])(?=\w{0,30}[013457$@])[a-z013457$@]{3,30}\b")
 _AS_LETTERS: Final = str.maketrans("013457$@", "oieastsa")
 _MIXED: Final = re.compile(r"(?<!\w)\w*?(?:[a-z][\u0370-\u052f\u0530-\u058f]|[\u0370-\u052f\u0530-\u058f][a-z])\w*")
@@ -25,7 +26,8 @@ FEWEST_DISGUISED: Final = 3
 def plain_text(text: str) -> str:
     """Lower case, NFKC, nothing invisible, one space for each run of white space."""
     if not text.isascii():
-        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+        whole = unicodedata.normalize("NFKC", text)  # of one character it may make eighteen
+        text = _INVISIBLE.sub("", whole[: 3 * len(text)])
         text = _MIXED.sub(lambda word: identical(word[0]), text.lower())
     return _SPACE.sub(" ", text.lower()).strip()
 
@@ -33,6 +35,11 @@ def plain_text(text: str) -> str:
 def plain_name(name: str) -> str:
     """`ignore_allRules` as words."""
     return plain_text(_NAME_PARTS.sub(" ", name))
+
+
+def spelled_out(plain: str) -> re.Match[str] | None:
+    """A run of single letters, where words should be."""
+    return _SPELLED_OUT.search(plain)
 
 
 def undisguised(plain: str) -> str | None:

@@ -48,6 +48,8 @@ def _filled(pattern: str) -> str:
 _PARTS: Final = {
     "ORDERS": r"(?:instruction|rule|prompt|guideline|polic(?:y|ies)|direction|order|command|restriction|constraint|"
               r"guardrail|safety|training|limitation|programming)s?\b",
+    "INSIDE": r" (?:in|inside|within|from|found in) (?:it|them|these|those|results?|the (?:results?|content|data|page|"
+              r"text|output|files?|documents?))\b",
     "THEIRS": r"\b(?:previous|prior|preceding|earlier|above|existing|former|other|all|any|every|whatever|your|system|"
               r"developer'?s?|user'?s|safety|security|original|initial|them|his|her)\b",
     "USER": r"\b(?:the )?(?:user|human|person|end[- ]user|customer|operator|people)\b(?!s?['’]?s? (?:id|name|"
@@ -82,7 +84,7 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget|overrid(?:e|ing|es)|bypass(?:ing)?|overrul(?:e|es)|"
           r"supersedes?|"
           r"neglect|set aside|dismiss)\b(?=~~(?:<ORDERS>|\btold\b|\bsaid\b|\bmessage\b|\brequest\b))~<THEIRS>"
-          r"(?:~(?:<ORDERS>)|~\b(?:you|user|developer)\b~\b(?:told|said|gave|given|messages?|requests?|taught)\b)",
+          r"(?:~(?:<ORDERS>)(?!<INSIDE>)|~\b(?:you|user|developer)\b~\b(?:told|said|gave|given|messages?|requests?|taught)\b)",
           r"(?:\bnever\b|\bnot\b|don[’']t|\bany instructions? in\b|\binstructions? (?:in|inside|within|from) "
           r"(?:the |it|its|"
           r"them|this|results?|content|data)|\b(?:treat|as data)\b)[^.]{0,40}$|in (?:it|them|the results?)$"),
@@ -151,7 +153,7 @@ RULES: Final[Sequence[TextRule]] = (
           "what|before those of|loyal",
           r"\b(?:takes?|has|have) (?:precedence|priority) over\b~(?:\b(?:system|user|developer|all|any|"
           r"every)\b)~(?:prompt|"
-          r"instruction|wish|rule|message|else|user|guideline)|\boutranks?\b|\babove all (?:others|else)\b~|"
+          r"instruction|wish|rule|message|else|user|guideline)|\boutranks?\b|\babove all others\b|"
           r"\b(?:must|now|only|always|you|shall|assistant|and) obey\b|\bobeys? (?:the|this|only|nobody|it|her|"
           r"him|instructions)\b|"
           r"\b(?:regardless of what|even if|no matter what) (?:the |a )?(?:user|human|person)\b~(?:says?|asks?|"
@@ -302,7 +304,7 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:paste|type|enter|include)\b~\byour (?:api keys?|password|credentials|private key|secret)|"
           r"\bverification code\b~(?:\bask\b|\bput it\b|\bpass\b|\bsend it\b)|\b(?:bearer token|api key|"
           r"token)s? (?:found )?in (?:the )?headers of\b",
-          r"\b(?:never|not|don[’']t|instead of|no)\b[^.]{0,60}$|\b(?:never|do not|don[’']t)\b"),
+          r"\bexamples?\b|\b(?:never|not|don[’']t|instead of|no)\b[^.]{0,60}$|\b(?:never|do not|don[’']t)\b"),
     _rule("asks_for_secrets", "asks for the environment", "environment variable|env var|environ",
           r"\b(?:values?|contents?|dump|all|every)\b (?:\w+ ){0,3}(?:environment variables|env vars)\b(?!~(?:of "
           r"(?:a|the|this) (?:deployment|app|service|project|"

@@ -32,7 +32,8 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
 )
 from mcpproxy_py.upstream.session.session import Negotiated
 
-LISTS: Final = frozenset({"prompts/list", "resources/list", "resources/templates/list"})
+PROMPTS: Final = "prompts/list"
+LISTS: Final = frozenset({PROMPTS, "resources/list", "resources/templates/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
 SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
 RESOURCE_NOT_FOUND: Final = -32002
@@ -50,6 +51,7 @@ class PassthroughUpstreams(Protocol):
     async def ready(self, server: str) -> None: ...
     def handshake(self, server: str) -> Negotiated | None: ...
     async def unwatch(self, server: str, uri: str) -> None: ...
+    async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
 
 
 class PassthroughSurface:
@@ -154,7 +156,20 @@ class PassthroughSurface:
         """An ask like any other, of which nothing goes on but which page is wanted."""
         cursor = exchange.params.get("cursor")
         params = {} if cursor is None else {"cursor": text_param(exchange, "cursor")}
-        return relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
+        result = relayed(await self._asking.call(exchange, "passthrough", exchange.method, params, self.server))
+        return await self._in_force(result) if exchange.method == PROMPTS else result
+
+    async def _in_force(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A page of prompts with those that are approved, as they were approved (SEC-3)."""
+        said = result.get("prompts")
+        if not isinstance(said, list) or not said:
+            return result
+        try:
+            approved = {row.get("name"): row for row in await self._upstreams.listed(self.server, PROMPTS)}
+        except UpstreamFailure as failure:
+            raise _error_of(failure) from None
+        names = [row.get("name") for row in said if isinstance(row, dict)]
+        return {**result, "prompts": [approved[name] for name in names if name in approved]}
 
     async def _set_level(self, exchange: McpRequest) -> Mapping[str, Any]:
         """Each session has its own level. A modern server is told it with each request, an older one as it is said."""

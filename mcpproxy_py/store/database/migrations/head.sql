@@ -213,5 +213,11 @@ CREATE TABLE last_uses (
 	at BIGINT NOT NULL, 
 	PRIMARY KEY (kind, name)
 );
-INSERT INTO "alembic_version" VALUES ('0007');
+CREATE TABLE pinned_texts (
+	digest TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (digest)
+);
+INSERT INTO "alembic_version" VALUES ('0008');
 INSERT INTO "turns" VALUES ('approvals', 0);
