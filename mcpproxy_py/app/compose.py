@@ -36,6 +36,7 @@ from mcpproxy_py.app.from_settings import (
 )
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
+from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -225,7 +226,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
-        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens))
+        identity = identity_provider(settings.auth, current.profiles.scope)
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
 
         def end_access(principal: str) -> None:
             for part in (endpoints, asking.rounds, links, attachments, guard):
@@ -233,6 +235,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
+        if identity is not None:
+            tasks.start_soon(identity.run)
         await tasks.start(tokens.run)
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)

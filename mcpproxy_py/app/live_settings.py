@@ -83,7 +83,7 @@ class LiveSettings:
                 schema=settings.intent_declaration.schema_,
                 offers_requests=settings.capture_missing_capabilities,
                 request_capability_text=settings.request_capability_description,
-                private=settings.mcp_token is not None or settings.require_mcp_auth,
+                private=settings.accepts_tokens or settings.require_mcp_auth,
                 in_reach=tuple(sorted(name for name in self.enabled if name != CATALOG)),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
             )

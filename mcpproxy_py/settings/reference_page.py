@@ -18,10 +18,10 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from mcpproxy_py.settings.access.profiles import Profile
 from mcpproxy_py.settings.environment import is_model, known_keys, plain, variable_for, written_name
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.profiles import Profile
 from mcpproxy_py.settings.secret_references import PLACES
 from mcpproxy_py.settings.servers import (
     NAME_RULE,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.settings.access.profiles import Profile
 from mcpproxy_py.settings.changes import OF_A_PROFILE, OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
 from mcpproxy_py.settings.environment import known_keys, written_name
 from mcpproxy_py.settings.models import MaskPattern, Settings
-from mcpproxy_py.settings.profiles import Profile
 from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, UpstreamSettings
 
 pytestmark = pytest.mark.proves("UP-8")
@@ -44,6 +44,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "surfaces": (["gate"], ["gate", "direct"], L, T),
     "require_mcp_auth": (True, False, L, T),
     "mcp_token": (ONE, NOTHING, L, T),
+    "auth.public_url": ("https://a.example", "https://b.example", N, N),
     "sealing_keys": ([ONE], [ONE, OTHER], L, T),
     "api_key": (ONE, OTHER, N, N),
     "allowed_hosts": ([], ["*"], L, T),
@@ -86,6 +87,22 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "log.level": ("info", "error", N, N),
     "log.format": ("text", "json", N, N),
 }
+ISSUER = {"issuer": "https://a.example", "audience": ["https://gate.example/mcp"]}
+OF_JWT: dict[str, tuple[Any, Any, set[str], set[str]]] = {
+    "issuer": ("https://a.example", "https://b.example", B, B),
+    "audience": (["one"], ["one", "two"], L, T),
+    "jwks": ("/keys/a.json", "/keys/b.json", L, L),
+    "algorithms": (["RS256"], ["RS256", "ES256"], L, T),
+    "principal_claim": ("sub", "email", L, L),
+    "profile_claim": (NOTHING, "profile", L, L),
+    "profile": ("one", NOTHING, L, L),
+    "scopes_claim": (NOTHING, "roles", L, L),
+    "operations": ({"mcp": ["read"]}, {"mcp": ["read", "write"]}, L, T),
+    "servers_claim": ("servers", NOTHING, L, L),
+    "required_scopes": (["mcp"], [], L, T),
+    "leeway": (0, 60, L, T),
+}
+"""Of `auth.jwt`, where there is one before and after."""
 OF_UPSTREAMS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "enabled": (False, True, L, T),
     "timeout": (1, 2, L, T),
@@ -138,7 +155,7 @@ def test_what_is_compared_inside_a_list_has_no_part_that_no_rule_looks_at() -> N
 
 
 def test_every_rule_is_tried_here() -> None:
-    assert OF_SETTINGS.keys() == RULES.keys()
+    assert OF_SETTINGS.keys() | {f"auth.jwt.{key}" for key in OF_JWT} == RULES.keys()
     assert OF_UPSTREAMS.keys() == OF_ANY.keys()
     assert OF_PROFILES.keys() == OF_A_PROFILE.keys()
     assert OF_SERVERS.keys() | WHOLE.keys() == OF_A_SERVER.keys()
@@ -151,6 +168,38 @@ def test_what_a_setting_loosens_one_way_it_tightens_the_other(key: str) -> None:
     assert (directions(before, after), directions(after, before)) == (forth, back)
     assert {change.key for change in compared(before, after)} <= {key}
     assert not compared(before, before)
+
+
+@pytest.mark.parametrize("key", OF_JWT)
+def test_so_does_every_key_of_an_identity_provider(key: str) -> None:
+    was, now, forth, back = OF_JWT[key]
+    entries = ({**ISSUER, **nested(key, each)} for each in (was, now))
+    before, after = (made({"auth": {"jwt": entry}}) for entry in entries)
+    assert (directions(before, after), directions(after, before)) == (forth, back)
+    assert {change.key for change in compared(before, after)} <= {f"auth.jwt.{key}"}
+
+
+def test_a_provider_that_is_believed_from_now_on_loosens_and_asks_everybody_for_a_token() -> None:
+    before, after = made({}), made({"auth": {"jwt": ISSUER}})
+    assert {(each.direction, each.key) for each in compared(before, after)} == {
+        ("looser", "auth.jwt.issuer"), ("tighter", "auth.jwt.issuer"),
+    }  # fmt: skip
+    assert directions(after, before) == B
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "expected"),
+    [
+        ({}, {"mcp": ["destructive"]}, T),
+        ({"mcp": ["read"]}, {}, L),
+        ({"mcp": ["read"]}, {"mcp": ["read"], "mcp:write": ["write"]}, L),
+        ({"mcp": ["read"]}, {"other": ["read"]}, B),
+        ({"mcp": ["write"]}, {"mcp": ["read", "write"]}, N),
+    ],
+)
+def test_scopes_are_compared_by_the_highest_that_each_allows(was: Any, now: Any, expected: set[str]) -> None:
+    before, after = (made({"auth": {"jwt": {**ISSUER, "operations": each}}}) for each in (was, now))
+    assert directions(before, after) == expected
 
 
 @pytest.mark.parametrize("key", [*OF_UPSTREAMS, *OF_SERVERS])

@@ -16,7 +16,7 @@ from mcpproxy_py.core.policy.tool_class import lowest_risk
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
 from mcpproxy_py.core.search.index import Index, IndexSegment
 from mcpproxy_py.core.search.narrowed import IndexOfSome
-from mcpproxy_py.core.values import FORBIDS, RANK, Operation, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import FORBIDS, OPERATIONS, RANK, Operation, Policy, Server, Snapshot, Tool
 
 Confirm = Literal["none", "write", "destructive"]
 Unannotated = Literal["allow", "write", "destructive"]
@@ -281,15 +281,22 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     return found
 
 
+Lacks = Callable[[Operation], str | None]
+
+
 class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_inner", "_scope", "everything", "principal")
+    __slots__ = ("_inner", "_scope", "everything", "lacks", "principal")
 
-    def __init__(self, principal: str, scope: Callable[[], Scope | None] | None = None) -> None:
+    def __init__(
+        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
+    ) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
         self.principal = principal
+        self.lacks = lacks
+        """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
         self._scope = scope
@@ -313,8 +320,24 @@ class Access:
             self._inner = {}
         found = self._inner.get(scope)
         if found is None:
-            found = self._inner[scope] = Access(self.principal, self._both(scope))
+            found = self._inner[scope] = Access(self.principal, self._both(scope), self._lacks_within(scope))
         return found
+
+    def _lacks_within(self, scope: Callable[[], Scope | None]) -> Lacks:
+        """No new token helps with what the other scope forbids."""
+
+        def lacks(operation: Operation) -> str | None:
+            other = scope()
+            return None if other is not None and RANK[operation] > RANK[other.ceiling] else self.lacks(operation)
+
+        return lacks
+
+    @property
+    def highest(self) -> Operation:
+        """The risk up to which calls are in scope, or would be with a token that a client can ask for."""
+        scope = self.scope
+        ceiling: Operation = "destructive" if scope is None else scope.ceiling
+        return max((ceiling, *(each for each in OPERATIONS if self.lacks(each))), key=RANK.__getitem__)
 
     def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)

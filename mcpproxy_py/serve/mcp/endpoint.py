@@ -13,7 +13,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.errors import Code, GatewayError, RpcError
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
@@ -107,6 +107,10 @@ def _unwatch_all(surface: Surface, session: ClientSession) -> None:
 
 
 def failed(request: McpRequest, error: Exception) -> Outcome:
+    """Raises what is to be answered with a challenge of HTTP: the guard knows how."""
+    if isinstance(error, GatewayError) and error.code is Code.INSUFFICIENT_SCOPE:
+        request.abandon()
+        raise error
     if isinstance(error, RpcError):
         return {"error": {**error.as_json(), "message": MASKER.mask_text(error.message)}}
     log.error("%s failed inside the gateway", json_values.quoted(request.method), exc_info=error)

@@ -142,6 +142,7 @@ class HandshakeHttp:
                 raise HttpRefusal(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
+        http.listens = True
         http.on_left = stream.notifications.set
         try:
             with self._endpoint.hub.open_stream(http.access.principal):

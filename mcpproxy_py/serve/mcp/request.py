@@ -227,6 +227,14 @@ class McpRequest:
         if self._pouring is not None:
             await self._pouring
 
+    def listens(self) -> None:
+        """The answer has no end of its own."""
+        cast(HttpRequest, self._http).listens = True
+
+    def at_once(self) -> None:
+        """The answer comes now, and with a status of HTTP: it must not become a stream."""
+        self._endpoint.slow.discard(self)
+
     def slow(self) -> None:
         """It takes long: time that its client hears something."""
         if not self.finished:

@@ -183,6 +183,7 @@ class ListenStream:
 
 async def listen(endpoint: McpEndpoint, request: McpRequest) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
+    request.listens()
     try:
         await heard(endpoint, request)
         await request.end()

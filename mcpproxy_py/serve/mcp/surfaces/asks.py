@@ -21,8 +21,8 @@ from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
-from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Server, Surface
-from mcpproxy_py.errors import FACTS, Code, RpcError, StoreUnavailable
+from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
+from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputRounds, Spend, StateBinding, first_time
@@ -82,6 +82,20 @@ class AskRunner:
         refusal = Refusal(Code.INVALID_ARGUMENTS, f"{message}. {hint}", "resource_owner", hint, f"{server}:{uri}")
         await self.gateway.turn_down(ask, refusal)
         return refused(refusal, INVALID_PARAMS)
+
+    async def insufficient(self, exchange: McpRequest, surface: Surface, variant: str, scopes: str) -> GatewayError:
+        """The error for a variant above what the token allows. It says which scopes would allow it, whatever the call
+        is about: whether there is such a tool, it does not tell."""
+        exchange.at_once()
+        peer = exchange.peer
+        ask = self.gateway.new_ask(
+            variant, exchange.params.get("arguments", {}), source="mcp", surface=surface, principal=peer.principal,
+            client=peer.client, session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT],
+            method=exchange.method, plain=exchange.plain, access=peer.access,
+        )  # fmt: skip
+        message, code = f"{variant} needs a token with more scopes: {scopes}", Code.INSUFFICIENT_SCOPE
+        await self.gateway.turn_down(ask, Refusal(code, message, "token_scope", FACTS[code].hint))
+        return GatewayError(code, message, details={"scope": scopes})
 
     async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
@@ -328,6 +342,9 @@ async def call_linking(
     name = exchange.params.get("name")
     if type(name) is not str:
         name = text_param(exchange, "name")
+    access = exchange.peer.access
+    if access is not None and kind == "gate" and name in VARIANTS and (lacked := access.lacks(VARIANTS[name])):
+        raise await asking.insufficient(exchange, kind, name, lacked)
     reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
     result = result_of(reply)
     if isinstance(reply, Call):
