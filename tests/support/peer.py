@@ -117,7 +117,7 @@ class Peer:
 
     async def _put(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         params = question.get("params") or {}
-        if str(question["id"]).startswith(OF_THE_BRIDGE):
+        if str(question.get("id")).startswith(OF_THE_BRIDGE):
             return {"roots": []}
         self.asked.append((question["method"], params))
         self._something_new()
