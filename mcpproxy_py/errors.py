@@ -43,10 +43,12 @@ class Code(StrEnum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     NOT_CONFIRMED = "NOT_CONFIRMED"
     FROZEN = "FROZEN"
+    INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
     UPSTREAM_ERROR = "UPSTREAM_ERROR"
     # Requests that never become an ask.
     BAD_REQUEST = "BAD_REQUEST"
     UNAUTHORIZED = "UNAUTHORIZED"
+    IDENTITY_UNAVAILABLE = "IDENTITY_UNAVAILABLE"
     FOREIGN_HOST = "FOREIGN_HOST"
     FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
     NOT_FOUND = "NOT_FOUND"
@@ -97,9 +99,11 @@ FACTS: Final[Mapping[Code, Fact]] = {
     Code.STORE_UNAVAILABLE: Fact(503, _R, "Nothing above read runs while it cannot be recorded."),
     Code.NOT_CONFIRMED: Fact(403, _R, "A person has to confirm this call."),
     Code.FROZEN: Fact(423, _R, "Only reads run until a person lifts it with `mcpproxy unfreeze`."),
+    Code.INSUFFICIENT_SCOPE: Fact(403, _R, "Authorize again, with the scopes that WWW-Authenticate names."),
     Code.UPSTREAM_ERROR: Fact(502, EXIT_FAILED, "The server answered with an error; see its message."),
     Code.BAD_REQUEST: Fact(400, EXIT_USAGE, "Correct the request."),
     Code.UNAUTHORIZED: Fact(401, EXIT_FAILED, "Send the admin key (`mcpproxy key show`) or the agent token."),
+    Code.IDENTITY_UNAVAILABLE: Fact(503, EXIT_FAILED, "Try again shortly; `mcpproxy doctor` says what is wrong."),
     Code.FOREIGN_HOST: Fact(421, EXIT_FAILED, "Add the host to allowed_hosts."),
     Code.FOREIGN_ORIGIN: Fact(403, EXIT_FAILED, "Add the origin to allowed_origins."),
     Code.NOT_FOUND: Fact(404, EXIT_FAILED, "Check the name or id."),

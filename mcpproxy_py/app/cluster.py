@@ -86,7 +86,10 @@ class ClusterSync:
         self._line.tell_others(TAKEN_UP, ask_id)
 
     def listen(
-        self, servers: ClusterServers, said_elsewhere: Callable[[str], None], taken_up_elsewhere: Callable[[str], None]
+        self,
+        servers: ClusterServers,
+        said_elsewhere: Callable[[str, str], None],
+        taken_up_elsewhere: Callable[[str], None],
     ) -> Callable[[], None]:
         """From now on; gives what ends it. All is done on the loop of the caller."""
         loop = asyncio.get_running_loop()
@@ -95,7 +98,7 @@ class ClusterSync:
             match payload:
                 case [str(server), str(method)] if kind == LIST_CHANGED:
                     if servers.list_changed_elsewhere(server, method):
-                        said_elsewhere(method)
+                        said_elsewhere(server, method)
                 case str(ask_id) if kind == TAKEN_UP:
                     taken_up_elsewhere(ask_id)
                 case _ if kind == RESYNC:

@@ -36,6 +36,7 @@ from mcpproxy_py.app.from_settings import (
 )
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
+from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -47,6 +48,7 @@ from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
+from mcpproxy_py.gateway.profiles import without_effect
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.gateway.tokens import TokenService, may_have_tokens
@@ -60,13 +62,15 @@ from mcpproxy_py.serve.http.connections import ConnectionTable
 from mcpproxy_py.serve.http.guard import Guard
 from mcpproxy_py.serve.http.server import HttpServer
 from mcpproxy_py.serve.mcp.attach import AttachServer
-from mcpproxy_py.serve.mcp.endpoints import Endpoints, ListChangeNotifier
+from mcpproxy_py.serve.mcp.endpoints import Endpoints
+from mcpproxy_py.serve.mcp.list_changes import ListChangeNotifier
 from mcpproxy_py.serve.mcp.subscriptions import SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner
 from mcpproxy_py.serve.mcp.surfaces.direct import DirectSurface
 from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
+from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -156,7 +160,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
-                lambda principal: connectors(upstreams.snapshot),
+                lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
             )
         )
@@ -175,7 +179,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
             shown_config=lambda: shown(current.settings),
-            status=lambda: {**_status(current, gateway, store, url, started), "tokens": tokens.counts()},
+            status=lambda: {
+                **_status(current, gateway, store, url, started),
+                "tokens": tokens.counts(),
+                "profiles": _profiles(current, gateway),
+            },
             new_id=new_id,
             masker=masker,
         )
@@ -183,11 +191,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
-            on_end=lambda principal: end_access(principal),
+            profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
-        links = ResourceLinks(lambda server: server in upstreams.snapshot.servers)
+        links = ResourceLinks()
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
+        )
+        rest = traces.edge(
+            answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
         )
         endpoints = Endpoints(
             hub,
@@ -202,26 +213,30 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             },
             traces.edge,
             shares.sessions,
+            current.profiles.scope_of,
+            rest,
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.gate_shows(current.gate_options())
-        endpoints.use(settings.surfaces, current.enabled)
-        list_changes.gate_shows(current.gate_options())
+        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
+        endpoints.use(settings.surfaces, current.enabled, current.profiles)
+        list_changes.settings_changed(current.gate_options())
         limits = settings.limits
         attachments = AttachServer(
             listen.socket_path(data_dir), endpoints.find, limits.max_body_bytes, limits.max_body_values, table,
-            detached=detached, credential=tokens.find,
+            current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
-        rest = answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker))
-        guard = Guard(endpoints.over_http, traces.edge(rest), guard_rules(settings, tokens))
+        identity = identity_provider(settings.auth, current.profiles.scope)
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, attachments, guard):
+            for part in (endpoints, asking.rounds, links, attachments, guard):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
 
+        if identity is not None:
+            tasks.start_soon(identity.run)
         await tasks.start(tokens.run)
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
@@ -239,7 +254,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
-        endpoints.use((), ())
+        endpoints.use(())
         server.should_exit = True
         tasks.cancel_scope.cancel()
     return again
@@ -349,6 +364,13 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "asks": gateway.recorder.tally.by_variant(),
         "store": dict(store.health()),
     }
+
+
+def _profiles(current: LiveSettings, gateway: Gateway) -> dict[str, Any]:
+    """How many there are, and which of their names mean nothing now."""
+    table = current.profiles
+    told = {name: said for name in table if (said := without_effect(table.scope(name), gateway.snapshot))}
+    return {"count": sum(1 for _ in table), "without_effect": told}
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

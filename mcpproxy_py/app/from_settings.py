@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mcpproxy_py.gateway.shares import CallLimits, ShareLimits
 from mcpproxy_py.serve.http.connections import ConnectionLimits, room_for
 from mcpproxy_py.serve.http.credentials import AgentTokens
 from mcpproxy_py.serve.http.guard import AccessRules
 from mcpproxy_py.settings import Settings, load_or_create_key, load_or_create_seal
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +53,7 @@ def admin_key(settings: Settings) -> Callable[[], str]:
     return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
 
 
-def guard_rules(settings: Settings, tokens: AgentTokens) -> AccessRules:
+def guard_rules(settings: Settings, tokens: AgentTokens, identity: IdentityProvider | None) -> AccessRules:
     return AccessRules(
         admin_key=admin_key(settings),
         listen_host=settings.address[0],
@@ -57,6 +61,7 @@ def guard_rules(settings: Settings, tokens: AgentTokens) -> AccessRules:
         allowed_origins=settings.allowed_origins,
         mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
         tokens=tokens,
+        identity=identity,
         require_mcp_auth=settings.require_mcp_auth,
         max_body_bytes=settings.limits.max_body_bytes,
         max_body_values=settings.limits.max_body_values,

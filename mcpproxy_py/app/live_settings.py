@@ -17,11 +17,12 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import CATALOG, BuiltinUpstreams, server_specs
-from mcpproxy_py.core.policy.server_line import server_line
+from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.settings import (
     Loaded,
@@ -59,11 +60,13 @@ class LiveSettings:
         self._inside = inside
         self._changing = anyio.Lock()
         self._gate_options: tuple[Settings, GateOptions] | None = None
+        self.profiles = ProfileTable(scopes_of(loaded.settings))
         self.error: str | None = None
         """What is wrong with the file as it is now, while the configuration before it stays in force."""
-        self.on_surfaces: Callable[[Iterable[str], Iterable[str]], None] = lambda surfaces, servers: None
-        """Told which surfaces are open from now on, and which servers may be passed through to."""
-        self.on_reload: Callable[[Settings], None] = lambda settings: None
+        self.on_surfaces: Callable[[Iterable[str], Iterable[str], Iterable[str]], None] = lambda *open_now: None
+        """Told which surfaces are open from now on, which servers may be passed through to, and which profiles there
+        are."""
+        self.on_reload: Callable[[Settings], object] = lambda settings: None
         """Told of settings that have come into force."""
         upstreams.set_policy(policy_of(loaded.settings, frozen=frozen))
 
@@ -80,8 +83,8 @@ class LiveSettings:
                 schema=settings.intent_declaration.schema_,
                 offers_requests=settings.capture_missing_capabilities,
                 request_capability_text=settings.request_capability_description,
-                private=settings.mcp_token is not None,
-                servers=server_line(name for name in self.enabled if name != CATALOG),
+                private=settings.accepts_tokens or settings.require_mcp_auth,
+                in_reach=tuple(sorted(name for name in self.enabled if name != CATALOG)),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
             )
             self._gate_options = settings, made
@@ -117,7 +120,10 @@ class LiveSettings:
         after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
         specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
         self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))
-        self.on_surfaces([one for one in before if one in after], [one for one in servers if one in self.enabled])
+        self.profiles.tighten(scopes_of(fresh.settings))
+        self.on_surfaces(
+            [one for one in before if one in after], [one for one in servers if one in self.enabled], self.profiles
+        )
         return True
 
     async def apply(self) -> None:
@@ -128,7 +134,8 @@ class LiveSettings:
         if self.settings is not settings:
             return  # whoever changed them meanwhile goes on from here
         self._upstreams.set_policy(policy_of(settings, frozen=self._upstreams.snapshot.policy.frozen))
-        self.on_surfaces(settings.surfaces, self.enabled)
+        self.profiles.use(scopes_of(settings))
+        self.on_surfaces(settings.surfaces, self.enabled, self.profiles)
         self.on_reload(settings)
 
     @property
@@ -207,6 +214,10 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         max_depth=settings.limits.max_argument_depth,
         offers_requests=settings.capture_missing_capabilities,
     )
+
+
+def scopes_of(settings: Settings) -> dict[str, Scope]:
+    return {name: profile.scope for name, profile in settings.profiles.items()}
 
 
 LOOK_EVERY: Final = 1.0

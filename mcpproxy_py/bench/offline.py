@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from mcpproxy_py.bench.models import Answered, Dialogue, ModelTurn, Wanted
 from mcpproxy_py.bench.suite import BenchTarget
 from mcpproxy_py.core.catalog.approval_rules import CapabilityWish
 from mcpproxy_py.core.catalog.model import NotAnswered
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.providers.catalog.data_files import data_files
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
@@ -129,9 +129,8 @@ _ARGUMENTS: Final[Mapping[str, Callable[[str, list[str]], dict[str, Any]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    principal: str = "bench"
+class _BenchContext:
+    caller = Caller("bench", "internal", ClientInfo("bench"))
 
 
 class _NoRequests:
@@ -143,10 +142,10 @@ class _NoRequests:
 
 def catalog() -> BenchTarget:
     """The shipped catalog, answering in this process."""
-    provider = CatalogProvider(load(), lambda principal: (), _NoRequests())
+    provider = CatalogProvider(load(), lambda access: (), _NoRequests())
 
     async def call(tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-        return await provider.call(tool, arguments, _Caller())
+        return await provider.call(tool, arguments, _BenchContext())
 
     return BenchTarget(provider.tools(), call, raw_data())
 

@@ -76,16 +76,6 @@ def token_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return fitting(found, incomplete)
 
 
-def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the configuration file."""
-    where = _where(ctx)
-
-    def names() -> list[str]:
-        return list(json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("profiles", {}))
-
-    return fitting(_within_a_second(names), incomplete)
-
-
 def waiting_subjects(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of the server that is named already: what waits for a decision."""
     where, server = _where(ctx), ctx.params.get("server")
@@ -150,8 +140,14 @@ def _asked(where: Any, *path: str, **query: Any) -> dict[str, Any]:
     return RestClient(where).get(*path, **query)
 
 
-def _configured(where: Any) -> list[str]:
-    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get("mcpServers", {})
+def profile_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the configuration file."""
+    where = _where(ctx)
+    return fitting(_within_a_second(lambda: _configured(where, "profiles")), incomplete)
+
+
+def _configured(where: Any, key: str = "mcpServers") -> list[str]:
+    servers = json.loads(where.config_path().read_text(encoding="utf-8-sig")).get(key, {})
     if isinstance(servers, list):
         return [server["name"] for server in servers]
     return [name for name in servers if not name.startswith("//")]

@@ -47,6 +47,9 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "approvals": CommandEntry(
         "policy.approvals:approvals_app", "Servers that agents request, and your decisions.", is_group=True
     ),
+    "profiles": CommandEntry(
+        "policy.profiles:app", "Profiles: what there is for one project or kind of work.", is_group=True
+    ),
     "token": CommandEntry(
         "policy.tokens:app", "Tokens of agents: who may come in over MCP, and what each may do.", is_group=True
     ),
@@ -67,7 +70,18 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
-    "Connect": ("connect", "disconnect", "import", "token", "upstream", "pins", "approvals", "gaps", "catalog"),
+    "Connect": (
+        "connect",
+        "disconnect",
+        "import",
+        "token",
+        "profiles",
+        "upstream",
+        "pins",
+        "approvals",
+        "gaps",
+        "catalog",
+    ),
     "Call": ("call", "tools", "explain", "freeze", "unfreeze"),
     "Look back": ("activity",),
     "Manage": ("config", "key", "backup", "restore", "version"),

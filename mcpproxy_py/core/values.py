@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
-from mcpproxy_py.core.policy.tool_names import ToolLists, tool_lists
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, ToolLists, normal_form, tool_lists
 from mcpproxy_py.core.record.masking import capped
 from mcpproxy_py.errors import Code
 
@@ -161,12 +161,13 @@ class Ask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who changes something outside an ask (a server, the freeze, the key), for the record of it."""
+    """Who asks, or changes something outside an ask (a server, the freeze, the key)."""
 
     principal: str
     source: Source
     client: ClientInfo
     request_id: str | None = None
+    access: Access | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +183,7 @@ class Tool:
     """A tool as its server declared it (`wire`, whole) and as the operator classed it.
 
     `violation` is the compiled input schema: the first thing wrong with some arguments, or `None`.
-    It is absent where the schema did not compile; the tool then stays callable, unchecked, and
-    `unchecked` says why.
+    It is absent where the schema did not compile; the tool then stays callable, and `unchecked` says why.
     """
 
     server: str
@@ -201,6 +201,7 @@ class Tool:
     """Why nobody may call it before a person has decided: it is not what was approved."""
     full_name: str = field(init=False)
     direct_name: str = field(init=False)
+    normal: str = field(init=False)  # what its name is compared by, where it is not too long for that
     annotations: Mapping[str, Any] = field(init=False)
     on_record: Any = field(init=False)
     """The annotations as every record of a call has them: a server may make them as long as it likes."""
@@ -208,6 +209,7 @@ class Tool:
     def __post_init__(self) -> None:
         said = json_values.as_object(self.wire.get("annotations")) or {}
         object.__setattr__(self, "full_name", f"{self.server}:{self.name}")
+        object.__setattr__(self, "normal", normal_form(self.name) if len(self.name) <= MAX_NAME else self.name)
         object.__setattr__(self, "direct_name", direct_name(self.server, self.name))
         object.__setattr__(self, "annotations", said)
         object.__setattr__(self, "on_record", capped(said, ANNOTATIONS_LIMIT)[0])
@@ -228,6 +230,8 @@ class Server:
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the server said in its list beside the tools."""
+    outside: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
+    """Whether no tool of this name is in the scope that this was narrowed to."""
     lists: ToolLists = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -241,7 +245,7 @@ class Server:
         """Why they do not."""
         found = self.tools.get(tool)
         if found is None:
-            return self.lists.judged(tool)
+            return self.lists.judged(tool) if self.outside is None or not self.outside(tool) else "it is out of scope"
         return found.refused or self.lists.forbids(tool) or found.changed
 
 

@@ -55,6 +55,7 @@ def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[CheckRe
     if status.get("frozen"):
         yield CheckResult("gateway", "warning", "it is frozen: only reads run, until `mcpproxy unfreeze`")
     yield from _tokens(status.get("tokens") or {})
+    yield from _profiles(status.get("profiles") or {})
     yield from _record(status, status.get("store") or {})
 
 
@@ -68,6 +69,14 @@ def _tokens(counts: Mapping[str, Any]) -> Iterator[CheckResult]:
         yield CheckResult("tokens", "warning", says)
     if expired := counts.get("expired"):
         yield CheckResult("tokens", "warning", f"{expired} {'has' if expired == 1 else 'have'} expired; {see}")
+
+
+def _profiles(said: Mapping[str, Any]) -> Iterator[CheckResult]:
+    """A name that means nothing forbids nothing that somebody meant to keep, but lacks what they wanted."""
+    for name, why in (said.get("without_effect") or {}).items():
+        yield CheckResult("profiles", "warning", f"{name}: {', '.join(why)}; see `mcpproxy profiles show {name}`")
+    if said.get("count") and not said.get("without_effect"):
+        yield CheckResult("profiles", "ok", f"{said['count']} configured, and every name in them means something")
 
 
 def _record(status: Mapping[str, Any], store: Mapping[str, Any]) -> Iterator[CheckResult]:

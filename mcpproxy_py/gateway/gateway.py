@@ -15,14 +15,20 @@ from typing import Any, Final
 from mcpproxy_py.core.policy import confirmation, decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
-from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
+from mcpproxy_py.core.protocol.client_channel import (
+    FORWARDED_META,
+    ClientChannel,
+    NoClient,
+    caller_of,
+    forwarded_meta,
+    narrowed,
+)
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
     Ask,
-    Caller,
     ClientInfo,
     Decision,
     LocalAnswer,
@@ -198,9 +204,7 @@ class Gateway:
                     result = LOCAL[decision.tool](call.snapshot, decision.params)
                     call.answer(events.outcome_of(result, {}), result)
             else:
-                await self._forward(
-                    call, decision, channel or NoClient(Caller(ask.principal, ask.source, ask.client, ask.request_id))
-                )
+                await self._forward(call, decision, channel or NoClient(caller_of(ask)))
         except asyncio.CancelledError as why:
             refusal = no_longer_allowed(why)
             if refusal is None:

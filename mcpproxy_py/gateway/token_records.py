@@ -45,8 +45,9 @@ class KeptToken:
 
     @property
     def principal(self) -> str:
-        """Nobody inherits sessions, requests or records of one that was revoked and had the same name."""
-        return f"token:{self.name}" if self.serial == 1 else f"token:{self.name}/{self.serial}"
+        """Not `token:NAME`: what stands after that word is taken for a secret, and masked. Nobody inherits sessions,
+        requests or records of one that was revoked and had the same name."""
+        return f"agent:{self.name}" if self.serial == 1 else f"agent:{self.name}/{self.serial}"
 
     def rotated(self, digest: bytes, now: float, grace: float, expires: float | None) -> KeptToken:
         """Without a grace, every old secret ends at once."""
@@ -80,7 +81,7 @@ class KeptToken:
         )
 
 
-class Deadlines:
+class TokenDeadlines:
     """What is over stays so for this process, also when somebody sets the clock back; and where the clock is set back
     before it is over, the time that was left then counts on."""
 
@@ -103,7 +104,7 @@ class Deadlines:
 class AgentToken:
     """One token as it is now. Its `access` stays the same object through rotations, so that its sessions stay."""
 
-    def __init__(self, kept: KeptToken, deadlines: Deadlines, profile_scope: Callable[[str], Scope]) -> None:
+    def __init__(self, kept: KeptToken, deadlines: TokenDeadlines, profile_scope: Callable[[str], Scope]) -> None:
         self.kept = kept
         self.access = Access(kept.principal, self._scope)
         self.ended = False

@@ -22,7 +22,7 @@ from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
 from mcpproxy_py.core.policy.token_terms import PREFIX, Rate, TokenTerms
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.token_records import AgentToken, Deadlines, KeptToken, digest_of_secret
+from mcpproxy_py.gateway.token_records import AgentToken, KeptToken, TokenDeadlines, digest_of_secret
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict, RecordMemory, SealedRecord, SealedRecords, UnbelievedRecord
 
@@ -96,7 +96,7 @@ class TokenService:
         self._on_rates = on_rates
         self._on_end = on_end
         self._clock = clock
-        self._deadlines = Deadlines(clock)
+        self._deadlines = TokenDeadlines(clock)
         self._tokens: dict[str, AgentToken] = {}
         """By name."""
         self._by_digest: dict[bytes, AgentToken] = {}

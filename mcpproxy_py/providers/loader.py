@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.providers.spec import HasTools, ProviderError
+from mcpproxy_py.providers.spec import HasTools, ProviderError, low_level_server
 from mcpproxy_py.providers.upstream import ProviderUpstream
 
 log = logging.getLogger(__name__)
@@ -48,8 +48,9 @@ class Loader:
 
 
 def load(target: str) -> HasTools:
-    """The provider that `module:object` names: an object with `tools`, or a class or function that gives one.
-    Raises `ProviderError`, and whatever the module raises."""
+    """The provider that `module:object` names: an object with `tools`, a server object of the `mcp` package
+    (`MCPServer` or `Server`), or a class or function that gives one. Raises `ProviderError`, and whatever the module
+    raises."""
     module, _, path = target.partition(":")
     if not path:
         raise ProviderError("no package installed here offers a provider of this name; give its `module:object`")
@@ -69,6 +70,8 @@ def load(target: str) -> HasTools:
             raise ProviderError(f"the module {module!r} has no {path!r}") from None
     is_maker = inspect.isclass(found) or not hasattr(found, "tools")
     provider: Any = found() if is_maker and callable(found) else found
-    if not callable(getattr(provider, "tools", None)):
-        raise ProviderError(f"{target!r} is not a provider: it has no method `tools`")
+    if not callable(getattr(provider, "tools", None)) and low_level_server(provider) is None:
+        raise ProviderError(
+            f"{target!r} is not a provider: it has no method `tools`, and is no server object of the mcp package"
+        )
     return provider

@@ -5,6 +5,7 @@ JSON Schemas of a provider's tools and questions, compiled once.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
@@ -59,6 +60,16 @@ class ToolProvider(HasTools, Protocol):
         """Answer a call, with arguments that fit the tool's input schema. `NotImplemented` falls back to calling
         the tool's function, for this one tool."""
         return NotImplemented
+
+
+def low_level_server(found: Any) -> Any:
+    """The `mcp` package's own `Server` behind this object, `None` where it is none of the two kinds. Whoever made one
+    has imported the package, so it is not imported here."""
+    module = sys.modules.get("mcp.server.lowlevel.server")
+    if module is None:
+        return None
+    inner = getattr(found, "_lowlevel_server", found)  # the SDK has no public name for it
+    return inner if isinstance(inner, module.Server) else None
 
 
 class ProviderError(Exception):

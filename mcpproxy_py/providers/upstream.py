@@ -26,7 +26,7 @@ from mcpproxy_py.providers.elicitation import (
 )
 from mcpproxy_py.providers.results import ToolError, Unsendable
 from mcpproxy_py.providers.runner import Runner
-from mcpproxy_py.providers.spec import HasTools, ProviderError
+from mcpproxy_py.providers.spec import HasTools, ProviderError, low_level_server
 from mcpproxy_py.providers.tool_table import Offered, offered
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,23 @@ class ProviderUpstream:
         self._offered: dict[str, Offered] = {}
         self._asks = False
 
+    async def server_object(self) -> Any:
+        """What it is where it is a server object of the `mcp` package and speaks for itself; `None` for a provider.
+        Raises `GatewayError`."""
+        try:
+            if self._provider is None:
+                self._provider = await self._runner.run(self._make)
+            return low_level_server(self._provider)
+        except Exception as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> GatewayError:
+        if isinstance(error, ProviderError | ToolError):
+            return GatewayError(Code.SERVER_UNAVAILABLE, f"the provider cannot be served: {error}")
+        log.error("the provider %s failed", self.name, exc_info=error)
+        reason = f"the provider failed when it was loaded ({type(error).__name__}); the log says where"
+        return GatewayError(Code.SERVER_UNAVAILABLE, reason)
+
     async def list_tools(self) -> list[dict[str, Any]]:
         """Raises `GatewayError` with what the provider's author has to change."""
         try:
@@ -62,12 +79,8 @@ class ProviderUpstream:
             needs = await self._runner.run(getattr(provider, "capabilities", tuple))
             specs = await self._runner.run(provider.tools)
             tools = await self._runner.run(lambda: list(offered(provider, specs)))  # reads and compiles: not here
-        except (ProviderError, ToolError) as error:
-            raise GatewayError(Code.SERVER_UNAVAILABLE, f"the provider cannot be served: {error}") from None
         except Exception as error:
-            log.exception("the provider %s failed", self.name)
-            reason = f"the provider failed when it was loaded ({type(error).__name__}); the log says where"
-            raise GatewayError(Code.SERVER_UNAVAILABLE, reason) from None
+            raise self._unusable(error) from None
         self._provider, self._asks = provider, ELICITATION in (needs or ())
         self._offered = {tool.name: tool for tool in tools}
         return [dict(tool.wire) for tool in self._offered.values()]

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from mcpproxy_py.core.policy.scope import glob_covers
 from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
 from mcpproxy_py.core.policy.tool_names import compared as compared_name
+from mcpproxy_py.settings.access.auth import ABSENT, escaped, issuer_changed, operations_changed, within
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
-from mcpproxy_py.settings.servers import UpstreamSettings
 
 FIXED_AT_START: Final = (
-    "listen", "require_mcp_auth", "mcp_token", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
+    "listen", "require_mcp_auth", "mcp_token", "auth", "sealing_keys", "api_key", "allowed_hosts", "allowed_origins",
     "activity", "limits", "shutdown_timeout", "log",
 )  # fmt: skip
 CLASSES: Final[Mapping[str, int]] = {"read": 0, "write": 1, "destructive": 2}
@@ -53,8 +54,13 @@ def compared(old: Settings, new: Settings) -> list[Change]:
     """All that got looser or tighter."""
     return [
         *_compared(RULES, old, new),
-        *_compared_upstreams("mcpServers", {**OF_ANY, **OF_A_SERVER}, old.servers, new.servers),
-        *_compared_upstreams("providers", {**OF_ANY, **OF_A_PROVIDER}, old.providers, new.providers),
+        *_compared_by_name("mcpServers", {**OF_ANY, **OF_A_SERVER}, old.servers, new.servers),
+        *_compared_by_name("providers", {**OF_ANY, **OF_A_PROVIDER}, old.providers, new.providers),
+        *_compared_by_name("profiles", OF_A_PROFILE, old.profiles, new.profiles, "profile "),
+        *(
+            Change(f"profiles.{name}", "looser", f"profile {name} was added")
+            for name in new.profiles.keys() - old.profiles.keys()
+        ),
     ]
 
 
@@ -67,20 +73,20 @@ def _compared(rules: Mapping[str, Rule], old: Any, new: Any, key: str = "", name
                 yield Change(key + path, direction, name + says.format(key=path))
 
 
-def _compared_upstreams(
-    key: str, rules: Mapping[str, Rule], old: Mapping[str, UpstreamSettings], new: Mapping[str, UpstreamSettings]
+def _compared_by_name(
+    key: str, rules: Mapping[str, Rule], old: Mapping[str, Any], new: Mapping[str, Any], what: str = ""
 ) -> Iterator[Change]:
     """A server that is new has nothing that it could be looser than; its own record says that it was added."""
     for name, before in old.items():
         if name in new:
-            yield from _compared(rules, before, new[name], f"{key}.{name}.", f"{name}: ")
+            yield from _compared(rules, before, new[name], f"{key}.{name}.", f"{what}{name}: ")
         else:
-            yield Change(f"{key}.{name}", "tighter", f"{name} was removed")
+            yield Change(f"{key}.{name}", "tighter", f"{what}{name} was removed")
 
 
 def _at(holder: Any, path: str) -> Any:
     for part in path.split("."):
-        holder = getattr(holder, FIELDS.get(part, part))
+        holder = ABSENT if holder is None else getattr(holder, FIELDS.get(part, part), ABSENT)
     return holder
 
 
@@ -132,17 +138,12 @@ def listed(more: Direction, added: str, removed: str) -> Rule:
     def rule(was: Iterable[str], now: Iterable[str]) -> Iterable[Said]:
         for each in now:
             if each not in was:
-                yield more, added.format(each=_escaped(each))
+                yield more, added.format(each=escaped(each))
         for each in was:
             if each not in now:
-                yield less, removed.format(each=_escaped(each))
+                yield less, removed.format(each=escaped(each))
 
     return rule
-
-
-def _escaped(text: str) -> str:
-    """It is put into a sentence that is formatted once more."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def replaced(says: str) -> Rule:
@@ -192,11 +193,19 @@ def _allowed(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[S
         yield "tighter", "fewer tools are allowed"
 
 
+def _in_scope(was: Sequence[str] | None, now: Sequence[str] | None) -> Iterable[Said]:
+    before, after = was or ("*",), now or ("*",)
+    if not all(any(glob_covers(other, each) for other in before) for each in after):
+        yield "looser", "more tools are in it"
+    if not all(any(glob_covers(other, each) for other in after) for each in before):
+        yield "tighter", "fewer tools are in it"
+
+
 def _denied(was: Sequence[str], now: Sequence[str]) -> Iterable[Said]:
     for each in _beyond(now, was):
-        yield "tighter", f"{_escaped(each)} is denied"
+        yield "tighter", f"{escaped(each)} is denied"
     for each in _beyond(was, now):
-        yield "looser", f"{_escaped(each)} is no longer denied"
+        yield "looser", f"{escaped(each)} is no longer denied"
 
 
 def _beyond(names: Sequence[str], others: Sequence[str]) -> Iterator[str]:
@@ -217,10 +226,10 @@ def _overridden(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterable[Said
     for tool in sorted({*was, *now}):
         said = {each: None for before, after in _decided(tool, was, now) for each in _other_entries(before, after)}
         for direction, says in said:
-            yield direction, says.format(tool=_escaped(tool))
+            yield direction, says.format(tool=escaped(tool))
         name = compared_name(tool)
         if not before_names.names(name.normal) and before_names.resembled(name) is not None:
-            yield "looser", f"{_escaped(tool)} is no longer refused for looking like another name"
+            yield "looser", f"{escaped(tool)} is no longer refused for looking like another name"
 
 
 def _decided(tool: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[Entries | None, ...]]:
@@ -299,6 +308,19 @@ RULES: Final[Mapping[str, Rule]] = {
     "surfaces": listed("looser", "surface {each} was opened", "surface {each} was closed"),
     "require_mcp_auth": strict_when(True, "{key} is off: on this machine no token is asked for", "{key} is on"),
     "mcp_token": demanded("{key}: agents need no token", "{key}: agents need a token"),
+    "auth.public_url": neutral,  # what clients are told; tokens are held to `audience`
+    "auth.jwt.issuer": issuer_changed,
+    "auth.jwt.audience": within(listed("looser", "tokens for {each} count", "tokens for {each} do not count any more")),
+    "auth.jwt.jwks": within(replaced("{key}: other keys are believed")),
+    "auth.jwt.algorithms": within(listed("looser", "{each} is believed", "{each} is not believed any more")),
+    "auth.jwt.principal_claim": within(replaced("{key}: who comes with a token is somebody else")),
+    "auth.jwt.profile_claim": within(replaced("{key}: other profiles apply")),
+    "auth.jwt.profile": within(replaced("{key}: another profile applies")),
+    "auth.jwt.scopes_claim": within(replaced("{key}: other claims decide what may be done")),
+    "auth.jwt.operations": within(operations_changed),
+    "auth.jwt.servers_claim": within(replaced("{key}: other claims decide which servers are in reach")),
+    "auth.jwt.required_scopes": within(listed("tighter", "scope {each} is needed", "scope {each} is not needed")),
+    "auth.jwt.leeway": within(sized("looser")),
     "sealing_keys": _sealing,
     "api_key": neutral,  # there is always one
     "allowed_hosts": listed("looser", "host {each} is answered to", "host {each} is not answered to any more"),
@@ -365,5 +387,14 @@ OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "trust": ranked("auto", "manual"),
     "connect_timeout": neutral,
     "sessions": ranked("shared", "auto", "exclusive", "per_client"),
+}
+OF_A_PROFILE: Final[Mapping[str, Rule]] = {
+    "servers": listed("looser", "{each} is in it now", "{each} is not in it any more"),
+    "tools": _in_scope,
+    "operations": listed("looser", "{each} calls are in it now", "{each} calls are not in it any more"),
+    "unannotated": ranked("allow", "write", "destructive"),
+    "confirm": ranked("none", "destructive", "write"),
+    "strict": strict_when(True, "{key} is off", "{key} is on"),
+    "description": neutral,
 }
 OF_A_PROVIDER: Final[Mapping[str, Rule]] = {"object": replaced("another provider is loaded: {key} changed")}

@@ -13,6 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, PrivateA
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.settings.access.auth import Auth
+from mcpproxy_py.settings.access.profiles import Profile, ProfileName
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -249,6 +251,7 @@ class Settings(BaseSettings):
     mcp_token: Secret | None = Field(
         default=None, description=f"Agent token, for access to the MCP surfaces. {REFERENCES}"
     )
+    auth: Auth = Auth()
     sealing_keys: tuple[Secret, ...] = Field(
         default=(),
         description="Keys that sign the state that clients carry between the rounds of a call. The first signs, all "
@@ -277,6 +280,9 @@ class Settings(BaseSettings):
     servers: Servers = Field(default={}, alias="mcpServers", description="The upstreams, by name.")
     providers: dict[ServerName, Provider] = Field(
         default={}, description="Providers of tools inside the gateway, by name: `module:object`, or an object."
+    )
+    profiles: dict[ProfileName, Profile] = Field(
+        default={}, description="What there is for one project or kind of work, by name; a profile only narrows."
     )
 
     _written: Mapping[str, Any] = PrivateAttr(default_factory=dict[str, Any])
@@ -332,11 +338,16 @@ class Settings(BaseSettings):
         """Whether other machines may reach it; then the MCP surfaces need a token (SEC-1)."""
         return not is_loopback(self.address[0])
 
+    @property
+    def accepts_tokens(self) -> bool:
+        """Whether agents come with something that is configured."""
+        return self.mcp_token is not None or self.auth.jwt is not None
+
 
 def check_doors(settings: Settings, *, has_tokens: bool = False) -> None:
     """Raises `GatewayError` with the way out. `has_tokens` says whether somebody ever made an agent a token of its own:
     then those open the MCP surfaces, and where all of them have ended, nothing does."""
-    if settings.mcp_token is not None or has_tokens:
+    if settings.accepts_tokens or has_tokens:
         return
     if settings.listens_publicly:
         raise GatewayError(

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from mcpproxy_py.settings.access.profiles import Profile
 from mcpproxy_py.settings.environment import is_model, known_keys, plain, variable_for, written_name
 from mcpproxy_py.settings.loader import CONFIG_NAME, DEFAULT_DATA_DIR
 from mcpproxy_py.settings.models import Settings
@@ -65,6 +66,15 @@ _PROVIDERS: Final = """
 keys below. The module is looked for on Python's path, then in the directory of the configuration file. A package
 with an entry point in the group `mcpproxy.providers` is served without being configured; `"enabled": false` stops
 that. [Your own provider](../tutorial/your-own-provider.md) builds one.
+"""
+_PROFILES: Final = """
+## Profiles
+
+`profiles` is a mapping by name: `{"frontend": {"servers": ["github", "figma"], "operations": ["read", "write"]}}`; a
+name has 1 to 32 of `a-z 0-9 _ -` and starts with a letter or digit. A profile narrows and tightens what the rest of the
+configuration says, and has no key that widens it. A server that it names may be missing; `mcpproxy profiles list` and
+`mcpproxy doctor` tell of names that mean nothing.
+[One profile per project](../howto/one-profile-per-project.md) shows how clients come to use one.
 """
 _OVERRIDES: Final = """
 Names of tools, under `tools`, `allow_tools` and `deny_tools`, are compared in one normal form: without regard to case,
@@ -117,6 +127,8 @@ def reference() -> str:
             *_table(("Key", "Values", "Default"), _rows(ProviderSettings)),
             _OVERRIDES,
             *_table(("Key of an entry", "Values", "Default"), _rows(OverrideEntry)),
+            _PROFILES,
+            *_table(("Key of a profile", "Values", "Default"), _rows(Profile)),
             _SECRETS + ", ".join(f"`{'.'.join(place)}`" for place in PLACES) + ".\n",
         ]
     )

@@ -31,8 +31,9 @@ What of a server's listing is approved, and what happens when it changes.
 Of every tool: name, title, description, `inputSchema`, `outputSchema`, `annotations`, `execution`, `icons`, every other
 key of the tool, and these keys of `_meta`. Of every prompt the same, with its `arguments`. Of the server its
 `instructions`. The order of a list and of keys does not matter, nor does how a number or a character is written; a key
-that holds null is a key that is missing. Of two tools with one name the first counts. Other keys of `_meta` are not
-pinned and go to clients as the server gives them.
+that holds null is a key that is missing. Of two tools with one name the first counts; what has no name that can be
+shown, or one of more than 256 characters, is left out. Other keys of `_meta` are not pinned and go to clients as the
+server gives them.
 """
 _EFFECT: Final = """
 ## What a change comes to

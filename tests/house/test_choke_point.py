@@ -14,7 +14,7 @@ PERMITTED = {
     "PermittedAnswer": {"gateway/gateway.py", "upstream/permit.py"},
 }
 """A message that may be sent is made by a permit: the gateway's for its callers, the room's for its own traffic."""
-SENDERS = {"upstream/transports/stdio.py", "upstream/transports/http_clients.py"}
+SENDERS = {f"upstream/transports/{name}.py" for name in ("stdio", "http_clients", "sdk_server")}
 """Each kind of connection, handing over how it writes."""
 
 pytestmark = pytest.mark.proves("GATE-14")

@@ -22,10 +22,11 @@ pytestmark = pytest.mark.proves("SURF-5")
 class Pipes:
     """An IDE that launched `mcpproxy stdio`."""
 
-    def __init__(self, data_dir: Path, *args: str) -> None:
+    def __init__(self, data_dir: Path, *args: str, cwd: Path | None = None, **env: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mcpproxy_py", "stdio", "--data-dir", str(data_dir), *args],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd,
+            env=clean_environment(**env),
         )  # fmt: skip
         self.next_id = 0
 

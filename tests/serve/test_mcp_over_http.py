@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.http.request import MOST_UNREAD, HttpRequest
@@ -62,7 +63,7 @@ class Waiting(TableSurface):
             raise
         return {"content": []}
 
-    async def welcome(self) -> SurfaceInfo:
+    async def welcome(self, access: Access | None) -> SurfaceInfo:
         return SurfaceInfo(IDENTITY, {})
 
     has_param_headers = False

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.settings.changes import OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
+from mcpproxy_py.settings.access.profiles import Profile
+from mcpproxy_py.settings.changes import OF_A_PROFILE, OF_A_PROVIDER, OF_A_SERVER, OF_ANY, RULES, compared
 from mcpproxy_py.settings.environment import known_keys, written_name
 from mcpproxy_py.settings.models import MaskPattern, Settings
 from mcpproxy_py.settings.servers import OverrideEntry, ProviderSettings, ServerSettings, UpstreamSettings
@@ -43,6 +44,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "surfaces": (["gate"], ["gate", "direct"], L, T),
     "require_mcp_auth": (True, False, L, T),
     "mcp_token": (ONE, NOTHING, L, T),
+    "auth.public_url": ("https://a.example", "https://b.example", N, N),
     "sealing_keys": ([ONE], [ONE, OTHER], L, T),
     "api_key": (ONE, OTHER, N, N),
     "allowed_hosts": ([], ["*"], L, T),
@@ -85,6 +87,22 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "log.level": ("info", "error", N, N),
     "log.format": ("text", "json", N, N),
 }
+ISSUER = {"issuer": "https://a.example", "audience": ["https://gate.example/mcp"]}
+OF_JWT: dict[str, tuple[Any, Any, set[str], set[str]]] = {
+    "issuer": ("https://a.example", "https://b.example", B, B),
+    "audience": (["one"], ["one", "two"], L, T),
+    "jwks": ("/keys/a.json", "/keys/b.json", L, L),
+    "algorithms": (["RS256"], ["RS256", "ES256"], L, T),
+    "principal_claim": ("sub", "email", L, L),
+    "profile_claim": (NOTHING, "profile", L, L),
+    "profile": ("one", NOTHING, L, L),
+    "scopes_claim": (NOTHING, "roles", L, L),
+    "operations": ({"mcp": ["read"]}, {"mcp": ["read", "write"]}, L, T),
+    "servers_claim": ("servers", NOTHING, L, L),
+    "required_scopes": (["mcp"], [], L, T),
+    "leeway": (0, 60, L, T),
+}
+"""Of `auth.jwt`, where there is one before and after."""
 OF_UPSTREAMS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "enabled": (False, True, L, T),
     "timeout": (1, 2, L, T),
@@ -104,6 +122,15 @@ OF_SERVERS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "connect_timeout": (1, 2, N, N),
     "sessions": ("exclusive", "shared", L, T),
 }
+OF_PROFILES: dict[str, tuple[Any, Any, set[str], set[str]]] = {
+    "servers": (["a"], ["a", "b"], L, T),
+    "tools": (["a:get_*"], NOTHING, L, T),
+    "operations": (["read"], ["read", "write"], L, T),
+    "unannotated": ("destructive", "allow", L, T),
+    "confirm": ("destructive", "none", L, T),
+    "strict": (True, False, L, T),
+    "description": ("a", "b", N, N),
+}
 WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "transport": ({"url": "http://x", "transport": "http"}, {"url": "http://x", "transport": "sse"}),
     "command": ({"command": "a"}, {"command": "b"}),
@@ -113,9 +140,10 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def test_every_key_has_a_rule_and_no_rule_is_of_no_key() -> None:
-    assert RULES.keys() == {key for key, _ in known_keys()} - {"mcpServers", "providers"}
+    assert RULES.keys() == {key for key, _ in known_keys()} - {"mcpServers", "providers", "profiles"}
     every = {model: {written_name(*each) for each in model.model_fields.items()} for model in
-             (UpstreamSettings, ServerSettings, ProviderSettings)}  # fmt: skip
+             (UpstreamSettings, ServerSettings, ProviderSettings, Profile)}  # fmt: skip
+    assert OF_A_PROFILE.keys() == every[Profile]
     assert OF_ANY.keys() == every[UpstreamSettings]
     assert OF_ANY.keys() | OF_A_SERVER.keys() == every[ServerSettings]
     assert OF_ANY.keys() | OF_A_PROVIDER.keys() == every[ProviderSettings]
@@ -127,8 +155,9 @@ def test_what_is_compared_inside_a_list_has_no_part_that_no_rule_looks_at() -> N
 
 
 def test_every_rule_is_tried_here() -> None:
-    assert OF_SETTINGS.keys() == RULES.keys()
+    assert OF_SETTINGS.keys() | {f"auth.jwt.{key}" for key in OF_JWT} == RULES.keys()
     assert OF_UPSTREAMS.keys() == OF_ANY.keys()
+    assert OF_PROFILES.keys() == OF_A_PROFILE.keys()
     assert OF_SERVERS.keys() | WHOLE.keys() == OF_A_SERVER.keys()
 
 
@@ -139,6 +168,38 @@ def test_what_a_setting_loosens_one_way_it_tightens_the_other(key: str) -> None:
     assert (directions(before, after), directions(after, before)) == (forth, back)
     assert {change.key for change in compared(before, after)} <= {key}
     assert not compared(before, before)
+
+
+@pytest.mark.parametrize("key", OF_JWT)
+def test_so_does_every_key_of_an_identity_provider(key: str) -> None:
+    was, now, forth, back = OF_JWT[key]
+    entries = ({**ISSUER, **nested(key, each)} for each in (was, now))
+    before, after = (made({"auth": {"jwt": entry}}) for entry in entries)
+    assert (directions(before, after), directions(after, before)) == (forth, back)
+    assert {change.key for change in compared(before, after)} <= {f"auth.jwt.{key}"}
+
+
+def test_a_provider_that_is_believed_from_now_on_loosens_and_asks_everybody_for_a_token() -> None:
+    before, after = made({}), made({"auth": {"jwt": ISSUER}})
+    assert {(each.direction, each.key) for each in compared(before, after)} == {
+        ("looser", "auth.jwt.issuer"), ("tighter", "auth.jwt.issuer"),
+    }  # fmt: skip
+    assert directions(after, before) == B
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "expected"),
+    [
+        ({}, {"mcp": ["destructive"]}, T),
+        ({"mcp": ["read"]}, {}, L),
+        ({"mcp": ["read"]}, {"mcp": ["read"], "mcp:write": ["write"]}, L),
+        ({"mcp": ["read"]}, {"other": ["read"]}, B),
+        ({"mcp": ["write"]}, {"mcp": ["read", "write"]}, N),
+    ],
+)
+def test_scopes_are_compared_by_the_highest_that_each_allows(was: Any, now: Any, expected: set[str]) -> None:
+    before, after = (made({"auth": {"jwt": {**ISSUER, "operations": each}}}) for each in (was, now))
+    assert directions(before, after) == expected
 
 
 @pytest.mark.parametrize("key", [*OF_UPSTREAMS, *OF_SERVERS])
@@ -224,3 +285,38 @@ def test_overrides_are_compared_by_what_they_can_say_of_the_same_arguments(
     assert directions(before, after) == expected
     swapped = {"looser": "tighter", "tighter": "looser"}
     assert directions(after, before) == {swapped[direction] for direction in expected}
+
+
+def with_profile(**values: Any) -> Settings:
+    given = {key: value for key, value in {"servers": ["a"], **values}.items() if value is not NOTHING}
+    return made({"profiles": {"frontend": given}})
+
+
+@pytest.mark.proves("SURF-12")
+@pytest.mark.parametrize("key", OF_PROFILES)
+def test_what_a_profile_loosens_one_way_it_tightens_the_other(key: str) -> None:
+    was, now, forth, back = OF_PROFILES[key]
+    before, after = with_profile(**{key: was}), with_profile(**{key: now})
+    assert (directions(before, after), directions(after, before)) == (forth, back)
+    assert {change.key for change in compared(before, after)} <= {f"profiles.frontend.{key}"}
+
+
+@pytest.mark.proves("SURF-12")
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (["g*"], ["github:delete_repo"], {"looser", "tighter"}),  # as one text, the first would mean the second
+        (["get_*"], ["a:get_x"], {"tighter"}),
+        (["a:get_x"], ["A:GET_X"], set()),
+        (["*:get_*"], ["get_*"], set()),
+        (["a:*", "b:*"], ["b:*", "a:*"], set()),
+    ],
+)
+def test_globs_of_a_profile_are_compared_by_their_parts(was: list[str], now: list[str], said: set[str]) -> None:
+    assert directions(with_profile(tools=was), with_profile(tools=now)) == said
+
+
+@pytest.mark.proves("SURF-12")
+def test_a_profile_that_comes_is_on_record_and_one_that_goes_takes_what_it_gave() -> None:
+    assert directions(made({}), with_profile()) == L
+    assert directions(with_profile(), made({})) == T

@@ -112,6 +112,7 @@ class Running:
 def start(
     data_dir: Path, config: Mapping[str, Any] | None = None, *, env: Mapping[str, str] | None = None, wait: bool = True,
     program: Sequence[str] = ("-m", "mcpproxy_py"), python: str = sys.executable, cwd: Path | None = None,
+    port: int = 0,
 ) -> Running:  # fmt: skip
     """Start a gateway on this data directory, on a port of its own, and wait until it answers."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,7 +121,7 @@ def start(
     log = data_dir.parent / f"{data_dir.name}.stderr"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
-            [python, *program, "serve", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0"],
+            [python, *program, "serve", "--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"],
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=stderr,

@@ -23,6 +23,8 @@ Message = dict[str, Any]
 Receive = Callable[[Message], Awaitable[None]]
 Answer = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 CAPABILITIES = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
+OF_THE_BRIDGE = "mcpproxy-roots-"
+"""How ids begin by which `mcpproxy stdio` itself asks where its client works; no server asks that."""
 WAIT = 60.0
 META = "io.modelcontextprotocol/"
 
@@ -115,6 +117,8 @@ class Peer:
 
     async def _put(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         params = question.get("params") or {}
+        if str(question["id"]).startswith(OF_THE_BRIDGE):
+            return {"roots": []}
         self.asked.append((question["method"], params))
         self._something_new()
         return await self.answer(question["method"], params)

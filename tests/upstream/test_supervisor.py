@@ -369,6 +369,7 @@ async def test_describe_tells_what_people_want_to_know(tmp_path: Path) -> None:
             "sessions": "auto", "session_mode": "shared", "session_mode_reason": "automatic: shares one session",
             "extra_sessions": 0, "restarts": 0, "left_out": {}, "unmatched_entries": [],
             "unannotated_tools": [name for name, tool in tools.items() if tool.declared == "unknown"],
+            "pins": {},
             "unannotated_as": "allow",
             "ignored": {"garbage": 0, "unmatched": 0, "oversize": 0, "unattributed": 0},
         }  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 from mcpproxy_py.cli.clients.editing.values import Addition
 from mcpproxy_py.cli.clients.known import ASK_TOOLS, READ_TOOLS, KnownClient, Slot, ToolRule
 
+PROFILE_OPTION: Final = "--profile"
+OF_A_PROFILE: Final = "/p/"
 TOKEN_VARIABLE: Final = "MCPPROXY_MCP_TOKEN"
 Way = Literal["stdio", "http"]
 
@@ -111,13 +113,19 @@ def command_line(client: KnownClient, said: Any) -> list[str]:
     return [part for part in [*parts, *(args if isinstance(args, list) else [])] if isinstance(part, str)]
 
 
-def leads_to(client: KnownClient, said: Any, launch: Launch) -> bool:
-    """Whether an entry leads where this launch does, whatever else it says."""
+def leads_to(client: KnownClient, said: Any, launch: Launch, *, any_profile: bool = False) -> bool:
+    """Whether an entry leads where this launch does, whatever else it says; with `any_profile` also where it leads to
+    a part of that."""
     if not isinstance(said, Mapping):
         return False
     if launch.way == "http":
-        return _url(client, said) == launch.url
-    return is_gateway(client, said) and _places(command_line(client, said)) == _places(list(launch.command))
+        url = _url(client, said) or ""
+        return url == launch.url or (any_profile and url.startswith(f"{launch.url}{OF_A_PROFILE}"))
+    places = _places(command_line(client, said))
+    if any_profile and PROFILE_OPTION in places:
+        at = places.index(PROFILE_OPTION)
+        del places[at : at + 2]
+    return is_gateway(client, said) and places == _places(list(launch.command))
 
 
 def is_still_ours(client: KnownClient, said: Any, written: Any) -> bool:
@@ -131,8 +139,12 @@ def is_still_ours(client: KnownClient, said: Any, written: Any) -> bool:
 
 
 def _places(words: list[str]) -> list[str]:
-    """What names a gateway on a command line: everything after `stdio`."""
-    return words[words.index("stdio") :] if "stdio" in words else []
+    """What names a gateway on a command line: everything after `stdio`, but for who comes."""
+    places = words[words.index("stdio") :] if "stdio" in words else []
+    if "--token-file" in places:
+        at = places.index("--token-file")
+        del places[at : at + 2]
+    return places
 
 
 def _said(template: Mapping[str, Any], said: Mapping[str, Any], slot: Slot) -> Any:

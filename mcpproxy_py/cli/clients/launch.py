@@ -52,15 +52,28 @@ def is_passing(command: tuple[str, ...]) -> bool:
     return any(part in command[0] for part in _PASSING)
 
 
-def by_stdio(where: Where) -> Launch:
+def by_stdio(where: Where, token_file: Path | None = None, profile: str | None = None) -> Launch:
     """`mcpproxy stdio`, with what was said of the gateway passed on."""
-    said = [("--data-dir", where.data_dir), ("--config", where.config)]
+    said = [("--data-dir", where.data_dir), ("--config", where.config), ("--token-file", token_file),
+            ("--profile", profile)]  # fmt: skip
     options = [part for name, value in said if value is not None for part in (name, str(value))]
     return Launch("stdio", (*program(), "stdio", *options))
 
 
-def by_http(where: Where) -> Launch:
-    return Launch("http", url=f"{where.url()}/mcp", needs_token=needs_token(where))
+def by_http(where: Where, profile: str | None = None) -> Launch:
+    path = "/mcp" if profile is None else f"/mcp/p/{profile}"
+    return Launch("http", url=f"{where.url()}{path}", needs_token=needs_token(where))
+
+
+def check_profile(where: Where, name: str) -> None:
+    """Raises `GatewayError` for one that the configuration does not have, as far as it can be read here."""
+    if where.is_named:
+        return
+    known = where.loaded().settings.profiles
+    if name not in known:
+        names = f" There are {', '.join(known)}." if known else ""
+        remedy = "Add it to `profiles` in the configuration, or see `mcpproxy profiles list`."
+        raise GatewayError(Code.NOT_FOUND, f"There is no profile '{name}'.{names}", details={"remedy": remedy})
 
 
 def all_ways(where: Where) -> list[Launch]:

@@ -57,7 +57,7 @@ def state_of(
     others: list[tuple[str, Way | None]] = []
     for name, said in servers.items() if isinstance(servers, dict) else ():
         way = entries.entry_way(client, said)
-        if any(entries.leads_to(client, said, launch) for launch in ours):
+        if any(entries.leads_to(client, said, launch, any_profile=True) for launch in ours):
             return ClientState(client.name, client.title, "connected", way, str(name), file)
         if entries.is_gateway(client, said) or (name == "mcpproxy" and way == "http"):
             others.append((str(name), way))

@@ -5,19 +5,22 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from mcpproxy_py.cli.clients import connections, diff, documents, entries, launch, plan, states
+from mcpproxy_py.cli.clients import connections, diff, documents, entries, launch, plan, states, tokens
 from mcpproxy_py.cli.clients.connections import ClientConnection
 from mcpproxy_py.cli.clients.entries import Launch
 from mcpproxy_py.cli.clients.known import CLIENTS, KnownClient
 from mcpproxy_py.cli.clients.places import Machine, servers_file
 from mcpproxy_py.cli.clients.plan import FilePlan, Target
+from mcpproxy_py.cli.clients.tokens import ClientToken
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.completion import client_names
+from mcpproxy_py.cli.completion import client_names, profile_names
 from mcpproxy_py.cli.output import clean, note, say, table
 from mcpproxy_py.errors import Code, GatewayError
 
@@ -42,6 +45,15 @@ def connect(
     http: Annotated[bool, typer.Option("--http", help="Have the client call the gateway's address.")] = False,
     project: Project = None,
     name: Name = "mcpproxy",
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Make no agent token for this client: over stdio it is you, then.")
+    ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Show it only what is in this profile.", autocompletion=profile_names
+        ),
+    ] = None,
     rules: Annotated[
         bool | None,
         typer.Option("--rules/--no-rules", help="Let reads run without asking, and writes and deletions ask, or not."),
@@ -52,6 +64,7 @@ def connect(
     """Connect a client to the gateway; without a name, list the clients of this machine.
 
     Shows what would change in the client's own file, asks, keeps a copy, and writes. `disconnect` puts everything back.
+    While the gateway runs, the client gets an agent token of its own, so that the record says which one it was.
 
     For example: mcpproxy connect claude-code
     """
@@ -61,8 +74,11 @@ def connect(
     if stdio and http:
         raise typer.BadParameter("choose one of --stdio and --http", param_hint="--stdio")
     target = _target(client, name, project)
-    way = _launch(session, target.client, "stdio" if stdio else "http" if http else None)
+    way = _launch(session, target.client, "stdio" if stdio else "http" if http else None, profile)
     home = launch.data_dir(session.where)
+    own = None if no_token else _own_token(session, home, target, way)
+    if own is not None and way.way == "stdio":
+        way = launch.by_stdio(session.where, own.file, profile)
     kept = connections.kept(home, target.client.name, name, target.servers_file)
     servers = _servers(target)
     if rules is not True and _is_connected(target, way, servers):
@@ -75,20 +91,27 @@ def connect(
         _show(session, target, way, [], "already connected")
         return
     _show_changes(session, changing, target.machine.home)
-    makes_token = way.way == "http" and launch.lacks_token(session.where)
+    makes_token = own is None and way.way == "http" and launch.lacks_token(session.where)
     if makes_token and session.human:
         note(f"This gateway needs an agent token and has none: one will be made in {home / launch.TOKEN_FILE}.")
+    if own is not None and not own.is_there and session.human:
+        note(f"The agent token {own.name} will be made for it, in {diff.shown_path(own.file, target.machine.home)}.")
     if only_print:
         _show(session, target, way, changing, "would be connected")
         return
     taken = kept is None and name in servers
     question = f"{target.client.title} has another entry {name} already. Replace it?" if taken else "Write this?"
     confirmed(question, yes)
-    token = launch.make_token(session.where) if makes_token else None
-    _carry_out(home, plan.connection(target, way, plans), kept, plans)
+    token = launch.make_token(session.where) if makes_token else None if own is None else own.file
+    with _made(session, home, own):
+        _carry_out(home, plan.connection(target, way, plans), kept, plans)
     _show(session, target, way, changing, "connected")
     if session.human:
         _say_next(session, target, way, token, with_rules)
+        if makes_token:
+            say("  A gateway that is running asks for the new token after a restart.")
+        if own is None and not no_token and way.way == "stdio":
+            say("  It has no token of its own, since no gateway runs that could make one: it is you in the record.")
 
 
 @command(app, "disconnect")
@@ -118,9 +141,37 @@ def disconnect(
         plan.carry_out(changing)
     if kept and not only_print:
         connections.forget(home, kept)
+    if not only_print and (own := tokens.token_of(home, target)).file.exists() and not _revoked(session, own):
+        note(f"The token {own.name} could not be revoked now; do it later: mcpproxy token revoke {own.name}")
     answer = {"client": target.client.name, "state": f"would be {state}" if only_print and changing else state,
               "files": [] if session.human else [_outcome(each) for each in changing]}  # fmt: skip
     session.show(answer, lambda _: None if only_print and changing else _say_disconnected(target, changing))
+
+
+def _own_token(session: CommandContext, home: Path, target: Target, way: Launch) -> ClientToken | None:
+    """Over HTTP only where a token is needed: an entry refers to it by a variable, and where that is not set, what a
+    client sends is no token, and would be turned away."""
+    if way.way == "http" and not way.needs_token:
+        return None
+    return tokens.wanted(session, home, target)
+
+
+@contextmanager
+def _made(session: CommandContext, home: Path, own: ClientToken | None) -> Iterator[None]:
+    """It is there when the client's file names it; where that could not be written, it is revoked."""
+    if own is None or own.is_there:
+        yield
+        return
+    tokens.make(session, home, own)
+    try:
+        yield
+    except BaseException:
+        tokens.revoke(session, own)
+        raise
+
+
+def _revoked(session: CommandContext, own: ClientToken) -> bool:
+    return not session.where.is_named and tokens.revoke(session, own)
 
 
 def _list(session: CommandContext) -> None:
@@ -164,17 +215,19 @@ def _target(client: str, name: str, project: Path | None) -> Target:
     return Target(known, name, file, root, machine)
 
 
-def _launch(session: CommandContext, client: KnownClient, said: str | None) -> Launch:
+def _launch(session: CommandContext, client: KnownClient, said: str | None, profile: str | None) -> Launch:
+    if profile is not None:
+        launch.check_profile(session.where, profile)
     way = said or ("http" if session.where.is_named and client.http else "stdio")
     if way == "stdio":
         if session.where.is_named:
             raise typer.BadParameter(
                 "--stdio starts the gateway itself; give --data-dir instead", param_hint="--listen"
             )
-        return launch.by_stdio(session.where)
+        return launch.by_stdio(session.where, profile=profile)
     if client.http is None:
         raise typer.BadParameter(f"{client.title} starts commands only; use --stdio", param_hint="--http")
-    made = launch.by_http(session.where)
+    made = launch.by_http(session.where, profile)
     if made.needs_token and not entries.can_send_token(client):
         remedy = "Use --stdio, which needs no token."
         message = f"{client.title} cannot refer to a token, and none is written into its file"
@@ -251,8 +304,6 @@ def _say_next(session: CommandContext, target: Target, way: Launch, token: Path 
     if way.needs_token:
         said = f'"$(cat {token})"' if token else "to the gateway's agent token"
         say(f"  {client.title} needs the token in {entries.TOKEN_VARIABLE}: set it {said} where you start it.")
-    if token:
-        say("  A gateway that is running asks for the new token after a restart.")
     if way.way == "http":
         say("  The gateway has to be running: mcpproxy serve")
     elif launch.is_passing(way.command):

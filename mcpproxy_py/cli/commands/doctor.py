@@ -58,6 +58,7 @@ def _here(session: CommandContext) -> Iterator[CheckResult]:
     yield CheckResult("configuration", "ok", str(loaded.path) if loaded.exists else "no file; the defaults apply")
     yield from (CheckResult("configuration", "warning", warning) for warning in loaded.warnings)
     yield from doctor.folder(loaded.settings)
+    yield from doctor.identity_provider(loaded.settings)
     # Where it would take any port, the one it took is known by its announcement alone.
     stopped = loaded.settings.address[1] == 0 and announced(loaded.settings.data_dir) is None
     try:

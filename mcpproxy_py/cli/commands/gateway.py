@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, group
-from mcpproxy_py.cli.completion import server_names
+from mcpproxy_py.cli.completion import profile_names, server_names
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note, say
 from mcpproxy_py.errors import Code, GatewayError
@@ -60,6 +61,24 @@ def stdio(
             autocompletion=server_names,
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="Show only what is in this profile.",
+            autocompletion=profile_names,
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            envvar="MCPPROXY_TOKEN_FILE",
+            metavar="FILE",
+            help="Be the agent whose token is in this file; without one, you.",
+        ),
+    ] = None,
 ) -> int:
     """Speak MCP over stdin and stdout.
 
@@ -67,11 +86,24 @@ def stdio(
     starts one, which ends after it was idle for a while. When the gateway is restarted it attaches again, and only
     requests that were under way fail.
 
+    A file .mcpproxy.json in the project where the client works names a profile too: {"profile": "NAME"}. It is looked
+    for from the current directory up, and in the client's roots. All that are named apply.
+
+    Who may open the gateway's socket is its user, and may do everything. With a token it is that agent, on record as
+    agent:NAME, and may do what that may. The file is read again at each attachment.
+
     For example: mcpproxy stdio --surface direct
     """
     from mcpproxy_py.cli.stdio import bridge as stdio_bridge
 
-    return stdio_bridge.run(session.where.home(), surface=surface, server=server, config=session.where.config)
+    return stdio_bridge.run(
+        session.where.home(),
+        surface=surface,
+        server=server,
+        profile=profile,
+        config=session.where.config,
+        token_file=token_file.expanduser().absolute() if token_file else None,
+    )
 
 
 gateway_app = group("The running gateway.")

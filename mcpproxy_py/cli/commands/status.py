@@ -93,6 +93,7 @@ def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield _tools(servers, answer)
     yield _today(answer)
     yield from _tokens(get("tokens") or {})
+    yield from _profiles(get("profiles") or {})
     yield from _for_a_person(get("waiting"))
     yield from _pins(servers)
     yield from _record(get("store") or {}, answer)
@@ -150,6 +151,13 @@ def _today(answer: Mapping[str, Any]) -> StatusLine:
     parts += [f"{refused} refused"] * bool(refused) + [f"{failed} failed"] * bool(failed)
     parts += [f"{answer['in_flight']} under way"] * bool(answer.get("in_flight"))
     return StatusLine("asks today", ", ".join(parts))
+
+
+def _profiles(said: Mapping[str, Any]) -> Iterator[StatusLine]:
+    if said.get("count"):
+        wrong = said.get("without_effect") or {}
+        hint = f"; names in {', '.join(wrong)} mean nothing: mcpproxy profiles list" if wrong else ""
+        yield StatusLine("profiles", f"{said['count']}{hint}", "yellow" if wrong else "")
 
 
 def _tokens(counts: Mapping[str, Any]) -> Iterator[StatusLine]:

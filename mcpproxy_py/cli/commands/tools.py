@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command, group, json_text, person
-from mcpproxy_py.cli.completion import server_names, tool_names
+from mcpproxy_py.cli.completion import profile_names, server_names, tool_names
 from mcpproxy_py.cli.gateway.client import every_page
 from mcpproxy_py.cli.output import cell, first_line, listing, note, pairs, pretty, say, table, waiting
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, Code, GatewayError
@@ -279,6 +279,10 @@ def explain(
     args: Annotated[
         str | None, typer.Option("--args", metavar="JSON", help="The arguments: a JSON object, @file, or - (stdin).")
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME", help="As it is in this profile.", autocompletion=profile_names),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit 3 if the call would be refused.")] = False,
 ) -> int:
     """Show what the gate would decide, rung by rung.
@@ -292,6 +296,8 @@ def explain(
         body |= {"variant": variant, "intent": {"operation_type": variant}}
     if args is not None:
         body["args_json"] = json_text(args, "--args")
+    if profile is not None:
+        body["profile"] = profile
     answer = session.client.post("explain", body=body)
     session.show(answer, _print_rungs)
     return EXIT_REFUSED if check and _refused(answer) else EXIT_OK

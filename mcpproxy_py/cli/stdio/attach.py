@@ -21,6 +21,7 @@ from typing import Any
 START_TIMEOUT = 30.0
 IDLE_EXIT = 600.0
 LONGEST_HELLO = 1 << 16
+LONGEST_TOKEN = 1024
 HELLO_TIMEOUT = 15.0
 
 
@@ -105,9 +106,26 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _with_token(wish: dict[str, Any]) -> dict[str, Any]:
+    """Where it names a file with a token, with that token. Read anew each time: it may have been rotated."""
+    wish = dict(wish)
+    if (file := wish.pop("token_file", None)) is None:
+        return wish
+    try:
+        with open(file, encoding="ascii") as opened:
+            token = opened.read(LONGEST_TOKEN).strip()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it holds no token"
+        raise NotAttached(f"the token cannot be read from {file}: {why}") from None
+    if not token:
+        raise NotAttached(f"there is no token in {file}")
+    return {**wish, "token": token}
+
+
 def hello(joined: socket.socket, wish: dict[str, Any]) -> dict[str, Any]:
     """Say what we want; the gateway answers in one line, of which nothing else has followed yet. Raises `NotAttached`,
     and `OSError` where it ended meanwhile."""
+    wish = _with_token(wish)
     joined.settimeout(HELLO_TIMEOUT)
     joined.sendall(json.dumps(wish).encode() + b"\n")
     answer = b""

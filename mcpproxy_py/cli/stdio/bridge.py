@@ -12,20 +12,29 @@ import contextlib
 import os
 import secrets
 import socket
-import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy_py.cli.stdio.attach import NotAttached, SomebodyElse, connect, hello, start_and_connect
 from mcpproxy_py.cli.stdio.conversation import ClientLine, Conversation, OtherGateway, not_sent, read_line
+from mcpproxy_py.cli.stdio.pipes import (
+    CHUNK,
+    ClientGone,
+    LineStream,
+    answer_to,
+    complain,
+    refuse_everything,
+    sent,
+    write_if_read,
+    write_out,
+)
+from mcpproxy_py.cli.stdio.profiles import ClientProfiles
+from mcpproxy_py.cli.stdio.project import ProjectError, profiles_here
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_UNREACHABLE
 
-CHUNK: Final = 1 << 16
-LONGEST_LINE: Final = 256 << 20
 MOST_WAITING: Final = 32 << 20
 """Bytes of lines that wait for a gateway. Beyond that, the client waits with the next."""
 PATIENCE: Final = 60.0
@@ -41,60 +50,50 @@ SHORT_LIFE: Final = 5.0
 MOST_REFUSALS: Final = 5
 
 
-class ClientGone(Exception):
-    """Nobody reads our stdout any more."""
-
-
 class HungUp(Exception):
     """The gateway still runs, and wants no more of this client."""
 
 
-class LineStream:
-    """Whole lines, as many as come at once."""
-
-    def __init__(self, receive: Callable[[], bytes]) -> None:
-        self._receive = receive
-        self._begun: list[bytes] = []
-        self._size = 0
-
-    def read(self) -> list[bytes]:
-        """At least one, without its newline; none when there are no more. Raises `OSError`."""
-        while chunk := self._receive():
-            *whole, rest = chunk.split(b"\n")
-            if whole:
-                whole[0] = b"".join([*self._begun, whole[0]])
-                self._begun, self._size = [], 0
-            if rest:
-                self._begun.append(rest)
-                self._size += len(rest)
-            if self._size > LONGEST_LINE:
-                raise OSError(f"a line is longer than {LONGEST_LINE} bytes")
-            if whole:
-                return whole
-        return []
-
-
-def run(data_dir: Path, *, surface: str = "gate", server: str | None = None, config: Path | None = None) -> int:
+def run(
+    data_dir: Path, *, surface: str = "gate", server: str | None = None, profile: str | None = None,
+    config: Path | None = None, token_file: Path | None = None,
+) -> int:  # fmt: skip
     """Join stdin and stdout to the gateway until the client ends. Returns the exit status."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    bridge = StdioBridge(data_dir, {"surface": surface, "server": server}, config)
+    profiles = ClientProfiles([] if profile is None else [profile])
+    wish = {"surface": surface, "server": server, "token_file": None if token_file is None else str(token_file)}
+    bridge = StdioBridge(data_dir, wish, config, profiles)
     try:
+        profiles.add(profiles_here())
         joined = connect(data_dir) or start_and_connect(data_dir, config)
         if joined is None:
-            _complain(f"no gateway could be started; see {data_dir / 'gateway.log'}")
+            complain(f"no gateway could be started; see {data_dir / 'gateway.log'}")
             return EXIT_UNREACHABLE
         bridge.greet(joined)
-    except (SomebodyElse, NotAttached) as found:
-        _complain(str(found))
-        return EXIT_FAILED
+    except ProjectError as wrong:
+        return refuse_everything(str(wrong))
+    except NotAttached as found:
+        return refuse_everything(str(found)) if profiles.names else _told(str(found))
+    except SomebodyElse as found:
+        return _told(str(found))
     except OSError as error:
-        _complain(f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error))
+        complain(f"{error.filename} cannot be used: {error.strerror}" if error.filename else str(error))
         return EXIT_FAILED
     return bridge.run(joined)
 
 
+def _told(why: str) -> int:
+    complain(why)
+    return EXIT_FAILED
+
+
 class StdioBridge:
-    def __init__(self, data_dir: Path, wish: dict[str, Any], config: Path | None) -> None:
+    def __init__(
+        self, data_dir: Path, wish: dict[str, Any], config: Path | None, profiles: ClientProfiles | None = None
+    ) -> None:
+        self._profiles = ClientProfiles([]) if profiles is None else profiles
+        self._refused: str | None = None
+        """Why nothing of the client's is sent any more: what narrows it cannot be told."""
         self._data_dir = data_dir
         self._config = config
         self._ending_said = b'{"ending":"%s"}' % (told := secrets.token_hex(16)).encode()
@@ -119,12 +118,15 @@ class StdioBridge:
 
     def greet(self, joined: socket.socket) -> None:
         """Say what we want. Raises `NotAttached`, `HungUp` and `OSError`."""
-        answer = hello(joined, self._wish)
+        with self._changed:
+            wish = {**self._wish, **self._profiles.wish}
+        answer = hello(joined, wish)
         if (run := answer.get("run")) == self._run and run is not None:
             if self._left_early:
                 raise HungUp("the gateway closed the connection, for what came over it or how slowly it was read")
             raise ConnectionResetError("it ends, and has not ended yet")
         self._run, self._detached = run, answer.get("detached") is True
+        self._profiles.attached(answer)
 
     def run(self, joined: socket.socket) -> int:
         self._gateway = self._open = joined
@@ -137,21 +139,23 @@ class StdioBridge:
                 self._read_gateway(lines)
                 if self._cut():
                     return EXIT_OK
+                if self._refused is not None:
+                    return EXIT_FAILED
                 lived = time.monotonic() - attached_at
                 short_lives = short_lives + 1 if lived < SHORT_LIFE else 0
-                _complain("the gateway ended; waiting for it to run again")
+                complain("the gateway ended; waiting for it to run again")
                 found = self._attached_again(min(LONGEST_PAUSE, FIRST_PAUSE * 2**short_lives))
             except ClientGone:
                 return EXIT_OK
             except (SomebodyElse, NotAttached, OtherGateway, HungUp) as why:
-                _complain(str(why))
+                complain(str(why))
                 with contextlib.suppress(ClientGone):
                     self._fail_waiting(str(why), everything=True)
                 return EXIT_FAILED
             if found is None:
                 return EXIT_OK
             lines = found
-            _complain("attached to the gateway again")
+            complain("attached to the gateway again")
 
     # The client's lines.
 
@@ -163,7 +167,7 @@ class StdioBridge:
                     if line and not line.isspace():
                         self._forward(read_line(line + b"\n", time.monotonic()))
         except OSError as error:
-            _complain(str(error))
+            complain(str(error))
         with self._changed:
             self._hung_up = True
             gateway = self._gateway
@@ -173,6 +177,13 @@ class StdioBridge:
                 gateway.shutdown(socket.SHUT_WR)
 
     def _forward(self, line: ClientLine) -> None:
+        if self._profiles.is_answer(line):
+            return self._narrow(line)
+        if self._refused is not None:
+            return write_out(not_sent(line, self._refused)) if line.is_request else None
+        if (question := self._profiles.question(line)) is not None:
+            # In a thread: whoever reads the client must never wait for the client to read.
+            threading.Thread(target=write_if_read, args=(question,), daemon=True).start()
         with self._changed:
             gateway = self._open
             if (gateway is None or self._ending) and self._kept(line, gateway):
@@ -181,9 +192,29 @@ class StdioBridge:
                 return
             self._conversation.sending(line)
         assert gateway is not None
-        if not _sent(gateway, line.line):
+        if not sent(gateway, line.line):
             with self._changed:
                 self._take_back(line, gateway)
+
+    def _narrow(self, line: ClientLine) -> None:
+        """The client has told where it works. What it sends next goes to the gateway after the profiles of that."""
+        said = b""
+        with self._changed:
+            gateway = self._open
+            try:
+                self._profiles.add_roots(line)
+                if self._gateway is not None:  # else it is told with the first line, or when it has answered that
+                    said = self._profiles.told_next()
+            except (ProjectError, NotAttached) as wrong:
+                self._refused = str(wrong)
+                said = self._profiles.nothing
+            if gateway is None and self._gateway is not None and said:
+                self._waiting.appendleft(read_line(said))
+                self._waiting_bytes += len(said)
+        if self._refused is not None:
+            complain(self._refused)
+        if gateway is not None and said:
+            sent(gateway, said)  # a gateway that ends is not told; the next one is told at the start
 
     def _kept(self, line: ClientLine, gateway: socket.socket | None) -> bool:
         """Whether it waits for the next gateway, or is of no use there. Called with the lock."""
@@ -233,7 +264,7 @@ class StdioBridge:
                 if not self._conversation.may_send(line):
                     continue
                 self._conversation.sending(line)
-            if not _sent(gateway, line.line):
+            if not sent(gateway, line.line):
                 with self._changed:
                     self._take_back(line, gateway)
                 return
@@ -251,11 +282,16 @@ class StdioBridge:
                 return
             with self._changed:
                 told = [each for line in several for each in self._heard(line)]
-            _write_out(b"".join(told))
+            write_out(b"".join(told))
 
     def _heard(self, line: bytes) -> list[bytes]:
         if line == self._ending_said:
             self._ending = True
+            return []
+        if line.startswith(self._profiles.narrowed):
+            if (why := self._profiles.refused(line)) is not None and self._refused is None:
+                self._refused = why
+                complain(why)
             return []
         return self._conversation.heard(line + b"\n")
 
@@ -274,7 +310,7 @@ class StdioBridge:
                 self._waiting_bytes += len(line.line)
             hung_up = self._hung_up
         if not hung_up:
-            _write_out(b"".join(told))
+            write_out(b"".join(told))
         return hung_up
 
     # From one gateway to the next.
@@ -327,18 +363,18 @@ class StdioBridge:
         news: list[bytes] = []
         if greeting is not None:
             joined.sendall(greeting[0])
-            answer, others = _answer_to(greeting[1], lines)
+            answer, others = answer_to(greeting[1], lines)
             with self._changed:
                 news = self._conversation.welcomed(answer)
                 news += [each for line in others for each in self._conversation.heard(line + b"\n")]
         with self._changed:
-            resumption = self._conversation.resumption()
+            resumption = [self._profiles.told_next(), *self._conversation.resumption()]
             self._gateway = joined
             if self._hung_up:
                 joined.shutdown(socket.SHUT_WR)
         joined.settimeout(None)
         threading.Thread(target=self._resume, args=(joined, b"".join(resumption)), daemon=True).start()
-        _write_out(b"".join(news))
+        write_out(b"".join(news))
         return lines
 
     def _resume(self, gateway: socket.socket, first: bytes) -> None:
@@ -355,46 +391,4 @@ class StdioBridge:
                 self._drop(line)
                 if line.is_request:
                     told.append(not_sent(line, why))
-        _write_out(b"".join(told))
-
-
-def _answer_to(request_id: object, lines: LineStream) -> tuple[dict[str, Any], list[bytes]]:
-    """And what came beside it. Raises `OSError`."""
-    others: list[bytes] = []
-    while several := lines.read():
-        for place, line in enumerate(several):
-            found = read_line(line).message
-            if found is not None and found.get("id") == request_id and "method" not in found:
-                return found, [*others, *several[place + 1 :]]
-            others.append(line)
-    raise ConnectionResetError("it closed the connection")
-
-
-def _sent(gateway: socket.socket, line: bytes) -> bool:
-    """False where nothing of it left, so that it may be sent elsewhere."""
-    view = memoryview(line)
-    try:
-        while view:
-            view = view[gateway.send(view) :]
-    except OSError:
-        return len(view) < len(line)
-    return True
-
-
-def _write_out(data: bytes) -> None:
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(1, view) :]
-    except OSError:
-        raise ClientGone from None
-
-
-def _complain(what: str) -> None:
-    if not what.isprintable():  # what listens there may not drive a terminal
-        from mcpproxy_py.cli.output import note
-
-        return note(f"mcpproxy: {what}")
-    with contextlib.suppress(OSError, ValueError):
-        print(f"mcpproxy: {what}", file=sys.stderr, flush=True)
-    return None
+        write_out(b"".join(told))

@@ -104,8 +104,10 @@ def is_tool(wire: object) -> bool:
 
 
 def is_prompt(wire: object) -> bool:
+    """Whether an entry is a prompt with a name that can be shown, as a tool's has to be."""
     said = json_values.as_object(wire)
-    return said is not None and isinstance(said.get("name"), str) and said["name"] != ""
+    name = None if said is None else said.get("name")
+    return isinstance(name, str) and name_problem(name) is None
 
 
 def from_json(stored: object) -> PinnedListing:

@@ -20,7 +20,7 @@ from mcpproxy_py.core.policy.tool_names import compared
 
 SIMILAR: Final = 0.6
 """From this share of words in common two descriptions are similar."""
-MANY: Final = 50
+MANY: Final = 20
 """Tools that are gone and took the same, whose descriptions are compared with that of a new one."""
 FEW_WORDS: Final = 4
 """The same description with fewer says nothing."""

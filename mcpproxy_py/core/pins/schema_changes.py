@@ -58,7 +58,7 @@ def schema_changes(before: Any, after: Any, part: str, side: Side, budget: WorkB
     budget.begin()
     walk = _SchemaWalk(before, after, side, budget)
     try:
-        walk.schema(before, after, part, True, 0)
+        walk.schema(before, after, part, walk.is_monotone(), 0)
     except TooLarge:
         text = f"{part} is too large, or too different, to be compared whole"
         walk.found.append(SchemaChange(part, "either", None, None, text))
@@ -131,6 +131,11 @@ class _SchemaWalk:
         else:
             accepts, text = leaf_change(key, before, after)
         self.add(here, accepts, old, new, text, monotone)
+
+    def is_monotone(self) -> bool:
+        """Not where something is turned around (`not`) and something is referred to: that may be turned around too."""
+        texts = self._whole()
+        return not any(_TURNS.search(text) and _REF.search(text) for text in texts)
 
     # Keywords that hold schemas.
 
@@ -231,7 +236,8 @@ class _SchemaWalk:
         if "patternProperties" in at.before or (type(others) is dict and others):
             return "either", "is new, and was something else among all others"
         if self._side == "output":
-            return ("wider", "is new where there were no others") if others is False else ("narrower", "is new")
+            closed = others is False or _UNEVALUATED in self._whole()[0]
+            return ("wider", "is new where there were no others") if closed else ("narrower", "is new")
         return ("narrower", "is new and required") if required else ("wider", "is new and optional")
 
     def by_name(self, at: _Nested) -> None:
@@ -251,12 +257,11 @@ class _SchemaWalk:
                 self.schema(old, new, here, at.monotone, at.depth)
 
     def definitions(self, at: _Nested) -> None:
-        """One that nothing refers to says nothing. Where something is turned around (`not`), all of them may be."""
+        """One that nothing refers to says nothing."""
         texts = self._whole()
-        monotone = at.monotone and not any(_TURNS.search(text) for text in texts)
         for name, old, new, here in self._each(at):
             if old is not MISSING and new is not MISSING:
-                self.schema(old, new, here, monotone, at.depth)
+                self.schema(old, new, here, at.monotone, at.depth)
             elif _refers_to(texts[0] if old is MISSING else texts[1], name):
                 self.add(here, "either", old, new, "is new" if old is MISSING else "is gone and still referred to")
             else:
@@ -314,6 +319,7 @@ def _as_schema(value: Any) -> Mapping[str, Any] | Literal[False] | None:
     return False if value is False else json_values.as_object(value)
 
 
+_UNEVALUATED: Final = '"unevaluatedProperties":'
 _TURNS: Final = re.compile(r'"(?:not|oneOf|if|contains|dependencies|\$dynamicRef|\$recursiveRef)":')
 _REF: Final = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)":"((?:[^"\\]|\\.)*)"')
 _PLAIN_REF: Final = re.compile(r"#/[A-Za-z0-9_$./-]*")

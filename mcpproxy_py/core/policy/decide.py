@@ -41,7 +41,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import rungs, surface_tools
 from mcpproxy_py.core.policy.rungs import DecisionDraft, RungRefusal, Step
-from mcpproxy_py.core.protocol.constants import READING
+from mcpproxy_py.core.protocol.constants import METHODS, READING
 from mcpproxy_py.core.values import (
     RANK,
     UNDECLARING,
@@ -174,6 +174,8 @@ def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapp
 def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
     risk: Operation = "read" if ask.method in READING else "write"
+    if ask.method not in METHODS and snapshot.policy.ceiling != "destructive":
+        risk = "destructive"  # who may not do everything may not do what nobody knows either
     server = ask.server or ""
     draft = DecisionDraft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk

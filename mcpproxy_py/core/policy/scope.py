@@ -7,21 +7,27 @@ scope narrows and tightens, never widens: two of them together are what both all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from mcpproxy_py.core.policy.tool_class import lowest_risk
-from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, compared, normal_form
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
 from mcpproxy_py.core.search.index import Index, IndexSegment
-from mcpproxy_py.core.values import FORBIDS, RANK, Operation, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.search.narrowed import IndexOfSome
+from mcpproxy_py.core.values import FORBIDS, OPERATIONS, RANK, Operation, Policy, Server, Snapshot, Tool
 
 Confirm = Literal["none", "write", "destructive"]
 Unannotated = Literal["allow", "write", "destructive"]
 _CONFIRMS: Final[dict[Confirm, int]] = {"none": 0, "destructive": 1, "write": 2}
-KEPT: Final = 64
+KEPT: Final = 512
 """Narrowed snapshots that one snapshot remembers."""
+REMEMBERED: Final = 4096
+"""Servers of which a list of globs remembers what it says of them."""
+MOST_INNER: Final = 64
+"""Scopes besides its own that an access remembers itself in."""
+EVERY: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,15 @@ class Scope:
     strict: bool = False
     unannotated: Unannotated = "allow"
     confirm: Confirm = "none"
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        said = self.servers, self.tools, self.ceiling, self.strict, self.unannotated, self.confirm
+        object.__setattr__(self, "_hash", hash(said))
+
+    def __hash__(self) -> int:
+        """Every call looks for what is in scope."""
+        return self._hash
 
     def within(self, other: Scope) -> Scope:
         """What both allow."""
@@ -54,11 +69,35 @@ class Scope:
             _tool_globs(globs).mentions(server) for globs in self.tools
         )
 
+    def chooses(self, server: str, policy: Policy) -> Callable[[Tool], bool] | None:
+        """Which tools of this server, which is there, are in scope; `None`: all of them. `policy` is the tightened
+        one."""
+        lists = [each for globs in self.tools if (each := _tool_globs(globs).of(server)) is not None]
+        if not lists and self.ceiling == "destructive":
+            return None
+        most, as_declared = RANK[self.ceiling], policy.unannotated == "allow"
+
+        def chosen(tool: Tool) -> bool:
+            """Asked of ten thousand tools at once."""
+            for each in lists:
+                if not each.matches(tool.normal) or len(tool.name) > MAX_NAME:
+                    return False
+            plain = as_declared and not tool.overrides
+            return RANK[tool.declared if plain else lowest_risk(tool, policy)] <= most
+
+        return chosen
+
     def has_tool(self, tool: Tool, policy: Policy) -> bool:
         """Of a server that is there. `policy` is the tightened one."""
-        if RANK[lowest_risk(tool, policy)] > RANK[self.ceiling]:
-            return False
-        return all(_tool_globs(globs).match(tool.server, tool.name) for globs in self.tools)
+        chooses = self.chooses(tool.server, policy)
+        return chooses is None or chooses(tool)
+
+    def names(self, server: str, name: str) -> bool:
+        """Whether a tool of this name would be in scope, if it is there and may be called at all."""
+        if len(name) > MAX_NAME:
+            return not self.tools
+        lists = [each for globs in self.tools if (each := _tool_globs(globs).of(server)) is not None]
+        return not lists or all(each.matches(normal_form(name)) for each in lists)
 
     def tightened(self, policy: Policy) -> Policy:
         return replace(
@@ -78,19 +117,25 @@ class _ToolGlobs:
 
     def __init__(self, globs: Iterable[str]) -> None:
         pairs = [each.partition(":") for each in globs]
-        self._anywhere = NameSet(left for left, colon, _ in pairs if not colon)
-        self._of = [(NamePattern(left), NamePattern(right)) for left, colon, right in pairs if colon]
+        self._anywhere = [left for left, colon, _ in pairs if not colon]
+        self._of = [(NamePattern(left), right) for left, colon, right in pairs if colon]
+        for _, _, right in pairs:
+            NamePattern(right)
+        NameSet(self._anywhere)
+        self._known: dict[str, NameSet | None] = {}
 
     def mentions(self, server: str) -> bool:
-        return bool(self._anywhere.entries) or any(each.matches(normal_form(server)) for each, _ in self._of)
+        return bool(self._anywhere) or any(each.matches(normal_form(server)) for each, _ in self._of)
 
-    def match(self, server: str, tool: str) -> bool:
-        if len(tool) > MAX_NAME:
-            return False
-        normal = compared(tool).normal
-        if self._anywhere.matches(normal):
-            return True
-        return any(name.matches(normal) and there.matches(server) for there, name in self._of)
+    def of(self, server: str) -> NameSet | None:
+        """What it says of this server's tools; `None`: every name."""
+        if server not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            normal = normal_form(server)
+            said = [*self._anywhere, *(name for there, name in self._of if there.matches(normal))]
+            self._known[server] = None if EVERY in said else NameSet(said)
+        return self._known[server]
 
 
 @lru_cache(maxsize=1024)
@@ -106,63 +151,195 @@ def check_tool_glob(text: str) -> None:
     _ToolGlobs([text])
 
 
+def glob_covers(glob: str, other: str) -> bool:
+    """Whether the first of two as they are written surely means all that the second means."""
+    (server, tool), (other_server, other_tool) = _both_parts(glob), _both_parts(other)
+    return server.covers(other_server) and tool.covers(other_tool)
+
+
+def _both_parts(glob: str) -> tuple[NamePattern, NamePattern]:
+    left, colon, right = glob.partition(":")
+    return (NamePattern(left), NamePattern(right)) if colon else (NamePattern("*"), NamePattern(left))
+
+
+class ToolsInScope(Mapping[str, Tool]):
+    """Of one server. Whoever calls a tool looks at that one only; the others are chosen when somebody lists them."""
+
+    __slots__ = ("_all", "_chooses", "_found", "_part")
+
+    def __init__(
+        self, every: Mapping[str, Tool], chooses: Callable[[Tool], bool], part: Callable[[], IndexSegment]
+    ) -> None:
+        self._all = every
+        self._chooses = chooses
+        self._part = part
+        self._found: dict[str, Tool] = {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if (found := self._found.get(key)) is not None:
+            return found
+        tool = self._all.get(key)
+        if tool is None or not self._chooses(tool):
+            return default
+        self._found[key] = tool
+        return tool
+
+    def __getitem__(self, name: str) -> Tool:
+        if (found := self.get(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (tool.name for tool in self._part().tools)
+
+    def __len__(self) -> int:
+        return len(self._part().tools)
+
+
+class ServersInScope(Mapping[str, Server]):
+    """Of one snapshot, each narrowed when somebody looks at it."""
+
+    __slots__ = ("_found", "_policy", "_scope", "_snapshot")
+
+    def __init__(self, snapshot: Snapshot, scope: Scope, policy: Policy) -> None:
+        self._snapshot = snapshot
+        self._scope = scope
+        self._policy = policy
+        self._found: dict[str, Server] = {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self._found.get(key)
+        if found is None:
+            server = self._snapshot.servers.get(key)
+            if server is None or not self._scope.has_server(key):
+                return default
+            found = self._found[key] = self._narrowed(server)
+        return found
+
+    def __getitem__(self, name: str) -> Server:
+        if (found := self.get(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._snapshot.servers and self._scope.has_server(str(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._snapshot.servers if self._scope.has_server(name))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _narrowed(self, server: Server) -> Server:
+        scope, chooses = self._scope, self._scope.chooses(server.name, self._policy)
+        confirm = max(server.confirm, scope.confirm, key=_CONFIRMS.__getitem__)
+        if chooses is None:
+            return server if confirm == server.confirm else replace(server, confirm=confirm)
+        whole: IndexSegment | None = self._snapshot.index.segments.get(server.name)
+        if whole is None:
+            return replace(server, tools={}, confirm=confirm)
+        tools = ToolsInScope(server.tools, chooses, lambda: whole.only(_choice(scope, self._policy), chooses))
+        return replace(server, tools=tools, confirm=confirm, outside=_outside(server.name, scope))
+
+
+def _outside(server: str, scope: Scope) -> Callable[[str], bool]:
+    return lambda name: not scope.names(server, name)
+
+
+def _choice(scope: Scope, policy: Policy) -> Hashable:
+    """All that the choice of a server's tools depends on: scopes that share it share what was chosen."""
+    return scope.tools, scope.ceiling, policy.unannotated
+
+
 def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
-    """What of this snapshot is in scope. Of each server's listing it is found out once for each scope."""
+    """What of this snapshot is in scope. Next to nothing is done for it before somebody looks: there may be hundreds of
+    scopes, and a new snapshot whenever a server says something."""
     if (known := snapshot.narrowed.get(scope)) is not None:
         return known
     policy = scope.tightened(snapshot.policy)
-    segments: dict[str, IndexSegment] = {}
-    servers: dict[str, Server] = {}
     index: Index = snapshot.index
-    for name, server in snapshot.servers.items():
-        if not scope.has_server(name):
-            continue
-        part = index.segments.get(name)
-        if part is not None:
-            part = segments[name] = part.only((scope, policy), lambda tool: scope.has_tool(tool, policy))
-        servers[name] = replace(
-            server,
-            tools={} if part is None else part.by_name,
-            confirm=max(server.confirm, scope.confirm, key=_CONFIRMS.__getitem__),
-        )
+
+    def parts() -> dict[str, IndexSegment]:
+        choice = _choice(scope, policy)
+        there = {name: part for name, part in index.segments.items() if scope.has_server(name)}
+        chosen = {name: scope.chooses(name, policy) for name in there}
+        return {
+            name: part if (chooses := chosen[name]) is None else part.only(choice, chooses)
+            for name, part in there.items()
+        }
+
     if len(snapshot.narrowed) >= KEPT:
-        snapshot.narrowed.clear()
-    snapshot.narrowed[scope] = found = Snapshot(policy=policy, servers=servers, index=Index(segments))
+        del snapshot.narrowed[next(iter(snapshot.narrowed))]
+    snapshot.narrowed[scope] = found = Snapshot(
+        policy=policy,
+        servers=ServersInScope(snapshot, scope, policy),
+        index=IndexOfSome(index, (scope.servers, _choice(scope, policy)), parts),
+    )
     return found
+
+
+Lacks = Callable[[Operation], str | None]
 
 
 class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_last", "_scope", "_scoped", "_view", "everything", "principal")
+    __slots__ = ("_inner", "_scope", "everything", "lacks", "principal")
 
-    def __init__(self, principal: str, scope: Callable[[], Scope | None] | None = None) -> None:
+    def __init__(
+        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
+    ) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
         self.principal = principal
+        self.lacks = lacks
+        """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
         self._scope = scope
-        self._last: Snapshot | None = None
-        self._scoped: Scope | None = None
-        self._view: Snapshot | None = None
+        self._inner: dict[Callable[[], Scope | None], Access] | None = None
 
     @property
     def scope(self) -> Scope | None:
         return None if self._scope is None else self._scope()
 
     def view(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot as it is for this principal, the same object for the same snapshot and scope."""
-        if self._scope is None:
+        """The snapshot as it is for this principal. Nothing of it is kept in here, for most principals are idle, and a
+        snapshot is large."""
+        if self._scope is None or (scope := self._scope()) is None:
             return snapshot
-        scope = self._scope()
-        if self._last is not snapshot or self._scoped is not scope or self._view is None:
-            self._view = snapshot if scope is None else narrowed(snapshot, scope)
-            self._last, self._scoped = snapshot, scope
-        return self._view
+        return snapshot.narrowed.get(scope) or narrowed(snapshot, scope)
 
     def within(self, scope: Callable[[], Scope | None]) -> Access:
-        """The same principal, in another scope besides (a profile's)."""
+        """The same principal, in another scope besides (a profile's). For the same one it is the same object, so that
+        what it found out is of use to the next request; that lives as long as this does."""
+        if self._inner is None or len(self._inner) >= MOST_INNER:
+            self._inner = {}
+        found = self._inner.get(scope)
+        if found is None:
+            found = self._inner[scope] = Access(self.principal, self._both(scope), self._lacks_within(scope))
+        return found
+
+    def _lacks_within(self, scope: Callable[[], Scope | None]) -> Lacks:
+        """No new token helps with what the other scope forbids."""
+
+        def lacks(operation: Operation) -> str | None:
+            other = scope()
+            return None if other is not None and RANK[operation] > RANK[other.ceiling] else self.lacks(operation)
+
+        return lacks
+
+    @property
+    def highest(self) -> Operation:
+        """The risk up to which calls are in scope, or would be with a token that a client can ask for."""
+        scope = self.scope
+        ceiling: Operation = "destructive" if scope is None else scope.ceiling
+        return max((ceiling, *(each for each in OPERATIONS if self.lacks(each))), key=RANK.__getitem__)
+
+    def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)
 
         def both() -> Scope | None:
@@ -172,4 +349,4 @@ class Access:
                 memo = one, other, other if one is None else one if other is None else one.within(other)
             return memo[2]
 
-        return Access(self.principal, both)
+        return both

@@ -170,11 +170,13 @@ def instructions(sentences: str, servers: str) -> str:
 
 def definitions(
     *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None,
-    servers: str = "", host_confirm: bool = False,
+    servers: str = "", host_confirm: bool = False, ceiling: Operation = "destructive",
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's. With
-    `host_confirm` hosts are told to ask their user before each destructive call."""
-    tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in OPERATIONS)]
+    `host_confirm` hosts are told to ask their user before each destructive call. What is above the `ceiling` is not
+    there (SEC-2)."""
+    variants = OPERATIONS[: OPERATIONS.index(ceiling) + 1]
+    tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in variants)]
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 

@@ -163,7 +163,8 @@ def next_step_for(server: str) -> str:
 
 
 def call_with(tool: Tool, policy: Policy) -> str:
-    """The variant an agent should use: safe for the highest class the tool can have (FIND-1, GATE-8)."""
+    """The variant an agent should use: safe for the highest class the tool can have (FIND-1, GATE-8), as far as its
+    ceiling allows."""
     highest, _ = class_of(tool, None)
     counted = effective(tool, highest, policy)
-    return VARIANT_OF["write" if counted == "unknown" else counted]
+    return VARIANT_OF[min("write" if counted == "unknown" else counted, policy.ceiling, key=RANK.__getitem__)]

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
 from mcpproxy_py.core.values import (
+    Ask,
     Caller,
     ClientInfo,
     Surface,
@@ -174,6 +175,10 @@ class UpstreamCallContext:
     def principal(self) -> str:
         """Who asks, as the gateway authenticated it."""
         return self.channel.caller.principal
+
+
+def caller_of(ask: Ask) -> Caller:
+    return Caller(ask.principal, ask.source, ask.client, ask.request_id, ask.access)
 
 
 def lacks(capabilities: Mapping[str, Any], method: str) -> str | None:

@@ -7,7 +7,7 @@ that can make the cut are scored. The result is the same as that of scoring ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mcpproxy_py.core.search import packed_lanes
+from mcpproxy_py.core.search.narrowed import FrequenciesOfSome
 from mcpproxy_py.core.search.segments import PEAK, IndexSegment, ToolFilter, count, counted, joined, segment
 from mcpproxy_py.core.search.synonyms import implied, senses, spelled_out, topics
 from mcpproxy_py.core.search.tokens import lookalikes, tokens
@@ -35,6 +36,9 @@ QUERY_CHARS: Final = 1_000
 QUERY_TERMS: Final = 48
 # How many words an index remembers the tools of: a bound for what strangers' queries can make it hold.
 PARTS: Final = 512
+# The same for an index of some of its tools, and how many of these an index remembers.
+PARTS_OF_SOME: Final = 64
+OF_SOME: Final = 16
 # More parts than a query can have: its words, its pairs of words, and what its shape implies.
 MOST_PARTS: Final = 2 * QUERY_TERMS + 16
 # A bound has to clear the error of floats to be believed.
@@ -76,10 +80,18 @@ class Index:
     next query somewhat slower, and no index is ever built for words that nobody uses.
     """
 
-    __slots__ = ("_every", "_frequencies", "_parts", "_segments", "_steps", "_tools", "_vocabulary")
+    __slots__ = (
+        "_every", "_frequencies", "_of", "_of_some", "_parts", "_segments", "_steps", "_tools", "_vocabulary",
+    )  # fmt: skip
 
-    def __init__(self, segments: Mapping[str, IndexSegment], *, frequencies: Mapping[str, int] | None = None) -> None:
-        """`frequencies` is for `with_segment`, which knows how many tools contain each term already."""
+    def __init__(
+        self, segments: Mapping[str, IndexSegment], *, frequencies: Mapping[str, int] | None = None,
+        of: Index | None = None,
+    ) -> None:  # fmt: skip
+        """`frequencies` is for who knows how many tools contain each term already, `of` for an index of some of the
+        tools of another one."""
+        self._of = of
+        self._of_some: dict[Hashable, Index] = {}
         self._segments = MappingProxyType(dict(segments))
         self._tools = [tool for part in self._segments.values() for tool in part.tools]
         self._frequencies = counted(self._segments.values()) if frequencies is None else frequencies
@@ -103,6 +115,18 @@ class Index:
             others[server] = segment
             count(frequencies, segment, 1)
         return Index(others, frequencies=frequencies)
+
+    def of_some(self, key: Hashable, parts: Callable[[], Mapping[str, IndexSegment]]) -> Index:
+        """An index of some of its tools, of each server those in its part, from which nothing can be told of the
+        others; made once for what `key` names."""
+        found = self._of_some.pop(key, None)
+        if found is None:
+            if len(self._of_some) >= OF_SOME:
+                del self._of_some[next(iter(self._of_some))]
+            segments = parts()
+            found = Index(segments, frequencies=FrequenciesOfSome(self._frequencies, [*segments.values()]), of=self)
+        self._of_some[key] = found
+        return found
 
     def mask(self, lets_through: Callable[[str], ToolFilter | bool]) -> int:
         """A filter for `rank`: for each server whether all of its tools are let through, none, or those of a rule."""
@@ -144,7 +168,7 @@ class Index:
     def _part(self, words: tuple[str, ...]) -> Part:
         found = self._parts.get(words)
         if found is None:
-            if len(self._parts) >= PARTS:
+            if len(self._parts) >= (PARTS if self._of is None else PARTS_OF_SOME):
                 self._parts.clear()
             found = self._parts[words] = self._blended(words)
         return found
@@ -180,8 +204,9 @@ class Index:
         return [row for row in found if row[1] == 1.0 or self._frequencies[row[0]] <= most] or found
 
     def _lookalikes(self, word: str) -> list[str]:
-        self._vocabulary = self._vocabulary or sorted(self._frequencies)
-        return lookalikes(word, self._frequencies, self._vocabulary)
+        whole = self if self._of is None else self._of
+        whole._vocabulary = whole._vocabulary or sorted(whole._frequencies)
+        return lookalikes(word, self._frequencies, whole._vocabulary)
 
     def _idf(self, term: str) -> float:
         return self._rarity(self._frequencies.get(term, 0))

@@ -16,6 +16,7 @@ from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core.search import packed_lanes
+from mcpproxy_py.core.search.narrowed import ImpactsOfSome
 from mcpproxy_py.core.search.synonyms import senses, spelled_out, topics
 from mcpproxy_py.core.search.tokens import tokens
 from mcpproxy_py.core.values import Tool
@@ -43,6 +44,8 @@ DESCRIPTION_CHARS: Final = 2_000
 PARAMETER_NAMES: Final = 64
 # The filters whose answers a segment remembers. There are a handful, and each reload may bring one more.
 RULES: Final = 16
+# The parts that a segment remembers: one for each scope that is in use, at some bytes for each tool.
+SELECTIONS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,8 @@ class IndexSegment:
         """The part of it that a rule lets through; what `key` names is found out once."""
         found = self._parts.get(key)
         if found is None:
-            if len(self._parts) >= RULES:
-                self._parts.clear()
+            if len(self._parts) >= SELECTIONS:
+                del self._parts[next(iter(self._parts))]
             found = self._parts[key] = self._only(wanted)
         return found
 
@@ -85,13 +88,8 @@ class IndexSegment:
         kept = [number for number, tool in enumerate(self.tools) if wanted(tool)]
         if len(kept) == len(self.tools):
             return self
-        now = {number: new for new, number in enumerate(kept)}
-        rows = {
-            term: left
-            for term, impacts in self.impacts.items()
-            if (left := {now[number]: impact for number, impact in impacts.items() if number in now})
-        }
-        return IndexSegment(tuple(self.tools[number] for number in kept), rows)
+        left = ImpactsOfSome(self.impacts, len(self.tools), kept)
+        return IndexSegment(tuple(self.tools[number] for number in kept), left)
 
     def marks(self, rule: ToolFilter | bool) -> bytes:
         """This segment's piece of a mask."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from heapq import nsmallest
@@ -173,12 +173,20 @@ _BEGUN: Final = 5
 
 
 def lookalikes(word: str, known: Container[str], ordered: Sequence[str]) -> list[str]:
-    """What of the known words, given in order too, a word that is none of them may be a slip of, or begin."""
+    """What of the known words a word that is none of them may be a slip of, or begin. `ordered` has them in order, and
+    maybe others too."""
     if len(word) not in _MISSPELLED or not word.isalpha():
         return []
-    at = bisect_left(ordered, word)
     slips = sorted(near for near in one_edit_away(word) if near in known)
-    return slips or [longer for longer in ordered[at : at + _BEGUN] if longer.startswith(word)]
+    return slips or list(islice(_begun(word, known, ordered), _BEGUN))
+
+
+def _begun(word: str, known: Container[str], ordered: Sequence[str]) -> Iterator[str]:
+    at = bisect_left(ordered, word)
+    while at < len(ordered) and (longer := ordered[at]).startswith(word):
+        if longer in known:
+            yield longer
+        at += 1
 
 
 def one_edit_away(word: str) -> set[str]:

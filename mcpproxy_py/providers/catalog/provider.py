@@ -16,7 +16,9 @@ from mcpproxy_py.core.catalog import approval_rules, capabilities, overlay
 from mcpproxy_py.core.catalog.approval_rules import CapabilityWish, NotAccepted, Submitted, parse_wish, retargeted
 from mcpproxy_py.core.catalog.model import Catalog, Connector, Matching, NotAnswered, ServerEntry, unknown
 from mcpproxy_py.core.policy import declaration, tool_results
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.search.tokens import nearest
+from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.definitions import definitions
@@ -29,7 +31,7 @@ class CatalogContext(Protocol):
     """Who asks, as the gateway authenticated it."""
 
     @property
-    def principal(self) -> str: ...
+    def caller(self) -> Caller: ...
 
 
 class Requests(Protocol):
@@ -41,8 +43,10 @@ class Requests(Protocol):
 class CatalogProvider:
     """`tools()` and `call()` are all an upstream needs."""
 
-    def __init__(self, catalog: Catalog, connectors: Callable[[str], Sequence[Connector]], requests: Requests) -> None:
-        """`connectors` gives the servers that a principal may know of, as they are at this moment."""
+    def __init__(
+        self, catalog: Catalog, connectors: Callable[[Access | None], Sequence[Connector]], requests: Requests
+    ) -> None:
+        """`connectors` gives the servers that who has this access may know of, as they are at this moment."""
         self._catalog = catalog
         self._connectors = connectors
         self._requests = requests
@@ -73,7 +77,7 @@ class CatalogProvider:
     def command_for(self, wish: CapabilityWish) -> str | None:
         """With which a person would grant this wish now, where the catalog or the configuration knows."""
         try:
-            entry, server = self._target(wish, self._connectors(EVERYTHING))
+            entry, server = self._target(wish, self._connectors(None))
         except NotAnswered:
             return None  # the entry it named is gone
         if server is None:
@@ -87,19 +91,19 @@ class CatalogProvider:
         return answer
 
     async def _mcp_list(self, given: dict[str, Any], context: CatalogContext) -> Answer:
-        return overlay.mcp_list(self._connectors(context.principal))
+        return overlay.mcp_list(self._connectors(context.caller.access))
 
     async def _mcp_list_catalog(self, given: dict[str, Any], context: CatalogContext) -> Answer:
-        return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.principal), **given)
+        return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.caller.access), **given)
 
     async def _mcp_request_capability(self, given: dict[str, Any], context: CatalogContext) -> Answer:
         wish = parse_wish(given)
-        entry, server = self._target(wish, self._connectors(context.principal))
+        entry, server = self._target(wish, self._connectors(context.caller.access))
         found = overlay.classify(entry, server, wish.requested_tools)
         answer: dict[str, Any] = {"ok": True, "approval": None, "requested_by": {"kind": "agent"}}
         if not found.rule.approval_needed:
             return {**answer, "classification": found.as_json(), "note": USE_IT}
-        filed = await self._requests.submit(_named(wish, entry, server), context.principal)
+        filed = await self._requests.submit(_named(wish, entry, server), context.caller.principal)
         if isinstance(filed, NotAccepted):
             raise NotAnswered(filed.message)
         request = filed.request
@@ -123,8 +127,6 @@ class CatalogProvider:
         return entry, matching.connector(entry.slug)
 
 
-EVERYTHING = "admin"
-"""The principal that may know of every server."""
 USE_IT = "Nothing was filed: the server is connected and enabled. Call its tools."
 _NOTES: Mapping[approval_rules.Status, str] = {
     "pending": "A person has to decide this. Nothing is connected and nothing may be assumed; go on without it.",

@@ -46,7 +46,7 @@ def bad_request(message: str, **details: Any) -> GatewayError:
 
 
 def answered_by(app: ASGIApp) -> Handler:
-    """`scope["state"]` tells the application who was let in (`principal`), and the `request_id`."""
+    """`scope["state"]` tells the application who was let in (`principal`, `access`), and the `request_id`."""
 
     async def handle(request: HttpRequest) -> None:
         async def receive() -> Message:
@@ -82,11 +82,7 @@ def _scope(request: HttpRequest) -> Scope:
         "headers": head.headers,
         "server": request.server,
         "client": request.peer,
-        "state": {
-            "principal": request.access.principal,
-            "request_id": request.id,
-            "scoped": not request.access.everything,
-        },
+        "state": {"principal": request.access.principal, "access": request.access, "request_id": request.id},
     }
 
 

@@ -17,25 +17,31 @@ records (SEC-2): made equal by mistake, they are an agent token.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl
 
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.token_terms import PREFIX
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
-from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens, same_secret
+from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
+
+if TYPE_CHECKING:
+    from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 log = logging.getLogger("mcpproxy.http")
 
@@ -51,7 +57,7 @@ ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/api/v1/proof", "open"),
     ("/api", "admin"),
     ("/metrics", "metrics"),
-    ("/.well-known", "open"),  # nothing is there; MCP clients that look for OAuth must hear 404, not 401
+    ("/.well-known", "open"),  # where nothing is there, MCP clients that look for OAuth must hear 404, not 401
 )
 PROBES: Final = frozenset(("/healthz", "/readyz"))
 """Load balancers call these by address, so no `Host` is foreign to them."""
@@ -79,12 +85,15 @@ class AccessRules:
     mcp_token: str | None = field(default=None, repr=False)
     tokens: AgentTokens | None = field(default=None, repr=False)
     require_mcp_auth: bool = False
+    identity: IdentityProvider | None = None
+    """Whose tokens are accepted, beside our own."""
     max_body_bytes: int = 4 << 20
     max_body_values: int = MAX_BODY_VALUES
 
     @property
     def agents_need_token(self) -> bool:
-        return self.mcp_token is not None or self.require_mcp_auth or not is_loopback(self.listen_host)
+        has_tokens = self.mcp_token is not None or self.identity is not None
+        return has_tokens or self.require_mcp_auth or not is_loopback(self.listen_host)
 
 
 class AccessControl:
@@ -96,10 +105,11 @@ class AccessControl:
         self._origins = origin_list(self._hosts, rules.allowed_origins)
         self._agents_need_token = rules.agents_need_token
         self._rules = rules
-        self._credentials = AgentCredentials(rules.mcp_token, rules.tokens)
+        self._credentials = AgentCredentials(rules.mcp_token, rules.tokens, rules.identity)
 
-    def access(self, head: RequestHead, request: HttpRequest) -> Access:
-        """Who comes in, or `GatewayError` with the first thing that is wrong."""
+    def access(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
+        """Who comes in, or `GatewayError` with the first thing that is wrong. To be waited for with the first request
+        that brings a token of the identity provider."""
         if head.repeated is not None:
             raise bad_request(f"The {head.repeated} header was sent more than once", header=head.repeated)
         if head.path not in PROBES:
@@ -135,24 +145,30 @@ class AccessControl:
             message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
 
-    def _agent(self, head: RequestHead) -> Access:
+    def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = _bearer(head)
         if (found := self._credentials.find(given)) is not None:
             return found
+        if (coming := self._credentials.to_verify(given)) is not None:
+            return coming
         if not self._agents_need_token and not self._credentials.refuses(given):
             return LOCAL
         if same_secret(given, self._rules.admin_key()):
             raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
         if given is None:
-            raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+            or_another = "" if self._rules.identity is None else ", or one of the identity provider"
+            raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
         raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
 
-    def _admin(self, head: RequestHead) -> Access:
+    def _admin(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
-        if (found := self._credentials.find(given)) is not None:
+        may_be_agents = self._credentials.takes_others or (given or "").startswith(PREFIX)
+        if may_be_agents and (found := self._credentials.find(given)) is not None:
             if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
                 return found  # many may share the one `mcp_token`, and none of them reads the others' records
             raise _unauthorized("The agent token gives no access to this; send the admin key")
+        if head.api_key is None and _asks_for_own_records(head) and (coming := self._credentials.to_verify(given)):
+            return coming
         if not same_secret(given, self._rules.admin_key()):
             raise _unauthorized("This needs the admin key, as X-API-Key or Authorization: Bearer")
         return ADMIN
@@ -182,6 +198,13 @@ def _asks_for_own_records(head: RequestHead) -> bool:
     except ValueError:
         return False
     return any(name == "mine" for name, _ in query)
+
+
+def same_secret(given: str | None, secret: str | None) -> bool:
+    """Constant in time, whatever the lengths; an empty secret opens nothing."""
+    if not given or not secret:
+        return False
+    return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
 
 
 def is_local(peer: Any, head: RequestHead) -> bool:
@@ -219,6 +242,7 @@ class Guard:
     def use(self, rules: AccessRules) -> None:
         """Requests from now on obey these rules."""
         self._access = AccessControl(rules)
+        self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
 
     def end(self, principal: str) -> None:
@@ -244,7 +268,8 @@ class Guard:
         request.id = named = head.request_id or random.randbytes(8).hex()
         remembered = request_id.set(named)
         try:
-            request.access = self._access.access(head, request)
+            access = self._access.access(head, request)
+            request.access = access if isinstance(access, Access) else await access
             request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)
@@ -253,6 +278,8 @@ class Guard:
                 return
             self.last = time.monotonic()
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
+            if self._identity is not None:
+                endpoint = self._identity.answering(endpoint, request)
             if request.access.everything:
                 await endpoint(request)
             else:
@@ -264,7 +291,7 @@ class Guard:
                 log.debug("%s %s", head.method, quoted(head.path))
         except GatewayError as error:
             self._log(head, error)
-            await _refuse(request, error, _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ())
+            await _refuse(request, error, self._headers(head, error))
         except Exception:
             log.exception("%s %s failed", head.method, quoted(head.path))
             if request.started:
@@ -274,6 +301,11 @@ class Guard:
             await _refuse(request, error)
         finally:
             request_id.reset(remembered)
+
+    def _headers(self, head: RequestHead, error: GatewayError) -> Iterable[tuple[str, str]]:
+        if self._identity is not None and head.zone == "agent":
+            return self._identity.headers(head, error)
+        return _CHALLENGE.items() if error.code is Code.UNAUTHORIZED else ()
 
     def _log(self, head: RequestHead, error: GatewayError) -> None:
         """Whoever is turned away must not fill the disk with that."""

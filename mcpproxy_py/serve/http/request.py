@@ -54,8 +54,7 @@ class RequestHead:
         self, method: str, path: str, headers: Headers, *, raw_path: bytes = b"", query: bytes = b"",
         http_version: str = "1.1", keep_alive: bool = True, expects: bool = False,
     ) -> None:  # fmt: skip
-        """`headers` by their lower-case names. `expects`: whether the client waits to be told that it may send the
-        body."""
+        """`headers` by their lower-case names. `expects`: the client waits to be told to send the body."""
         self.method = method
         self.path = path
         self.raw_path = raw_path
@@ -106,8 +105,7 @@ def _own_id(given: bytes | None) -> str | None:
     return given.decode("ascii") if given is not None and _FIT_TO_LOG.fullmatch(given) else None
 
 
-Known = tuple[RequestHead, int]
-"""A head, and the length of the body that comes with it."""
+Known = tuple[RequestHead, int]  # and the length of the body that comes with it
 
 
 class HeadCache:
@@ -157,8 +155,7 @@ class HttpRequest:
     id = ""
     """Names it in logs, and to the client."""
     access = Access("")
-    limit = sys.maxsize
-    """How long its body may be."""
+    limit = sys.maxsize  # of its body
     max_values = sys.maxsize
     """How many keys and values of JSON may be in it."""
     over = False
@@ -167,9 +164,10 @@ class HttpRequest:
     """Bytes of the body that came and that nobody has asked for yet."""
     all_read = False
     gone = False
-    """Whether the client has hung up."""
     started = False
     answered = False
+    listens = False
+    """Whether its answer is a stream that has no end of its own."""
     on_left: Callable[[], object] | None = None
     """Called when the client hangs up before its answer. Must not hold this request beyond its answer."""
     _parts: list[bytes] | None = None
@@ -191,7 +189,6 @@ class HttpRequest:
 
     @property
     def peer(self) -> tuple[str, int] | None:
-        """Where it comes from."""
         return self._connection.peer
 
     @property
@@ -217,6 +214,9 @@ class HttpRequest:
         self._complete = True
         if self._notifications is not None:
             self._notifications.set()
+
+    def cut_off(self) -> None:
+        self._connection.transport.close()  # what was answered goes out, and no more
 
     def lost(self) -> None:
         """The connection is."""

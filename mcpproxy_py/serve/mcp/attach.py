@@ -12,7 +12,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -25,11 +25,13 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL
-from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
+from mcpproxy_py.serve.mcp.attached_scope import LOCAL, AttachedScope, Wish, access_of, within
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated
 from mcpproxy_py.serve.mcp.lines import LineReader, LineWriter, watch
 from mcpproxy_py.serve.mcp.request import (
@@ -43,27 +45,30 @@ from mcpproxy_py.serve.mcp.request import (
     without_result_type,
 )
 from mcpproxy_py.serve.mcp.sessions import ClientSession
-from mcpproxy_py.serve.mcp.subscriptions import heard
+from mcpproxy_py.serve.mcp.subscriptions import GATE_TOPIC, LIST_CHANGED, TOOLS_CHANGED, heard
 
 log = logging.getLogger(__name__)
 
 HELLO_LIMIT: Final = 4096
 HELLO_TIMEOUT: Final = 10.0
-Wish = Mapping[str, Any]
 LINES_A_TURN: Final = 100
 """Lines that are read without a look at anybody else."""
 MAX_REQUESTS: Final = 1000
 """Under way at once from one client."""
-LOCAL: Final = Access("local")
-"""Whoever may open the socket is the user whose gateway it is."""
 
 
 class AttachedClient:
     """One client on one surface. `take` each line; `end` when it has gone."""
 
-    def __init__(self, endpoint: McpEndpoint, writer: LineWriter, session_id: str, access: Access = LOCAL) -> None:
+    def __init__(
+        self, endpoint: McpEndpoint, writer: LineWriter, session_id: str, access: Access = LOCAL,
+        scope: AttachedScope | None = None,
+    ) -> None:  # fmt: skip
+        """`scope` may be that of no profile yet: then the client has all that its access gives, and nothing is asked
+        for it."""
+        self._own = access
+        self._access = within(access, scope) if scope is not None and scope.may_be_any else access
         self._endpoint = endpoint
-        self._access = access
         self._writer = writer
         self._session_id = session_id
         self._session: ClientSession | None = None
@@ -139,13 +144,17 @@ class AttachedClient:
             if method == LISTEN:
                 await heard(endpoint, request)
                 return {"result": {}}
-            return {"result": completed(surface, method, await endpoint.modern.get(method, surface.answer)(request))}
+            return {
+                "result": completed(
+                    surface, method, await endpoint.modern.get(method, surface.answer)(request), request.peer.access
+                )
+            }
         except Exception as error:
             return failed(request, error)
 
     async def _initialize(self, params: Mapping[str, Any]) -> dict[str, Any]:
         version = negotiated(params)
-        result = await initialized(self._endpoint.surface, version)
+        result = await initialized(self._endpoint.surface, version, self._access)
         if self._session is not None:
             self._session.close()
         session = self._session = ClientSession(
@@ -173,6 +182,15 @@ class AttachedClient:
         request.client = self
         return request
 
+    def narrow(self, scope: AttachedScope) -> None:
+        """From now on this is in scope, also for what waits to be sent; what it listed before has changed."""
+        if self._access is self._own:
+            self._access = within(self._own, scope)
+        if self._session is not None:
+            self._session.peer = self._session.peer._replace(access=self._access)
+            for method in LIST_CHANGED if self._endpoint.surface.topic != GATE_TOPIC else (TOOLS_CHANGED,):
+                self._session.hear(method, {})
+
     def note(self, message: bytes) -> None:
         self._writer.note(message)
 
@@ -197,7 +215,7 @@ class LineRequest(McpRequest):
 
     def answer_early(self, result: Mapping[str, Any]) -> None:
         self.early = True
-        whole = completed(self._endpoint.surface, self.method, result)
+        whole = completed(self._endpoint.surface, self.method, result, self.peer.access)
         self.client.leave(self.id, jsonrpc.answer(self.id, {"result": whole}))
 
 
@@ -222,8 +240,9 @@ class AttachServer:
     """Serves streams on the socket. `find` finds what one wish is for, or raises `ValueError`."""
 
     def __init__(
-        self, path: Path, find: Callable[[Wish], McpEndpoint], line_limit: int, max_values: int = MAX_BODY_VALUES,
-        table: ConnectionTable | None = None, *, detached: bool = False,
+        self, path: Path, find: Callable[[Wish, Scope | None], McpEndpoint], line_limit: int,
+        max_values: int = MAX_BODY_VALUES,
+        table: ConnectionTable | None = None, profiles: ProfileTable | None = None, *, detached: bool = False,
         credential: Callable[[str], Access | None] = lambda given: None,
     ) -> None:  # fmt: skip
         """`credential` finds who comes with a token in the first line."""
@@ -231,6 +250,10 @@ class AttachServer:
         self._of: dict[str, set[AttachedConnection]] = {}
         """Clients that came with a token, by principal."""
         self._detached = detached
+        self._profiles = ProfileTable() if profiles is None else profiles
+        self._profiles.on_gone = self._gone
+        self._scoped: dict[AttachedScope, Callable[[], None]] = {}
+        """Who came through profiles, and how to end it."""
         self._run = secrets.token_hex(8)
         """Tells a gateway that was started again from one that hung up on somebody."""
         self._to_tell: dict[LineWriter, bytes] = {}
@@ -288,57 +311,63 @@ class AttachServer:
                 wish = from_json(await lines.receive_until(b"\n", HELLO_LIMIT))
             if not isinstance(wish, dict):
                 raise ValueError('the first line must be an object, such as {"surface": "gate"}')
-            access, endpoint = self._access(wish), self._find(wish)
+            access = access_of(wish, self._credential)
+            scope = AttachedScope.wished(wish, self._profiles)
+            endpoint = self._find(wish, (access if scope is None else within(access, scope)).scope)
         except (ValueError, TimeoutError, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             await _answer(stream, {"error": str(error) or type(error).__name__})
         else:
             place.silent_since, ending = None, wish.get("ending")
             run = {"run": self._run} if ending is not None else {}
-            await _answer(stream, {"ok": True, **run, **({"detached": True} if self._detached else {})})
+            profiles = {} if scope is None else {"profiles": scope.names}
+            detached = {"detached": True} if self._detached else {}
+            await _answer(stream, {"ok": True, **run, **profiles, **detached})
             mine = self._of.setdefault(access.principal, set())
             mine.add(place)
             try:
-                await self._converse(lines, stream, endpoint, ending, access)
+                await self._converse(lines, stream, endpoint, ending, access, scope)
             finally:
                 mine.discard(place)
                 if not mine and self._of.get(access.principal) is mine:
                     del self._of[access.principal]
 
-    def _access(self, wish: Mapping[str, Any]) -> Access:
-        """Whoever may open the socket is the user whose gateway it is, and with a token one of that user's agents.
-        Raises `ValueError` for a token that opens nothing: who says who it is is not taken for somebody else."""
-        if (given := wish.get("token")) is None:
-            return LOCAL
-        access = self._credential(given) if isinstance(given, str) else None
-        if access is None:
-            raise ValueError("the token opens nothing here: it is wrong, expired or revoked; `mcpproxy token list`")
-        return access
-
     async def _converse(
         self, lines: BufferedByteReceiveStream, stream: SocketStream, endpoint: McpEndpoint, ending: object,
-        access: Access,
+        access: Access, scope: AttachedScope | None,
     ) -> None:  # fmt: skip
         limits = self._table.limits
         reader = LineReader(lines, self._line_limit)
         async with anyio.create_task_group() as tasks:
             end = tasks.cancel_scope.cancel
             writer = LineWriter(stream.send, end)
-            client = AttachedClient(endpoint, writer, secrets.token_hex(16), access)
+            client = AttachedClient(endpoint, writer, secrets.token_hex(16), access, scope)
             tasks.start_soon(writer.run)
             tasks.start_soon(_cancel_when, endpoint.closed, tasks.cancel_scope)
             tasks.start_soon(watch, limits.body, lambda: reader.stuck_at, end, "does not end its line")
             tasks.start_soon(watch, limits.read, lambda: writer.stuck_at, end, "does not read its answers")
             if isinstance(ending, str):
                 self._to_tell[writer] = to_json({"ending": ending})
+            if scope is not None:
+                self._scoped[scope] = end
             try:
-                await self._read(reader, client, writer)
+                await self._read(reader, client, writer, scope)
             finally:
                 self._to_tell.pop(writer, None)
+                if scope is not None:
+                    del self._scoped[scope]
                 with anyio.CancelScope(shield=True):
                     await client.end()
             tasks.cancel_scope.cancel()
 
-    async def _read(self, reader: LineReader, client: AttachedClient, writer: LineWriter) -> None:
+    def _gone(self, names: Set[str]) -> None:
+        """Through these profiles nobody is attached any more."""
+        for scope, end in list(self._scoped.items()):
+            if not names.isdisjoint(scope.names):
+                end()
+
+    async def _read(
+        self, reader: LineReader, client: AttachedClient, writer: LineWriter, scope: AttachedScope | None
+    ) -> None:
         for number in count(1):
             if not number % LINES_A_TURN:
                 await asyncio.sleep(0)
@@ -351,7 +380,10 @@ class AttachServer:
                 writer.put(jsonrpc.refusal(too_long))
                 await writer.flush()
                 return
-            if not line.isspace() and line:
+            if scope is not None and line.startswith(scope.mark):
+                writer.put(scope.narrow(line))
+                client.narrow(scope)
+            elif not line.isspace() and line:
                 await client.take(line, self._max_values)
             await writer.room()
 

@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.errors import Code, GatewayError, RpcError
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
@@ -64,7 +65,7 @@ class McpEndpoint:
         }  # fmt: skip
 
     async def _discovered(self, request: McpRequest) -> Mapping[str, Any]:
-        return {"supportedVersions": list(MODERN), **(await self.surface.welcome()).as_json()}
+        return {"supportedVersions": list(MODERN), **(await self.surface.welcome(request.peer.access)).as_json()}
 
     def close(self) -> None:
         """The surface is gone: its sessions end, and their ids with them."""
@@ -106,15 +107,19 @@ def _unwatch_all(surface: Surface, session: ClientSession) -> None:
 
 
 def failed(request: McpRequest, error: Exception) -> Outcome:
+    """Raises what is to be answered with a challenge of HTTP: the guard knows how."""
+    if isinstance(error, GatewayError) and error.code is Code.INSUFFICIENT_SCOPE:
+        request.abandon()
+        raise error
     if isinstance(error, RpcError):
         return {"error": {**error.as_json(), "message": MASKER.mask_text(error.message)}}
     log.error("%s failed inside the gateway", json_values.quoted(request.method), exc_info=error)
     return {"error": RpcError(INTERNAL_ERROR, "The gateway failed on this request; its log says why").as_json()}
 
 
-async def initialized(surface: Surface, version: str) -> dict[str, Any]:
+async def initialized(surface: Surface, version: str, access: Access) -> dict[str, Any]:
     """The answer to `initialize`. Raises `RpcError`."""
-    welcome = await surface.welcome()
+    welcome = await surface.welcome(None if access.everything else access)
     return {"protocolVersion": version, "serverInfo": dict(welcome.server_info), **welcome.as_json()}
 
 

@@ -102,7 +102,7 @@ class HandshakeHttp:
         try:
             params = jsonrpc.params_of(message)
             version = negotiated(params)
-            result = await initialized(endpoint.surface, version)
+            result = await initialized(endpoint.surface, version, http.access)
         except RpcError as error:
             raise HttpRefusal(200 if error.code not in HTTP_STATUS else 400, error, message["id"]) from None
         session_id = endpoint.sessions.new_id()
@@ -142,6 +142,7 @@ class HandshakeHttp:
                 raise HttpRefusal(404, RpcError(INVALID_REQUEST, "There is no stream to resume from this event"))
             stream, after = found, place[1]
         session.busy += 1
+        http.listens = True
         http.on_left = stream.notifications.set
         try:
             with self._endpoint.hub.open_stream(http.access.principal):
@@ -159,4 +160,7 @@ class HandshakeHttp:
         session = self._endpoint.sessions.find(facts.session_id, http.access.principal)
         if session is None:
             raise HttpRefusal(404, RpcError(INVALID_REQUEST, "Session not found; send initialize again"))
+        access = None if http.access.everything else http.access
+        if session.peer.access is not access:  # who came with another token may do what that one says
+            session.peer = session.peer._replace(access=access)
         return session

@@ -47,7 +47,7 @@ class ModernHttp:
         status, surface = 200, endpoint.surface
         try:
             result = await endpoint.modern.get(method, surface.answer)(request)
-            outcome = {"result": completed(surface, method, result)}
+            outcome = {"result": completed(surface, method, result, request.peer.access)}
         except asyncio.CancelledError:
             request.abandon()
             if not (http.gone or request.early):
@@ -84,7 +84,7 @@ class ModernHttp:
             surface.has_param_headers
             and method == "tools/call"
             and type(name) is str
-            and (mirrored := surface.mirrors(name))
+            and (mirrored := surface.mirrors(name, None if http.access.everything else http.access))
         ):
             arguments = params.get("arguments", {})
             wrong = disagreement(mirrored, arguments, facts.lines()) if isinstance(arguments, dict) else None  # pyright: ignore[reportUnknownArgumentType]

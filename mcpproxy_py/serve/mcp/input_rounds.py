@@ -180,12 +180,11 @@ class InputRounds:
     def open(self, token: object, bound: StateBinding) -> RequestState:
         """The state that a client brought back. Raises `BadRequestState`."""
         state = request_state.unseal(token, self._keys)
-        if state is None:
+        if state is None or state.principal != bound.principal:  # who it was issued to, nobody else is told
             raise BadRequestState(
-                "This requestState was changed, or issued by a gateway that does not share its sealing_keys"
+                "This requestState was changed, or issued to another client, or by a gateway that does not share its "
+                "sealing_keys"
             )
-        if state.principal != bound.principal:
-            raise BadRequestState("This requestState was issued to another client")
         if state.digest != bound.digest:
             raise BadRequestState(
                 "This requestState belongs to another request: repeat the request as it was", state.ask_id

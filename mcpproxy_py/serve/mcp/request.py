@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.json_size import SMALL, seconds
-from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol.client_channel import lacks
 from mcpproxy_py.core.protocol.constants import (
     INVALID_REQUEST,
@@ -132,7 +132,8 @@ class McpRequest:
 
     @property
     def caller(self) -> Caller:
-        return Caller(self.peer.principal, "mcp", self.peer.client, str(self.id)[:CLAIM_LIMIT])
+        peer = self.peer
+        return Caller(peer.principal, "mcp", peer.client, str(self.id)[:CLAIM_LIMIT], peer.access)
 
     @property
     def key(self) -> str:
@@ -208,7 +209,9 @@ class McpRequest:
         if self.back is not None:
             raise AssertionError("a client of the handshake era is asked over its session")
         self.early = True
-        body = jsonrpc.answer(self.id, {"result": completed(self._endpoint.surface, self.method, result)})
+        body = jsonrpc.answer(
+            self.id, {"result": completed(self._endpoint.surface, self.method, result, self.peer.access)}
+        )
         self._leaving = asyncio.get_running_loop().create_task(self.finish(body))
 
     def abandon(self) -> None:
@@ -223,6 +226,14 @@ class McpRequest:
         self.abandon()
         if self._pouring is not None:
             await self._pouring
+
+    def listens(self) -> None:
+        """The answer has no end of its own."""
+        cast(HttpRequest, self._http).listens = True
+
+    def at_once(self) -> None:
+        """The answer comes now, and with a status of HTTP: it must not become a stream."""
+        self._endpoint.slow.discard(self)
 
     def slow(self) -> None:
         """It takes long: time that its client hears something."""
@@ -321,7 +332,7 @@ def is_modern(params: Mapping[str, Any]) -> bool:
     return meta is not None and PROTOCOL_VERSION in meta
 
 
-def completed(surface: Surface, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+def completed(surface: Surface, method: str, result: Mapping[str, Any], access: Access | None) -> dict[str, Any]:
     """The result as the modern wire wants it: what is missing is added, and what a modern server said itself stays."""
     meta, own = result.get("_meta"), surface.own_meta
     whole: dict[str, Any] = {
@@ -332,7 +343,7 @@ def completed(surface: Surface, method: str, result: Mapping[str, Any]) -> dict[
     if method in CACHED and whole["resultType"] == "complete":
         cache = surface.cache(method)
         whole.setdefault("ttlMs", cache.ttl_ms)
-        whole.setdefault("cacheScope", cache.scope)
+        whole.setdefault("cacheScope", cache.scope if access is None else "private")
     return whole
 
 
@@ -343,10 +354,19 @@ def without_result_type(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in result.items() if key != "resultType"}
 
 
-def by_era(modern: EraHandler, handshake: EraHandler) -> Handler:
-    """Streamable HTTP at one path for both eras: the modern one is told by its header."""
+def by_era(
+    modern: EraHandler, handshake: EraHandler, there: Callable[[Scope], bool] | None = None,
+    elsewhere: Handler | None = None,
+) -> Handler:  # fmt: skip
+    """Streamable HTTP at one path for both eras: the modern one is told by its header. `there` says whether there is
+    anything at this path in a scope; where not, it is `elsewhere` that answers, and nothing is looked at here."""
 
     def serve(http: HttpRequest) -> Awaitable[None]:
+        access = http.access
+        if not access.everything and there is not None and elsewhere is not None:
+            scope = access.scope
+            if scope is not None and not there(scope):
+                return elsewhere(http)
         facts: HeadFacts = http.head.mcp or head_facts(http.head)
         return modern(http, facts) if facts.modern else handshake(http, facts)
 

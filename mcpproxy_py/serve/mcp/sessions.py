@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.shares import Share
@@ -112,6 +113,10 @@ class ClientSession:
 
     # What the client is told.
 
+    @property
+    def access(self) -> Access | None:
+        return self.peer.access
+
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         if self._wants(method, params):
             self.tell(jsonrpc.notification(method, params))
@@ -120,6 +125,8 @@ class ClientSession:
         if method == UPDATED:
             return params.get("uri") in self.subscribed
         if method == "notifications/message":
+            if self.access is not None and self.access.scope is not None:
+                return False  # it came with no call, so nobody can say whose it is
             return self.log_level is None or loud_enough(params.get("level"), self.log_level)
         return method in LIST_CHANGED
 

@@ -10,12 +10,13 @@ ends when the client hangs up, falls too far behind, or the gateway ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.shares import Share
@@ -29,16 +30,27 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 MAX_URIS: Final = 1000
 COALESCE: Final = 0.05
 """Seconds: ten servers that connect at once change the list of all tools once."""
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_CHANGED: Final[Mapping[str, str]] = {
-    "notifications/tools/list_changed": "toolsListChanged",
+    TOOLS_CHANGED: "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
 }
 UPDATED: Final = "notifications/resources/updated"
 
 
+GATE_TOPIC: Final = "gate"
+Concerns = Callable[[Scope], bool]
+"""Whether what is told is about anything in this scope."""
+
+
 class Subscriber(Protocol):
     topic: str
+
+    @property
+    def access(self) -> Access | None:
+        """What there is for whoever listens; `None`: everything."""
+        ...
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
         """On the event loop; does not block and does not raise."""
@@ -52,13 +64,14 @@ class SubscriptionHub:
         self._max_streams = max_streams
         self._share = share
         self._streams = 0
-        self._listeners: dict[str, dict[Subscriber, None]] = {}
-        self._due: set[tuple[str, str]] = set()
+        self._listeners: dict[str, dict[Subscriber, Scope | None]] = {}
+        """By topic, with the scope that each was last known to have."""
+        self._due: dict[tuple[str, str], dict[Hashable, Concerns | None]] = {}
 
     def add(self, listener: Subscriber) -> Callable[[], None]:
         """Gives the way to leave again."""
         there = self._listeners.setdefault(listener.topic, {})
-        there[listener] = None
+        there[listener] = _scope(listener)
         return lambda: self._remove(listener)
 
     @contextmanager
@@ -89,19 +102,58 @@ class SubscriptionHub:
         if not there:
             self._listeners.pop(listener.topic, None)
 
-    def tell(self, topic: str, method: str, params: Mapping[str, Any]) -> None:
+    def tell(self, topic: str, method: str, params: Mapping[str, Any], concerns: Concerns | None = None) -> None:
+        """Without `concerns` it is for everybody."""
         for listener in list(self._listeners.get(topic, ())):
-            listener.hear(method, params)
+            if concerns is None or (scope := _scope(listener)) is None or concerns(scope):
+                listener.hear(method, params)
 
-    def tell_changed(self, topic: str, method: str) -> None:
-        """The same, once for everything that happens within a moment."""
-        if (topic, method) not in self._due and topic in self._listeners:
-            self._due.add((topic, method))
+    def tell_changed(self, topic: str, method: str, concerns: Concerns | None = None, about: Hashable = None) -> None:
+        """The same, once for everything that happens within a moment. What is `about` the same thing is asked about by
+        the first `concerns` of the moment, when it is over."""
+        if topic not in self._listeners:
+            return
+        due = self._due.get((topic, method))
+        if due is None:
+            due = self._due[topic, method] = {}
             asyncio.get_running_loop().call_later(COALESCE, self._tell_due, topic, method)
+        due.setdefault(about, concerns)
 
     def _tell_due(self, topic: str, method: str) -> None:
-        self._due.discard((topic, method))
-        self.tell(topic, method, {})
+        due = [*self._due.pop((topic, method)).values()]
+        in_scope: dict[Scope, list[Subscriber]] = {}
+        for listener in list(self._listeners.get(topic, ())):
+            if (scope := _scope(listener)) is None or None in due:
+                listener.hear(method, {})
+            else:
+                in_scope.setdefault(scope, []).append(listener)
+        self._tell_in_scopes(topic, method, [each for each in due if each is not None], [*in_scope.items()])
+
+    def _tell_in_scopes(
+        self, topic: str, method: str, due: list[Concerns], left: list[tuple[Scope, list[Subscriber]]]
+    ) -> None:
+        """One scope in each turn of the loop: to find out what changed in it takes a look at all of its tools."""
+        if not left:
+            return
+        scope, listeners = left.pop()
+        asyncio.get_running_loop().call_soon(self._tell_in_scopes, topic, method, due, left)
+        if any(concerns(scope) for concerns in due):
+            for listener in listeners:
+                if listener in self._listeners.get(topic, ()):
+                    listener.hear(method, {})
+
+    def scopes_changed(self) -> None:
+        """Tokens or profiles are others now. Whoever has another scope than before has to list everything again."""
+        for topic, there in list(self._listeners.items()):
+            for listener, known in list(there.items()):
+                if (now := _scope(listener)) != known:
+                    there[listener] = now
+                    for method in (TOOLS_CHANGED,) if topic == GATE_TOPIC else LIST_CHANGED:
+                        listener.hear(method, {})
+
+
+def _scope(listener: Subscriber) -> Scope | None:
+    return None if listener.access is None else listener.access.scope
 
 
 class ListenStream:
@@ -109,6 +161,7 @@ class ListenStream:
 
     def __init__(self, topic: str, request: McpRequest, wanted: Mapping[str, Any]) -> None:
         self.topic = topic
+        self.access = request.peer.access
         self._request = request
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
         self.uris = tuple(wanted.get("resourceSubscriptions", ()))
@@ -130,6 +183,7 @@ class ListenStream:
 
 async def listen(endpoint: McpEndpoint, request: McpRequest) -> None:
     """Over HTTP: the answer is the stream, until the client hangs up or the surface is gone."""
+    request.listens()
     try:
         await heard(endpoint, request)
         await request.end()

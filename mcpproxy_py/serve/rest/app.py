@@ -6,6 +6,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,10 +15,12 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses
@@ -34,7 +37,9 @@ from mcpproxy_py.serve.rest.endpoint import (
 )
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import activity, calls, pins, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
+NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
 CLIENT_HEADER: Final = "x-mcpproxy-client"
 _PRODUCT: Final = re.compile(r"([\x21-\x2e\x30-\x7e]{1,64})(?:/([\x21-\x7e]{1,64}))?(?:\s|$)")
 
@@ -62,6 +67,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *requests.GAP_ENDPOINTS,
     *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
+    *PROFILE_ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
@@ -69,10 +75,11 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 
 def rest_app(
     gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
-    server_pins: RestPins, masker: Masker = MASKER,
+    server_pins: RestPins, masker: Masker = MASKER, profiles: ProfileTable | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
     parts = RestServices(gateway, store, operator, approvals, agent_tokens, server_pins, time.monotonic(), masker)
+    parts = parts if profiles is None else replace(parts, profiles=profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -125,15 +132,16 @@ class _Path:
 
 def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
     """Of an agent, which the guard let in to read what is its own. The handler keeps to that."""
-    state: Mapping[str, Any] = request.scope.get("state", {})
-    return endpoint.guarded == "own" and state.get("scoped") is True
+    access = request.scope.get("state", {}).get("access")
+    return endpoint.guarded == "own" and access is not None and not access.everything
 
 
 def _caller(request: Request) -> Caller:
     state: Mapping[str, Any] = request.scope.get("state", {})
     client = _client(request)
     source = "cli" if client.name == "cli" else "api"
-    return Caller(state.get("principal", "nobody"), source, client, state.get("request_id"))
+    access: Access = state.get("access", NOBODY)
+    return Caller(access.principal, source, client, state.get("request_id"), None if access.everything else access)
 
 
 def _client(request: Request) -> ClientInfo:

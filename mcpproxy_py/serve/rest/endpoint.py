@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
@@ -21,6 +22,7 @@ from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinStep
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions
@@ -69,7 +71,8 @@ class RestGateway(Protocol):
     async def decides(self, ask: Ask) -> Decision: ...
     def explain(self, ask: Ask) -> Awaitable[Mapping[str, Any]]: ...
     def new_ask(self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
-                session_id: str | None = None, request_id: str | None = None) -> Ask: ...  # fmt: skip
+                session_id: str | None = None, request_id: str | None = None, access: Access | None = None
+                ) -> Ask: ...  # fmt: skip
 
 
 class RestGaps(Protocol):
@@ -156,6 +159,7 @@ class RestServices:
     """Seconds of the monotonic clock."""
     masker: Masker = MASKER
     questions: ShownQuestions = field(default_factory=ShownQuestions)
+    profiles: ProfileTable = field(default_factory=ProfileTable)
 
 
 SURFACE = "rest"
@@ -187,7 +191,14 @@ class RestRequest:
             principal=self.caller.principal,
             client=self.caller.client,
             request_id=self.caller.request_id,
+            access=self.caller.access,
         )
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What there is for this caller."""
+        snapshot, access = self.parts.gateway.snapshot, self.caller.access
+        return snapshot if access is None else access.view(snapshot)
 
 
 Handler = Callable[[RestRequest], Awaitable[Any]]

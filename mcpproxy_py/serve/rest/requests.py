@@ -177,7 +177,7 @@ class ToolCall(BodyModel):
 
     def params(self) -> dict[str, Any]:
         """What was sent, and only that: a key left out is not a key with null."""
-        return self.model_dump(exclude_unset=True, exclude={"variant", "confirmation"})
+        return self.model_dump(exclude_unset=True, exclude={"variant", "confirmation", "profile"})
 
 
 class Confirmation(BodyModel):
@@ -208,6 +208,7 @@ class ExplainBody(ToolCall):
     intent_data_sensitivity: Any = Field(None, description="The intent, flat")
     intent_reason: Any = Field(None, description="The intent, flat")
     variant: Operation | None = Field(None, description="The variant; left out, the one `call_with` names")
+    profile: str | None = Field(None, description="As it would be in this profile", max_length=64)
 
 
 class QuestionBody(ExplainBody):

@@ -31,6 +31,20 @@ def only_one(under_way: Sequence[PendingRequest], one_client: bool) -> PendingRe
     return under_way[-1] if under_way and alone else None
 
 
+def of_log_line(
+    under_way: Sequence[PendingRequest], one_client: bool, unanswered: bool
+) -> tuple[PendingRequest | None, bool]:
+    """The request that a log line belongs to which does not say whose it is; and, where nobody can tell, whether nobody
+    may hear it. What is said during the calls of a principal of limited scope may be about those: it is told to that
+    principal, in its latest, and to nobody where others call at the same time."""
+    owner = None if unanswered and not one_client else only_one(under_way, one_client)
+    callers = [each.channel.caller for each in under_way if each.channel is not None] if owner is None else []
+    confidential = any(each.access is not None for each in callers)
+    if confidential and len({each.principal for each in callers}) == 1 and not unanswered:
+        owner = under_way[-1]
+    return owner, one_client or confidential or (not under_way and unanswered)
+
+
 def latest_of_one_client(under_way: Sequence[PendingRequest]) -> PendingRequest | None:
     """The latest request of the one client that has any under way, where it can tell of its roots."""
     channels = [each.channel for each in under_way if each.channel is not None]

@@ -20,6 +20,7 @@ from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer, lost
 from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit
+from mcpproxy_py.upstream.session import attribution
 from mcpproxy_py.upstream.session.attribution import ROOTS, IgnoredMessages, latest_of_one_client, leaves, only_one
 from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.large_messages import LargeMessages, LargeResult
@@ -477,9 +478,7 @@ class RpcPeer(RpcConnection):
         is under way; everybody's otherwise. What only a call can have said that was given up is nobody's."""
         owner, nobodys = self._pending.get(stream) if stream is not None else None, self.one_client
         if stream is None:
-            under_way = self._under_way()
-            owner = None if self.unanswered and not self.one_client else only_one(under_way, self.one_client)
-            nobodys = nobodys or (not under_way and self.unanswered)
+            owner, nobodys = attribution.of_log_line(self._under_way(), self.one_client, self.unanswered)
         if owner is not None and owner.channel is not None:
             owner.notify(method, params)
         elif (stream is None or owner is not None) and not nobodys:

@@ -52,7 +52,7 @@ class Dialer:
 
                 return open_sse(spec, web=self._http_clients, **self._limits)
             case "local":
-                return open_local(spec.name, self._built_in(spec.name))
+                return open_local(spec.name, self._built_in(spec.name), **self._limits)
 
     @cached_property
     def _http_clients(self) -> HttpClients:

@@ -23,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 class InProcessServer(Protocol):
     """What a built-in upstream has to offer. Both give raw wire objects, as a server of the modern era would; an
-    `RpcError` is passed on as the error it is."""
+    `RpcError` is passed on as the error it is.
+
+    One that may turn out to be a server object of the `mcp` package has a third, `async server_object()`: the low-level
+    `Server`, or `None` where it is none. Raises `GatewayError`."""
 
     async def list_tools(self) -> list[dict[str, Any]]: ...
 
@@ -139,5 +142,19 @@ class _TimedChannel:
 
 
 @asynccontextmanager
-async def open_local(name: str, upstream: InProcessServer) -> AsyncIterator[InProcessConnection]:
-    yield InProcessConnection(name, upstream)
+async def open_local(
+    name: str, upstream: InProcessServer, max_result_bytes: int, max_values: int
+) -> AsyncIterator[RpcConnection]:
+    """Raises `UpstreamFailure`."""
+    find = getattr(upstream, "server_object", None)
+    try:
+        server = await find() if find is not None else None
+    except GatewayError as error:
+        raise UpstreamFailure(error.code, error.message, sent=False) from None
+    if server is None:
+        yield InProcessConnection(name, upstream)
+        return
+    from mcpproxy_py.upstream.transports.sdk_server import open_sdk_server
+
+    async with open_sdk_server(name, server, max_result_bytes, max_values) as connection:
+        yield connection

@@ -259,6 +259,18 @@ def _schema_cases() -> Iterator[Iterator[SchemaCase]]:
         {"not": {"$ref": "#/$defs/d"}, "$defs": {"d": TEXT}},
         {"not": {"$ref": "#/$defs/d"}, "$defs": {"d": {}}},
     )
+    yield _neither(
+        "a property that is referred to under `not`",
+        {"not": {"$ref": "#/properties/a"}, "properties": {"a": TEXT}},
+        {"not": {"$ref": "#/properties/a"}, "properties": {"a": {}}},
+    )
+    yield _one(
+        "optional property appears under `unevaluatedProperties`",
+        {**A, "unevaluatedProperties": False},
+        {**AB, "unevaluatedProperties": False},
+        WIDENS,
+        BREAKS,
+    )
     yield _alike("`$defs`: one that nothing refers to", {"$defs": {}}, {"$defs": {"d": TEXT}})
     yield _neither("`$defs`: one that something refers to", {**REF, "$defs": {}}, {**REF, "$defs": {"d": TEXT}})
     yield _neither("`$ref`: another", {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"})

@@ -20,6 +20,8 @@ from mcpproxy_py.core.catalog.approval_rules import (
     submit,
 )
 from mcpproxy_py.core.catalog.model import Connector
+from mcpproxy_py.core.policy.scope import Access
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider
 
@@ -29,9 +31,8 @@ READERS = ["lookup_capability", "compare_capability", "list_capabilities", "get_
 ASK = {"agent_id": "self_operator", "mcp_name": "notion", "rationale": "Need the strategy notes"}
 
 
-@dataclass(frozen=True)
 class Asker:
-    principal: str = "p"
+    caller = Caller("p", "mcp", ClientInfo())
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.provider = CatalogProvider(load(), self._visible, self.shelf)
 
-    def _visible(self, principal: str) -> Sequence[Connector]:
+    def _visible(self, access: Access | None) -> Sequence[Connector]:
         return tuple(self.servers)
 
     async def __call__(self, tool: str, /, **arguments: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ GRACE: Final = "24h"
 @command(app, "create")
 def create(
     session: CommandContext,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="a-z, 0-9, _, . and -; it is token:NAME in the record.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a-z, 0-9, _, . and -; it is agent:NAME in the record.")],
     servers: Annotated[
         str | None,
         typer.Option("--servers", metavar="A,B", help="Only these servers.", autocompletion=server_names),

@@ -21,15 +21,15 @@ from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
-from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Surface
-from mcpproxy_py.errors import FACTS, Code, RpcError, StoreUnavailable
+from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
+from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputRounds, Spend, StateBinding, first_time
 from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
 from mcpproxy_py.serve.mcp.surfaces import resource_links, surface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import LINKING, MOST_ITEMS, ResourceLinks
-from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param
+from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param, view_of
 
 
 class AskRunner:
@@ -63,6 +63,10 @@ class AskRunner:
             return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
 
+    def there(self, exchange: McpRequest) -> Mapping[str, Server]:
+        """The servers that there are for who asks."""
+        return view_of(self.gateway.snapshot, exchange.peer.access).servers
+
     async def ambiguous(self, exchange: McpRequest, surface: Surface, uri: str, server: str, rival: str) -> RpcError:
         """The error for a resource that two servers call theirs, which is on record like every refusal."""
         peer = exchange.peer
@@ -78,6 +82,20 @@ class AskRunner:
         refusal = Refusal(Code.INVALID_ARGUMENTS, f"{message}. {hint}", "resource_owner", hint, f"{server}:{uri}")
         await self.gateway.turn_down(ask, refusal)
         return refused(refusal, INVALID_PARAMS)
+
+    async def insufficient(self, exchange: McpRequest, surface: Surface, variant: str, scopes: str) -> GatewayError:
+        """The error for a variant above what the token allows. It says which scopes would allow it, whatever the call
+        is about: whether there is such a tool, it does not tell."""
+        exchange.at_once()
+        peer = exchange.peer
+        ask = self.gateway.new_ask(
+            variant, exchange.params.get("arguments", {}), source="mcp", surface=surface, principal=peer.principal,
+            client=peer.client, session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT],
+            method=exchange.method, plain=exchange.plain, access=peer.access,
+        )  # fmt: skip
+        message, code = f"{variant} needs a token with more scopes: {scopes}", Code.INSUFFICIENT_SCOPE
+        await self.gateway.turn_down(ask, Refusal(code, message, "token_scope", FACTS[code].hint))
+        return GatewayError(code, message, details={"scope": scopes})
 
     async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
@@ -109,7 +127,7 @@ class AskRunner:
         """A first round that brings answers already, to a modern server as it is. The protocol has it take what it can
         use and ignore the rest (SURF-7), so they go along like arguments, bounded and on record; any other server, and
         any other surface, has no use for them."""
-        server = self.gateway.snapshot.servers.get(ask.server or "")
+        server = self.there(exchange).get(ask.server or "")
         if said is None or server is None or server.protocol_version not in MODERN:
             return ask
         return ask._replace(carried=_carried(said, None))
@@ -324,13 +342,17 @@ async def call_linking(
     name = exchange.params.get("name")
     if type(name) is not str:
         name = text_param(exchange, "name")
+    access = exchange.peer.access
+    if access is not None and kind == "gate" and name in VARIANTS and (lacked := access.lacks(VARIANTS[name])):
+        raise await asking.insufficient(exchange, kind, name, lacked)
     reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
     result = result_of(reply)
     if isinstance(reply, Call):
         if reply.refusal is not None:
             return result
         if isinstance(reply.decision, Route) and _links(result):
-            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result))
+            there = asking.there(exchange)
+            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
     return as_ours(result)
 
 
@@ -339,12 +361,12 @@ async def read_linked(
 ) -> Mapping[str, Any]:
     """A resource that something relayed has named, from the server that named it (SURF-8)."""
     uri = text_param(exchange, "uri")
-    owner = links.owner(exchange.peer.principal, uri)
+    owner = links.owner(exchange.peer.principal, uri, asking.there(exchange))
     if owner is None:
         raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
     if owner.rival is not None:
         raise await asking.ambiguous(exchange, kind, uri, owner.server, owner.rival)
     reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), owner.server)
     result = relayed(reply)
-    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result))
+    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result), asking.there(exchange))
     return as_ours(result)

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
+from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -35,6 +36,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     TableSurface,
     one_page,
     text_param,
+    view_of,
 )
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
@@ -46,6 +48,8 @@ INSTRUCTIONS: Final = (
 )
 WISH: Final = "request_capability"
 LISTING_PATIENCE: Final = 10.0
+MOST_LISTS: Final = 8
+"""Of tools, for different scopes, that are kept."""
 
 
 class Listings(Protocol):
@@ -71,7 +75,7 @@ class DirectSurface(TableSurface):
         self._upstreams = upstreams
         self._gate_options = gate_options
         self._mirrored = ParamHeaderCache()
-        self._shown: tuple[Snapshot | None, GateOptions | None, list[dict[str, Any]]] = (None, None, [])
+        self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]]]] = {}
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
@@ -82,16 +86,19 @@ class DirectSurface(TableSurface):
             "resources/read": self._read,
         }
 
-    async def welcome(self) -> SurfaceInfo:
-        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, self._gate_options().servers))
+    async def welcome(self, access: Access | None) -> SurfaceInfo:
+        in_reach = self._gate_options().seen_with(access).servers
+        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, in_reach))
 
     def cache(self, method: str) -> CachePolicy:
         return CachePolicy(LIST_TTL_MS) if method == "tools/list" else CachePolicy()
 
     has_param_headers = True
 
-    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
+    def mirrors(self, tool: str, access: Access | None) -> tuple[ParamHeader, ...]:
         snapshot = self._upstreams.snapshot
+        if access is not None:
+            snapshot = access.view(snapshot)
         server, name = named_directly(tool, snapshot) or ("", "")
         found = snapshot.servers.get(server)
         return self._mirrored.of(found.tools.get(name) if found else None)
@@ -102,22 +109,28 @@ class DirectSurface(TableSurface):
         return await call_linking(self._asking, self._links, "direct", called_directly, request)
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
-        return one_page(request, "tools", self._tools())
+        return one_page(request, "tools", self._tools(request.peer.access))
 
-    def _tools(self) -> list[dict[str, Any]]:
-        """Made once for each snapshot: a list of thousands is asked for by every client that connects."""
+    def _tools(self, access: Access | None) -> list[dict[str, Any]]:
+        """Made once for each snapshot: a list of thousands is asked for by every client that connects. Of scopes, the
+        lists of the latest few are kept."""
         snapshot, gate_options = self._upstreams.snapshot, self._gate_options()
-        if self._shown[0] is not snapshot or self._shown[1] is not gate_options:
-            rows = [*_wish(snapshot, gate_options), *_shown(snapshot, gate_options.host_confirm)]
-            self._shown = snapshot, gate_options, rows
-        return self._shown[2]
+        scope = None if access is None else access.scope
+        known = self._shown.pop(scope, None)
+        if known is None or known[0] is not snapshot or known[1] is not gate_options:
+            view = snapshot if scope is None else narrowed(snapshot, scope)
+            known = snapshot, gate_options, [*_wish(view, gate_options), *_shown(view, gate_options.host_confirm)]
+            while len(self._shown) >= MOST_LISTS:
+                del self._shown[next(iter(self._shown))]
+        self._shown[scope] = known
+        return known[2]
 
     # Prompts and resources of everybody.
 
     async def _list_prompts(self, request: McpRequest) -> Mapping[str, Any]:
         rows = [
             {**row, "name": direct_name(server, row["name"])}
-            for server, found in await self._everywhere("prompts", "prompts/list")
+            for server, found in await self._everywhere(request, "prompts/list")
             for row in found
             if isinstance(row.get("name"), str)
         ]
@@ -125,39 +138,44 @@ class DirectSurface(TableSurface):
 
     async def _get_prompt(self, request: McpRequest) -> Mapping[str, Any]:
         outer = text_param(request, "name")
-        for server, found in await self._everywhere("prompts", "prompts/list", of=outer):
+        for server, found in await self._everywhere(request, "prompts/list", of=outer):
             for row in found:
                 if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
                     params = {**surface.own_params(request), "name": name}
                     result = relayed(await self._asking.call(request, "direct", name, params, server))
-                    self._links.learn(request.peer.principal, server, in_prompt(result))
+                    self._links.learn(request.peer.principal, server, in_prompt(result), self._there(request))
                     return as_ours(result)
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
 
     async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
         """A URI comes once, whatever a server lists: of two that have it, the first in the configuration is read."""
         rows: dict[Any, dict[str, Any]] = {}
-        for server, found in await self._everywhere("resources", "resources/list"):
-            self._links.learn(request.peer.principal, server, in_list(found), listed=True)
+        for server, found in await self._everywhere(request, "resources/list"):
+            self._links.learn(request.peer.principal, server, in_list(found), self._there(request), listed=True)
             for row in found:
                 rows.setdefault(row.get("uri") if isinstance(row.get("uri"), str) else id(row), row)
         return one_page(request, "resources", list(rows.values()))
 
     async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
-        found = await self._everywhere("resources", "resources/templates/list")
+        found = await self._everywhere(request, "resources/templates/list")
         return one_page(request, "resourceTemplates", [row for _, rows in found for row in rows])
 
     async def _read(self, request: McpRequest) -> Mapping[str, Any]:
         return await read_linked(self._asking, self._links, request, "direct")
 
+    def _there(self, request: McpRequest) -> Mapping[str, Server]:
+        return view_of(self._upstreams.snapshot, request.peer.access).servers
+
     async def _everywhere(
-        self, capability: str, method: str, of: str | None = None
+        self, request: McpRequest, method: str, of: str | None = None
     ) -> list[tuple[str, list[dict[str, Any]]]]:
-        """This list of every server that is connected, side by side; one that fails or is slow is left out.
-        `of` is an outer name: servers that it cannot belong to are not asked."""
-        servers = [s.name for s in _connected(self._upstreams.snapshot) if of is None or of.startswith(_prefix(s.name))]
+        """This list of every server that is connected and there for who asks, side by side; one that fails or is slow
+        is left out. `of` is an outer name: servers that it cannot belong to are not asked."""
+        there = self._there(request)
+        servers = [s.name for s in _connected(there) if of is None or of.startswith(_prefix(s.name))]
         found = await asyncio.gather(*(self._listed(server, method) for server in servers))
-        return list(zip(servers, found, strict=True))
+        there = self._there(request)  # it may be less by now
+        return [row for row in zip(servers, found, strict=True) if row[0] in there]
 
     async def _listed(self, server: str, method: str) -> list[dict[str, Any]]:
         try:
@@ -183,8 +201,8 @@ def _shown(snapshot: Snapshot, host_confirm: bool) -> Iterable[dict[str, Any]]:
     return [shown_directly(tool, snapshot.policy, host_confirm) for tool in taken.values() if tool is not None]
 
 
-def _connected(snapshot: Snapshot) -> Iterable[Server]:
-    return (server for server in snapshot.servers.values() if server.state == "connected")
+def _connected(servers: Mapping[str, Server]) -> Iterable[Server]:
+    return (server for server in servers.values() if server.state == "connected")
 
 
 def _prefix(server: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any, Final
 
+from mcpproxy_py.core.policy.scope import Access, Scope
+from mcpproxy_py.core.policy.server_line import server_line
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions, instructions
+from mcpproxy_py.core.values import Operation
 from mcpproxy_py.serve.mcp.request import McpRequest
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, call_linking, gated, read_linked
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
@@ -33,10 +36,22 @@ class GateOptions:
     request_capability_text: str | None = None
     private: bool = False
     """Whether a token filters what a caller sees; then nobody may share a cached list."""
-    servers: str = ""
-    """The line that names the servers in reach."""
+    in_reach: tuple[str, ...] = ()
+    """The servers that agents are told of."""
     host_confirm: bool = False
     """Whether hosts are told to ask their user before a destructive call."""
+    ceiling: Operation = "destructive"
+    """Above which there is nothing for who asks."""
+
+    @property
+    def servers(self) -> str:
+        """The line that names the servers in reach."""
+        return server_line(self.in_reach)
+
+    def seen_with(self, access: Access | None) -> GateOptions:
+        """As they are for who has this access."""
+        scope = None if access is None else access.scope
+        return self if access is None or scope is None else within_scope(self, scope, access.highest)
 
     def tools(self) -> list[dict[str, Any]]:
         return definitions(
@@ -45,7 +60,16 @@ class GateOptions:
             request_capability_text=self.request_capability_text,
             servers=self.servers,
             host_confirm=self.host_confirm,
+            ceiling=self.ceiling,
         )
+
+
+@lru_cache(maxsize=1024)
+def within_scope(options: GateOptions, scope: Scope, ceiling: Operation | None = None) -> GateOptions:
+    """`ceiling` is the scope's own, or above it where a client can ask for a token that allows more: what it is not
+    shown, it will not ask for."""
+    in_reach = tuple(name for name in options.in_reach if scope.has_server(name))
+    return replace(options, private=True, in_reach=in_reach, ceiling=ceiling or scope.ceiling)
 
 
 class GateSurface(TableSurface):
@@ -64,8 +88,9 @@ class GateSurface(TableSurface):
             "prompts/list": self._list_nothing("prompts"),
         }
 
-    async def welcome(self) -> SurfaceInfo:
-        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, self._gate_options().servers))
+    async def welcome(self, access: Access | None) -> SurfaceInfo:
+        in_reach = self._gate_options().seen_with(access).servers
+        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, in_reach))
 
     def cache(self, method: str) -> CachePolicy:
         if method == "resources/read":
@@ -73,7 +98,10 @@ class GateSurface(TableSurface):
         return CachePolicy(LIST_TTL_MS, "private" if self._gate_options().private else "public")
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
-        return one_page(request, "tools", self._gate_options().tools())
+        options = self._gate_options()
+        if (access := request.peer.access) is not None:
+            options = options.seen_with(access)
+        return one_page(request, "tools", options.tools())
 
     async def _read(self, request: McpRequest) -> Mapping[str, Any]:
         return await read_linked(self._asking, self._links, request, "gate")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.values import Server, Snapshot
@@ -27,6 +28,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     one_page,
     own_params,
     text_param,
+    view_of,
 )
 from mcpproxy_py.upstream.session.session import Negotiated
 
@@ -74,17 +76,22 @@ class PassthroughSurface:
             "logging/setLevel": self._set_level,
         }
 
-    async def welcome(self) -> SurfaceInfo:
-        found = await self._connected()
+    async def welcome(self, access: Access | None) -> SurfaceInfo:
+        found = await self._connected(access)
         return SurfaceInfo(found.server_info, found.capabilities, found.instructions)
 
     async def answer(self, exchange: McpRequest) -> Mapping[str, Any]:
+        filtered = exchange.peer.access is not None
         try:
+            if filtered:
+                self._known(exchange.peer.access)
             if exchange.method in LISTS:
                 result = await self._look(exchange)
             else:
                 result = await self._handlers.get(exchange.method, self._relay)(exchange)
-            if "cacheScope" not in result or (result["cacheScope"] == "public" and not self._filtered()):
+            if "cacheScope" not in result:
+                return result
+            if result["cacheScope"] == "public" and not filtered and not self._filtered():
                 return result
             return kept_privately(result)
         except RpcError as error:
@@ -112,8 +119,11 @@ class PassthroughSurface:
 
     has_param_headers = True
 
-    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
-        server = self._upstreams.snapshot.servers.get(self.server)
+    def mirrors(self, tool: str, access: Access | None) -> tuple[ParamHeader, ...]:
+        snapshot = self._upstreams.snapshot
+        if access is not None:
+            snapshot = access.view(snapshot)
+        server = snapshot.servers.get(self.server)
         return self._mirrored.of(server.tools.get(tool) if server else None)
 
     # Tools.
@@ -127,9 +137,10 @@ class PassthroughSurface:
 
     async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
-        if not self._known().tools:
-            await self._connected()
-        server = self._known()
+        access = exchange.peer.access
+        if not self._known(access).tools:
+            await self._connected(access)
+        server = self._known(access)
         rows = [dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)]
         return {**server.listing_extras, **one_page(exchange, "tools", rows)}
 
@@ -208,21 +219,23 @@ class PassthroughSurface:
 
     # Its server.
 
-    def _known(self) -> Server:
-        server = self._upstreams.snapshot.servers.get(self.server)
+    def _known(self, access: Access | None) -> Server:
+        server = view_of(self._upstreams.snapshot, access).servers.get(self.server)
         if server is None or server.state == "disabled":
             raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is disabled")
         return server
 
-    async def _connected(self) -> Negotiated:
+    async def _connected(self, access: Access | None) -> Negotiated:
         """Waits, once and bounded, for a connection that is under way (UP-2)."""
         for attempt in range(SETTLE):
+            if access is not None:
+                self._known(access)
             if (found := self._upstreams.handshake(self.server)) is not None:
                 return found
-            self._known()
+            self._known(access)
             if attempt == 0:
                 await self._upstreams.ready(self.server)
-        server = self._known()
+        server = self._known(access)
         why = f": {server.error}" if server.error else ""
         raise RpcError(INTERNAL_ERROR, f"Server '{self.server}' is {server.state}{why}")
 

@@ -8,7 +8,7 @@ server names takes room from that server alone.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -47,30 +47,42 @@ class _Share:
 
 
 class ResourceLinks:
-    """By principal: what was named to one is not there for another."""
+    """By principal: what was named to one is not there for another. `there` are the servers that there are for this
+    principal now: what another one has named, which was removed or is out of its scope, is anybody's again."""
 
-    def __init__(self, exists: Callable[[str], bool] = lambda server: True) -> None:
-        """Whether there is a server of this name: what one that was removed has named is anybody's again."""
-        self._exists = exists
+    def __init__(self) -> None:
         self._owners: dict[tuple[str, str], ResourceOwner] = {}
         self._shares: dict[tuple[str, str], _Share] = {}
 
-    def learn(self, principal: str, server: str, uris: Iterable[str], *, listed: bool = False) -> None:
+    def learn(
+        self, principal: str, server: str, uris: Iterable[str], there: Container[str], *, listed: bool = False
+    ) -> None:
         """`listed`: in its own list of resources, which says more than a mention."""
         room = MOST_CHARACTERS
         for uri in islice(uris, MOST):
             room -= len(uri)
             if room < 0:
                 return
-            self._learn(principal, server, _normal(uri), listed)
+            self._learn(principal, server, _normal(uri), there, listed)
 
-    def owner(self, principal: str, uri: str) -> ResourceOwner | None:
-        return self._owners.get((principal, _normal(uri))) if len(uri) <= LONGEST_URI else None
+    def owner(self, principal: str, uri: str, there: Container[str]) -> ResourceOwner | None:
+        owner = self._owners.get((principal, _normal(uri))) if len(uri) <= LONGEST_URI else None
+        if owner is None or owner.server not in there:
+            return None
+        if owner.rival is not None and owner.rival not in there:
+            owner.rival = None
+        return owner
 
-    def _learn(self, principal: str, server: str, key: str, listed: bool) -> None:
+    def end(self, principal: str) -> None:
+        """Its access has ended."""
+        for key in [key for key in self._shares if key[0] == principal]:
+            for uri in self._shares.pop(key).keys:
+                del self._owners[principal, uri]
+
+    def _learn(self, principal: str, server: str, key: str, there: Container[str], listed: bool) -> None:
         owner = self._owners.get((principal, key))
         if owner is not None and owner.server != server:
-            if self._exists(owner.server):
+            if owner.server in there:
                 if listed and not owner.listed:
                     owner.rival = server
                 return

@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS, METHOD_NOT_FOUND, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader, mirrors
 from mcpproxy_py.core.protocol.request_state import ROUND_KEYS, WHAT
-from mcpproxy_py.core.values import Tool
+from mcpproxy_py.core.values import Snapshot, Tool
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest
 
@@ -60,8 +61,8 @@ class Surface(Protocol):
     handlers: Mapping[str, Handler]
     """By method, what is no part of the protocol's own bookkeeping. They give the result, and raise `RpcError`."""
 
-    async def welcome(self) -> SurfaceInfo:
-        """Raises `RpcError` where there is nobody to speak for."""
+    async def welcome(self, access: Access | None, /) -> SurfaceInfo:
+        """For who has this access; `None`: everything. Raises `RpcError` where there is nobody to speak for."""
         ...
 
     def answer(self, request: McpRequest, /) -> Awaitable[Mapping[str, Any]]:
@@ -80,8 +81,8 @@ class Surface(Protocol):
     has_param_headers: bool
     """Whether any tool here may want arguments repeated as headers."""
 
-    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
-        """Which arguments of a tool its calls repeat as headers."""
+    def mirrors(self, tool: str, access: Access | None, /) -> tuple[ParamHeader, ...]:
+        """Which arguments of a tool its calls repeat as headers; of one that is not there for who asks, none."""
         ...
 
     async def watch(self, request: McpRequest, /, uri: str) -> None:
@@ -99,7 +100,7 @@ class TableSurface:
     has_param_headers = False
     own_meta = OWN_META
 
-    def mirrors(self, tool: str) -> tuple[ParamHeader, ...]:
+    def mirrors(self, tool: str, access: Access | None) -> tuple[ParamHeader, ...]:
         return ()
 
     def answer(self, request: McpRequest) -> Awaitable[Mapping[str, Any]]:
@@ -130,6 +131,11 @@ class ParamHeaderCache:
         if known is None or known[0] is not tool:
             known = self._known[tool.full_name] = tool, mirrors(tool.wire.get("inputSchema"))
         return known[1]
+
+
+def view_of(snapshot: Snapshot, access: Access | None) -> Snapshot:
+    """What of it there is for who has this access."""
+    return snapshot if access is None else access.view(snapshot)
 
 
 def one_page(request: McpRequest, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:

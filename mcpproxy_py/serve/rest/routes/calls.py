@@ -23,6 +23,7 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.confirmations import AnsweredBefore
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestReply, RestRequest
+from mcpproxy_py.serve.rest.routes.profiles import in_profile
 from mcpproxy_py.serve.rest.routes.servers import find_tool
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ async def call_tool(x: RestRequest) -> Mapping[str, Any]:
 
 async def question(x: RestRequest) -> Mapping[str, Any]:
     gateway = x.parts.gateway
-    to = await gateway.decides(x.ask(VARIANT_OF[x.body.variant], x.body.params()))
+    to = await gateway.decides(in_profile(x, x.ask(VARIANT_OF[x.body.variant], x.body.params()), x.body.profile))
     if not (isinstance(to, Route | Relay) and to.confirm):
         return {"question": None, "token": None}
     text = (await anyio.to_thread.run_sync(confirmation.question, to, gateway.recorder.mask))["message"]
@@ -68,10 +69,11 @@ async def explain(x: RestRequest) -> Mapping[str, Any]:
     """What a caller left out is filled in as an agent that means it would, so that every rung gets its turn."""
     params = x.body.params()
     operation = x.body.variant
-    variant = VARIANT_OF[operation] if operation else _advised(x.parts.gateway.snapshot, params.get("name"))
+    variant = VARIANT_OF[operation] if operation else _advised(x.snapshot, params.get("name"))
     if not any(key.startswith("intent") for key in params):
         params["intent"] = {"operation_type": variant.removeprefix("call_tool_")}
-    return {"variant": variant, **await x.parts.gateway.explain(x.ask(variant, params))}
+    ask = in_profile(x, x.ask(variant, params), x.body.profile)
+    return {"variant": variant, **await x.parts.gateway.explain(ask)}
 
 
 def _advised(snapshot: Snapshot, name: object) -> str:
@@ -119,12 +121,12 @@ CALL_ENDPOINTS: Final = (
 
 
 async def visible_tools(x: RestRequest) -> Mapping[str, Any]:
-    snapshot = x.parts.gateway.snapshot
+    snapshot = x.snapshot
     return {"tools": [_shown(tool, snapshot) for tool in _visible(snapshot, x.query.server)]}
 
 
 async def tool_ids(x: RestRequest) -> Mapping[str, Any]:
-    return {"ids": [tool.full_name for tool in _visible(x.parts.gateway.snapshot, x.query.server)]}
+    return {"ids": [tool.full_name for tool in _visible(x.snapshot, x.query.server)]}
 
 
 async def catalog(x: RestRequest) -> Mapping[str, Any]:

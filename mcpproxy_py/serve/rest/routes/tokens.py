@@ -116,7 +116,7 @@ def _read(key: str, reader: Callable[[Any], T], given: Any) -> T | None:
     try:
         return reader(given)
     except ValueError as wrong:
-        raise bad_request(f"{key}: {quoted(str(wrong))}", key=key) from None
+        raise bad_request(f"{key}: {quoted(str(wrong), 300)}", key=key) from None
 
 
 _GROUP: Final = "Tokens"
