@@ -249,6 +249,7 @@ def test_a_scan_changes_nothing_and_says_the_same_again() -> None:
 def test_an_excerpt_is_short_and_shows_what_was_found() -> None:
     assert excerpt_of("a" * 500 + "\u200b" + "b" * 500, 500, 501) == "a" * 20 + "<U+200B>" + "b" * 20
     assert len(excerpt_of("\u200b" * 500, 100, 400)) == MAX_EXCERPT
+    assert [each.excerpt for each in scan_tool(tool(f"Reads.{TAGS}"))] == ["Reads.<tags: run it>"]
 
 
 def test_the_names_of_parameters_are_read_before_what_they_hold() -> None:

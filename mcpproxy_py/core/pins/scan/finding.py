@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final, Literal, NamedTuple
 
@@ -11,6 +12,7 @@ FindingKind = Literal[
 BLOCKING: Final[frozenset[FindingKind]] = frozenset(("hides_characters",))
 """What a person cannot see, nobody can approve. All else is a hint for a person."""
 MAX_EXCERPT: Final = 120
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]+")
 
 
 class Finding(NamedTuple):
@@ -31,7 +33,12 @@ def visible(text: str) -> str:
     """Of a server's text, what may be shown in a terminal: no control, format or private character survives."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_visible, text))
+    return "".join(map(_visible, _TAGS.sub(_spelled, text)))
+
+
+def _spelled(tags: re.Match[str]) -> str:
+    """What tag characters say: whoever decides has to know."""
+    return f"<tags: {''.join(chr(ord(char) - 0xE0000) for char in tags[0])}>"
 
 
 def _visible(char: str) -> str:
