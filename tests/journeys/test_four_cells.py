@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
-import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from tests.journeys.cells import STRAIGHT, Cell, World, through
