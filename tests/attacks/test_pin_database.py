@@ -29,16 +29,21 @@ def sql(it: Pulled, *statements: str) -> list[Any]:
 
 
 def changed(it: Pulled) -> None:
-    """The digest of the deletion as a read, where that of the deletion stood."""
+    """Who approved it, and less of it: whatever is written there."""
     ((value,),) = sql(it, f"SELECT value FROM sealed_records WHERE kind = 'pin' AND name = '{SERVER}'")
     said = json.loads(value)
-    said["subjects"]["tool:wipe"] = said["subjects"]["tool:fetch"]
+    said = {**said, "by": "admin", "lists": said["lists"][:0]}
     with closing(sqlite3.connect(it.folder / "data" / "activity.db")) as connection, connection:
         connection.execute("UPDATE sealed_records SET value = ? WHERE kind = 'pin'", [json.dumps(said)])
 
 
 def deleted(it: Pulled) -> None:
     sql(it, "DELETE FROM sealed_records WHERE kind = 'pin'", "DELETE FROM listings")
+
+
+def emptied(it: Pulled) -> None:
+    """What it names."""
+    sql(it, "DELETE FROM pinned_texts")
 
 
 @pytest.mark.parametrize("meddle", [changed, deleted])
@@ -60,6 +65,16 @@ def test_a_pin_that_somebody_changes_or_takes_is_not_believed(tmp_path: Path, me
         assert it.call("fetch", "read")["ok"]
         assert it.call("wipe", "read")["ok"]
         assert it.pin()["unusable"] is None
+
+
+def test_a_pin_whose_contents_somebody_takes_approves_nothing(tmp_path: Path) -> None:
+    with pulled(tmp_path, "stdio", MODERN) as it:
+        it.running.stop()
+        emptied(it)
+        it.says(LOWERED)
+        it.running = start(it.folder / "data", it.config)
+        it.is_blocked("wipe")
+        assert it.pin()["unusable"]
 
 
 def test_an_older_pin_that_is_put_back_approves_nothing(tmp_path: Path) -> None:
@@ -93,7 +108,7 @@ def test_texts_that_somebody_changes_or_takes_are_not_shown(tmp_path: Path) -> N
         with closing(sqlite3.connect(it.folder / "data" / "activity.db")) as connection, connection:
             for digest, value in texts:
                 said = json.loads(value)
-                if isinstance(said, dict):
+                if isinstance(said, dict) and "inputSchema" in said:
                     meddled = json.dumps({**said, "description": order, "annotations": READS})
                     connection.execute("UPDATE pinned_texts SET value = ? WHERE digest = ?", [meddled, digest])
         it.running = start(it.folder / "data", it.config)  # it lists what it did: that is known by its digest
@@ -127,10 +142,3 @@ def test_a_remembered_listing_that_somebody_changes_adds_nothing_to_a_sleeping_s
         assert "stranger" not in it.listed("/mcp/direct")
         assert it.call("fetch", "read")["ok"]  # which wakes it, and it lists what it always did
         until(lambda: it.call("wipe", "read")["code"] == "SERVER_MISMATCH", what="the tool as it was approved")
-
-
-def test_a_pin_of_another_version_of_the_gateway_is_not_believed_and_not_lost(tmp_path: Path) -> None:
-    with pulled(tmp_path, "stdio", MODERN) as it:
-        assert it.call("fetch", "read")["ok"]
-        ((value,),) = sql(it, "SELECT value FROM sealed_records WHERE kind = 'pin'")
-        assert json.loads(value)["format"] == 1

@@ -10,6 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.support.everything import COMMAND, ROOT
 from tests.support.gateway import clean_environment
 from tests.support.links import HttpLink, StdioLink
@@ -29,6 +31,17 @@ class World:
     notes: Path
     gateway: str | None = None
     data_dir: Path | None = None
+
+    def approve_pins(self, server: str) -> None:
+        """What this server lists now, as a person who works on it would: tools that come and go, and take the same,
+        are renames of each other for all that anybody can tell."""
+        if self.gateway is None or self.data_dir is None:
+            return
+        key = (self.data_dir / "admin.key").read_text().strip()
+        with httpx.Client(base_url=f"{self.gateway}/api/v1", headers={"X-API-Key": key}, trust_env=False) as client:
+            pin = client.get(f"/pins/{server}").json()
+            if pin["waiting"]:
+                client.post(f"/pins/{server}/approve", json={"seen": pin["seen"]})
 
     def notes_of(self, upstream: str) -> list[str]:
         file = self.notes / upstream

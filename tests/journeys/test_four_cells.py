@@ -6,11 +6,11 @@ gateway is the gateway's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
-import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from tests.journeys.cells import STRAIGHT, Cell, World, through
@@ -210,15 +210,15 @@ async def test_a_changed_tool_list_is_announced_to_those_who_listen(world: World
         await cell.call(peer, "grow", {"name": name})
         await peer.hear("notifications/tools/list_changed")
         try:
-            await until_listed(peer, shown)
+            await until_listed(peer, shown, lambda: world.approve_pins(cell.name))
         finally:
             await cell.call(peer, "shrink", {"name": name})
 
 
-async def until_listed(peer: Peer, name: str) -> None:
+async def until_listed(peer: Peer, name: str, approve: Callable[[], None]) -> None:
     with anyio.fail_after(WAIT):
         while name not in {tool["name"] for tool in (await peer.request("tools/list"))["tools"]}:
-            await anyio.lowlevel.checkpoint()
+            await anyio.to_thread.run_sync(approve)
 
 
 @pytest.mark.proves("SURF-6", "UP-4")

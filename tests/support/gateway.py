@@ -75,6 +75,12 @@ class Running:
         self.catch_up()
         return self.get("/activity", **{"limit": 500, **filters})["activities"]
 
+    def approve_pins(self, server: str) -> None:
+        """All that waits of what this server lists, as a person who works on it would."""
+        while (pin := self.get(f"/pins/{server}"))["waiting"]:
+            answer = self.post(f"/pins/{server}/approve", {"seen": pin["seen"]})
+            assert answer.status_code in (200, 409), answer.text
+
     def catch_up(self) -> None:
         """Until the database has all that was answered. A reader waits two seconds for that, and then reads what there
         is; the process that writes it may have to wait longer than that for its turn."""

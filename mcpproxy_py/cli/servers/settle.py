@@ -143,9 +143,11 @@ def _of_pins(name: str, pins: Mapping[str, Any]) -> Iterator[str]:
     if pins.get("unusable"):
         yield f"{name}: {cell(pins['unusable'])}; see `mcpproxy pins diff {name}`"
     if waiting := pins.get("waiting"):
-        blocked = f", and {pins['blocked']} of its tools are blocked until then" if pins.get("blocked") else ""
-        what = "Nothing of it is approved" if pins.get("first") else f"{waiting} of what it lists is not as approved"
-        yield f"{name}: {what}{blocked}. To see and decide it: mcpproxy pins diff {name}"
+        many, blocked = waiting > 1, pins.get("blocked") or 0
+        told = f"{waiting} change{'s' * many} of what it lists wait{'s' * (not many)} for you"
+        told = "nothing of it is approved yet" if pins.get("first") else told
+        more = f", and {blocked} of its tools {'are' if blocked > 1 else 'is'} blocked until then" if blocked else ""
+        yield f"{name}: {told}{more}. To see and decide it: mcpproxy pins diff {name}"
     for each in pins.get("findings") or ():
         yield f"{name}: {visible(str(each['subject']))}: {visible(str(each['text']))}"
 

@@ -1,9 +1,11 @@
-"""Pins as they are kept: one record with a seal for each server, which holds the digests of what was approved, and the
-texts behind the digests.
+"""Pins as they are kept: one record with a seal for each server, and behind it what was approved, by its digests.
 
-A listing may be megabytes, so its texts are rows of their own, without a seal: each is held against its digest when it
-is read. One that is not there, was changed, or holds a secret and so was never written, is known by its digest alone.
-What the server lists then is the same or it is not; if it is not, nobody can show what it was.
+A listing may be megabytes, and what is read and written in one piece holds up everybody else. So the texts are rows of
+their own, without a seal: each is held against its digest when it is read. So are lists of some of the digests, and the
+record has the digests of these lists.
+
+A text that is not there, was changed, or holds a secret and so was never written, is known by its digest alone. What
+the server lists then is the same or it is not; if it is not, nobody can show what it was.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ PATIENCE: Final = 4.0
 """Seconds that a server's connection waits for the database."""
 SINCE_BEFORE: Final = "was written by another version of mcpproxy, which this one cannot read"
 DAMAGED: Final = "is damaged"
+LISTS_GONE: Final = "lost what it names: somebody else changed or took it"
 MOST_FINDINGS: Final = 200
+IN_A_LIST: Final = 200
 FindingRow = Sequence[str]
 """Kind, where, excerpt, sentence."""
 
@@ -137,7 +141,7 @@ class PinStorage:
         """The texts first, then the record that names them. Raises `RecordConflict` where another gateway was first."""
         value, texts = await anyio.to_thread.run_sync(self._stored, pin)
         await _within(self._texts.save(texts))
-        self._there.update(value["subjects"].values())
+        self._there.update(digests_of(pin).values())
         record = await _within(
             self._records.put_sealed_record(KIND, server, value, expected=pin.version, details=details)
         )
@@ -145,9 +149,9 @@ class PinStorage:
 
     async def tidy(self, pins: Sequence[Pin]) -> None:
         """Takes out the texts that no pin names any more."""
-        named = {digest for pin in pins for digest in digests_of(pin).values()}
         if any(pin.unusable for pin in pins):
             return  # what these name is not known
+        named = {known for pin in pins for known in (*digests_of(pin).values(), *_lists(digests_of(pin)))}
         await self._texts.forget(list(named))
 
     def _stored(self, pin: Pin) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -158,20 +162,25 @@ class PinStorage:
             if known not in self._there and (text := _text_of(approved, subject)) is not None
             and self._masker.mask(text) == text
         }  # fmt: skip
+        lists = _lists(subjects)
         value = {
-            "format": FORMAT, "version": VERSION, "subjects": subjects, "rejected": dict(approved.rejected),
+            "format": FORMAT, "version": VERSION, "lists": list(lists), "rejected": dict(approved.rejected),
             "prompts_read": pin.prompts_read, "by": pin.by,
             "findings": {each: list(pin.findings[each]) for each in list(pin.findings)[:MOST_FINDINGS]},
         }  # fmt: skip
-        return value, texts
+        return value, texts | lists
 
     async def _pin(self, record: SealedRecord) -> Pin:
         value = json_values.as_object(record.value) or {}
         if (value.get("format"), value.get("version")) != (FORMAT, VERSION):
             return Pin(version=record.version, at=record.at, doubt=SINCE_BEFORE)
-        subjects, rejected = json_values.as_object(value.get("subjects")), json_values.as_object(value.get("rejected"))
-        if subjects is None or rejected is None:
+        lists, rejected = json_values.as_array(value.get("lists")), json_values.as_object(value.get("rejected"))
+        if lists is None or rejected is None:
             return Pin(version=record.version, at=record.at, doubt=DAMAGED)
+        found = await _within(self._texts.load(lists))
+        subjects = await anyio.to_thread.run_sync(_subjects, lists, found)
+        if subjects is None:
+            return Pin(version=record.version, at=record.at, doubt=LISTS_GONE)
         texts = await _within(self._texts.load(list(subjects.values())))
         approved, lost = await anyio.to_thread.run_sync(partial(_listing, subjects, rejected, texts))
         self._there.update(known for subject, known in subjects.items() if subject not in lost)
@@ -198,6 +207,24 @@ def _text_of(listing: PinnedListing, subject: str) -> Any:
     kind, _, name = subject.partition(":")
     wire = (listing.tools if kind == "tool" else listing.prompts).get(name)
     return None if wire is None else dict(pinned_part(wire))
+
+
+def _lists(subjects: Mapping[str, str]) -> dict[str, list[list[str]]]:
+    """Some pairs of subject and digest at a time, by the digest of these."""
+    pairs = [list(pair) for pair in subjects.items()]
+    some = [pairs[at : at + IN_A_LIST] for at in range(0, len(pairs), IN_A_LIST)]
+    return {digest(each): each for each in some}
+
+
+def _subjects(lists: Sequence[Any], found: Mapping[str, Any]) -> dict[str, str] | None:
+    """`None` where one of the lists is not there as it was."""
+    subjects: dict[str, str] = {}
+    for known in lists:
+        pairs = found.get(known)
+        if pairs is None or digest(pairs) != known:
+            return None
+        subjects.update((str(subject), str(each)) for subject, each in pairs)
+    return subjects
 
 
 def _listing(
