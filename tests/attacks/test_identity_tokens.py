@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.attacks.raw import connected, memory, request, statuses
 from tests.attacks.target import Log, fresh, heard, latch, params
 from tests.support.gateway import Running, gateway, until
-from tests.support.identity import JWKS, IdentityServer, SigningPair, identity_server, reply
+from tests.support.identity import JWKS, IdentityServer, SigningPair, foreign, identity_server, reply
 from tests.support.wire import RpcError, Wire
 
 pytestmark = pytest.mark.proves("SEC-2")
@@ -95,13 +95,13 @@ MADE_UP: dict[str, Callable[[IdentityServer], str]] = {
     "another audience": lambda p: p.token(scope="all", aud="https://other.example/mcp"),
     "a part of the audience": lambda p: p.token(scope="all", aud=p.audience[:-1]),
     "another issuer": lambda p: p.token(scope="all", iss=p.issuer + "/"),
-    "a key id that is not there": lambda p: p.token(SigningPair("nowhere"), scope="all"),
-    "a key id that is a path": lambda p: p.token(SigningPair("../../../../../dev/null"), scope="all"),
-    "a key id that is SQL": lambda p: p.token(SigningPair("x' OR '1'='1"), scope="all"),
+    "a key id that is not there": lambda p: p.token(foreign("nowhere"), scope="all"),
+    "a key id that is a path": lambda p: p.token(foreign("../../../../../dev/null"), scope="all"),
+    "a key id that is SQL": lambda p: p.token(foreign("x' OR '1'='1"), scope="all"),
     "a key of its own in the header": lambda p: p.token(
-        SigningPair("first"), scope="all", header={"jwk": SigningPair("first").jwk, "jku": p.issuer + "/evil"}
+        foreign("first"), scope="all", header={"jwk": foreign("first").jwk, "jku": p.issuer + "/evil"}
     ),
-    "a certificate of its own": lambda p: p.token(SigningPair("first"), scope="all", header={"x5c": ["AAAA"]}),
+    "a certificate of its own": lambda p: p.token(foreign("first"), scope="all", header={"x5c": ["AAAA"]}),
     "expired": lambda p: p.token(scope="all", exp=int(time.time()) - 1),
     "without an end": lambda p: p.token(scope="all", exp=None),
     "not before next year": lambda p: p.token(scope="all", nbf=int(time.time()) + 31_536_000),

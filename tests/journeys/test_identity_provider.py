@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,8 @@ import httpx
 import pytest
 
 from tests.journeys.test_real_clients import ECHO, GATE_TOOLS, PROJECT, javascript
-from tests.support.gateway import Running, gateway, python_server, until
-from tests.support.identity import IdentityServer, identity_server
+from tests.support.gateway import Running, clean_environment, gateway, python_server, until
+from tests.support.identity import IdentityServer, SigningPair, identity_server
 from tests.support.node import script
 from tests.support.ports import kept_port
 from tests.support.wire import HANDSHAKE, MODERN, Wire, text
@@ -153,6 +155,7 @@ def test_a_variant_above_the_token_is_refused_in_the_same_words_whether_there_is
     provider: IdentityServer, running: Running, era: str
 ) -> None:
     wire = Wire(running.mcp, era, token=provider.token(scope="mcp:read"))
+    assert {tool["name"] for tool in wire.request("tools/list")["tools"]} == GATE_TOOLS  # or nobody would ask for more
     answers: set[tuple[int, str, str]] = set()
     for tool in ("sdk:delete", "sdk:none", "none:none", "other:delete"):
         answer = _posted(wire, era, "call_tool_destructive", {**DELETE, "name": tool})
@@ -274,3 +277,26 @@ def test_the_provider_may_start_after_the_gateway(tmp_path: Path) -> None:
                 return again.status_code not in (401, 503)
 
             until(comes_in, what="the keys")
+
+
+def test_doctor_looks_whether_the_keys_can_be_had(provider: IdentityServer, tmp_path: Path) -> None:
+    path = tmp_path / "mcp_config.json"
+    auth = {"jwt": {"issuer": provider.issuer, "audience": provider.audience}}
+    path.write_text(json.dumps({"listen": "127.0.0.1:0", "auth": auth}))
+    path.chmod(0o600)
+
+    def found() -> dict[str, str]:
+        command = [sys.executable, "-m", "mcpproxy_py", "doctor", "-o", "json", "--config", str(path)]
+        done = subprocess.run(
+            [*command, "--data-dir", str(tmp_path)], env=clean_environment(), capture_output=True, text=True, timeout=60
+        )
+        rows = [row for row in json.loads(done.stdout)["findings"] if row["subject"] == "identity provider"]
+        assert len(rows) == 1, done.stdout + done.stderr
+        return rows[0]
+
+    assert found()["state"] == "ok"
+    assert f"1 key of {provider.issuer}" in found()["says"]
+    provider.keys.append(SigningPair("other", use="enc"))
+    assert (found()["state"], "key 2 is not for signatures" in found()["says"]) == ("warning", True)
+    provider.instead["/keys"] = lambda request: request.send_error(500)
+    assert (found()["state"], "answers 500" in found()["says"]) == ("problem", True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -56,6 +57,16 @@ def _made(algorithm: str) -> Any:
     if turn == len(_RSA):
         _RSA.append(rsa.generate_private_key(public_exponent=65537, key_size=2048))
     return _RSA[turn]
+
+
+@functools.cache
+def _foreign_key() -> Any:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def foreign(key_id: str) -> SigningPair:
+    """A key that is no provider's, whatever it is called."""
+    return SigningPair(key_id, private=_foreign_key())
 
 
 class IdentityServer:

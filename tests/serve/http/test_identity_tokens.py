@@ -28,7 +28,7 @@ from mcpproxy_py.serve.http.identity.parsing import MAX_TOKEN, BadToken, looks_l
 from mcpproxy_py.serve.http.identity.tokens import MOST_KNOWN, IdentityTokens, UserAccess
 from mcpproxy_py.settings.access.auth import JwtAuth
 from tests.support.gateway import until
-from tests.support.identity import JWKS, METADATA, IdentityServer, SigningPair, identity_server, reply
+from tests.support.identity import JWKS, METADATA, IdentityServer, SigningPair, foreign, identity_server, reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-2")]
 
@@ -124,7 +124,7 @@ BAD: dict[str, tuple[Make, str]] = {
     "alg is a list": (lambda p: signed_by_hand(p, {**HEAD, "alg": ["RS256"]}, p.claims()), "not signed with one of"),
     "the public key as a secret": (hmac_with_the_public_key, "not signed with one of"),
     "a signature of nothing": (lambda p: p.token().rpartition(".")[0] + ".", "signature"),
-    "another's signature": (lambda p: p.token(SigningPair("first")), "signature"),
+    "another's signature": (lambda p: p.token(foreign("first")), "signature"),
     "claims changed": (lambda p: ".".join([p.token().split(".")[0], part(p.claims(sub="eve")),
                                            p.token().split(".")[2]]), "signature"),
     "another algorithm than the key's": (
