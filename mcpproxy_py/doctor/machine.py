@@ -11,7 +11,7 @@ from mcpproxy_py.doctor.running import CheckResult, CheckWarning, found
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.gateway.tokens import may_have_tokens
 from mcpproxy_py.serve.http import listen
-from mcpproxy_py.settings import Settings, check_data_dir, check_doors, nearest_there_is
+from mcpproxy_py.settings import Settings, check_data_dir, check_doors, login_key_place, nearest_there_is
 
 LITTLE_ROOM: Final = 1 << 30
 NO_ROOM: Final = 100 << 20
@@ -20,7 +20,8 @@ MEGABYTE: Final = 1 << 20
 
 def folder(settings: Settings) -> Iterator[CheckResult]:
     """Also of a gateway that runs: its disk may have filled since."""
-    return _each(FOLDER, settings)
+    has_logins = login_key_place(settings.data_dir) is not None
+    return _each({**FOLDER, "logins": _logins} if has_logins else FOLDER, settings)
 
 
 def before_start(settings: Settings) -> Iterator[CheckResult]:
@@ -36,6 +37,11 @@ def _data_directory(settings: Settings) -> str:
     path = settings.data_dir
     check_data_dir(path)
     return f"{path} can be written, and only by you" if path.exists() else f"{path} will be made at the first start"
+
+
+def _logins(settings: Settings) -> str:
+    shared = " after sealing_keys" if settings.sealing_keys else ""
+    return f"the key of logins at servers is in {login_key_place(settings.data_dir)}{shared}; keep it beside the record"
 
 
 def _room(settings: Settings) -> str:

@@ -31,7 +31,7 @@ AT_ONCE: Final = 16
 DISCOVER: Final = "server/discover"
 """Opens no session. A server that does not know it says so, and that is an answer too."""
 TURNED_AWAY: Final[Mapping[int, str]] = {
-    401: "it requires a credential: give what it asks for under `headers`",
+    401: "it requires a credential: `mcpproxy upstream login`, or give what it asks for under `headers`",
     403: "it denies access: see what it asks for under `headers`",
     404: "there is nothing at that path: check the address in its documentation",
     405: "it accepts no requests there: if it is a legacy server, set `transport` to `sse`",

@@ -258,6 +258,25 @@ def test_a_machine_logs_in_by_itself(site: AuthServer, tmp_path: Path) -> None:
         assert "sesame-open-it" not in str(running.get("/config")) + running.stderr()
 
 
+@pytest.mark.proves("PERF-6")
+def test_a_start_without_a_login_and_one_with_a_good_token_load_no_sdk(site: AuthServer, tmp_path: Path) -> None:
+    def loaded(config: dict[str, Any] | None = None) -> str:
+        with gateway(tmp_path / "data", config, program=("-X", "importtime", "-m", "mcpproxy_py")) as running:
+            running.wait_for(NAME)
+            assert called(running) == "did look"
+        return (tmp_path / "data.stderr").read_text()
+
+    site.serve_everybody = True
+    assert " mcp\n" not in (seen := loaded(site.config))
+    assert "cryptography" not in seen
+    site.serve_everybody = False
+    with gateway(tmp_path / "data") as running:
+        running.wait_for(NAME, state="needs_login")
+        log_in(running)
+    (tmp_path / "data.stderr").unlink()
+    assert " mcp\n" not in loaded()
+
+
 def test_a_server_whose_headers_are_configured_is_not_logged_in_to(site: AuthServer, tmp_path: Path) -> None:
     servers = {NAME: {"url": site.url, "headers": {"Authorization": "Bearer of-mine"}},
                "bearer": {"url": site.url, "auth": {"type": "bearer", "token": "of-mine-too"}}}  # fmt: skip
