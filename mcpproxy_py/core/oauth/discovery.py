@@ -21,7 +21,7 @@ from mcpproxy_py.core.oauth.values import (
     OAuthClient,
     OAuthOptions,
     OAuthRefused,
-    ResourceMetadata,
+    ResourceDescription,
     StoredLogin,
 )
 
@@ -117,7 +117,7 @@ def discover(context: LoginContext, challenge: Challenge | None, known: StoredLo
     return Discovered(server, wanted, resource.scopes_supported if resource is not None else None)
 
 
-def _resource_metadata(context: LoginContext, challenge: Challenge | None) -> Flow[ResourceMetadata | None]:
+def _resource_metadata(context: LoginContext, challenge: Challenge | None) -> Flow[ResourceDescription | None]:
     told = challenge.resource_metadata if challenge is not None else None
     if told is not None and origin(context.rules.check(told, "the address of its metadata")) != origin(
         context.server_url
@@ -145,7 +145,7 @@ def _resource_metadata(context: LoginContext, challenge: Challenge | None) -> Fl
     return None
 
 
-def _issuer(context: LoginContext, resource: ResourceMetadata | None, known: StoredLogin | None) -> str | None:
+def _issuer(context: LoginContext, resource: ResourceDescription | None, known: StoredLogin | None) -> str | None:
     if resource is None:
         return None
     offered = resource.authorization_servers[:MAX_ISSUERS]

@@ -94,7 +94,7 @@ Flow = Generator[Wanted, Any, T]
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceMetadata:
+class ResourceDescription:
     """RFC 9728, as it was written: identifiers are compared as they are."""
 
     resource: str
@@ -225,7 +225,7 @@ class OAuthBlocks(Protocol):
 
     def resource_metadata_urls(self, challenged: str | None, server_url: str) -> list[str]: ...
     def server_metadata_urls(self, issuer: str | None, server_url: str) -> list[str]: ...
-    def read_resource_metadata(self, body: bytes) -> ResourceMetadata: ...
+    def read_resource_metadata(self, body: bytes) -> ResourceDescription: ...
     def read_server_metadata(self, body: bytes) -> AuthorizationServer: ...
     def registration(
         self, redirect_uris: tuple[str, ...], auth_method: str, grants: tuple[str, ...], scope: str | None

@@ -25,7 +25,7 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from mcpproxy_py import __version__
-from mcpproxy_py.core.oauth.values import AuthorizationServer, OAuthClient, ResourceMetadata
+from mcpproxy_py.core.oauth.values import AuthorizationServer, OAuthClient, ResourceDescription
 
 M = TypeVar("M", bound=BaseModel)
 NAME = "mcpproxy"
@@ -40,10 +40,10 @@ class SdkBlocks:
     def server_metadata_urls(self, issuer: str | None, server_url: str) -> list[str]:
         return sdk.build_oauth_authorization_server_metadata_discovery_urls(issuer, server_url)
 
-    def read_resource_metadata(self, body: bytes) -> ResourceMetadata:
+    def read_resource_metadata(self, body: bytes) -> ResourceDescription:
         said = _read(ProtectedResourceMetadata, body)
         scopes = said.get("scopes_supported")
-        return ResourceMetadata(
+        return ResourceDescription(
             said["resource"], tuple(said["authorization_servers"]), None if scopes is None else tuple(scopes)
         )
 
