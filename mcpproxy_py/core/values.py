@@ -1,8 +1,6 @@
 """The values every room shares. Frozen, built at the edge, never wrong inside. What is made anew for every call is a
 named tuple, because a frozen dataclass sets its fields one by one.
 
-Time-ordered ids: UUID version 7, monotonic within one maker.
-
 The names that upstream tools and prompts have on the direct surface: `server__tool` (SURF-2).
 
 A name is made from its own parts alone, so it stays the same whatever else comes and goes. Where the plain
@@ -27,17 +25,6 @@ from mcpproxy_py.errors import Code
 
 if TYPE_CHECKING:
     from mcpproxy_py.core.policy.scope import Access
-
-
-def millis_of(made: str) -> int:
-    """When an id was made, in milliseconds since 1970. Raises `ValueError` for one that was not made here."""
-    return int(made[-36:-23].replace("-", ""), 16)
-
-
-def first_id(millis: int) -> str:
-    """What no id from this moment on sorts before, and every earlier one does."""
-    text = f"{millis:012x}"
-    return f"{text[:8]}-{text[8:]}"
 
 
 SEPARATOR: Final = "__"

@@ -57,9 +57,7 @@ log = logging.getLogger(__name__)
 
 LOCK = "store.lock"
 CLOSE_TIMEOUT = 5.0
-VERIFY_PATIENCE = 30.0
-READ_PATIENCE, FAILING_PATIENCE = 10.0, 2.0
-SIZE_PATIENCE = 1.0
+VERIFY_PATIENCE, READ_PATIENCE, FAILING_PATIENCE, SIZE_PATIENCE = 30.0, 10.0, 2.0, 1.0
 NO_DETAILS: Mapping[str, Any] = {}
 COMMIT_TIMEOUT = 5.0
 """Seconds that an answer waits for the database, with `ack: commit`."""
@@ -392,9 +390,8 @@ class Store:
         self._journal.close()
         if self._journal.durable_head.seq:
             log.info("the chain %s ends at %s", self._who.name, self._journal.durable_head)
+        (parting := Thread(target=self._part, name="mcpproxy-parting", daemon=True)).start()
         # Beside us, because a database that says nothing would keep us here for ever.
-        parting = Thread(target=self._part, name="mcpproxy-parting", daemon=True)
-        parting.start()
         parting.join(CLOSE_TIMEOUT)
         self._lock.release()
 

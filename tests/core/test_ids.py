@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.record.events import IdMaker
-from mcpproxy_py.core.values import first_id, millis_of
+from mcpproxy_py.core.record.short_ids import first_id, millis_of
 
 
 @given(st.lists(st.floats(min_value=1.6e9, max_value=4e9), min_size=2, max_size=50))

@@ -79,3 +79,14 @@ def _range(prefix: str, digits: str, ending: str) -> IdRange:
         digits[start:end] for start, end in zip((0, *_DASHES), (*_DASHES, 32), strict=True) if digits[start:]
     )
     return IdRange(f"{prefix}{text}", f"{prefix}{text}{_AFTER_ALL_DIGITS}", ending)
+
+
+def millis_of(made: str) -> int:
+    """When an id was made, in milliseconds since 1970. Raises `ValueError` for one that was not made here."""
+    return int(made[-36:-23].replace("-", ""), 16)
+
+
+def first_id(millis: int) -> str:
+    """What no id from this moment on sorts before, and every earlier one does."""
+    text = f"{millis:012x}"
+    return f"{text[:8]}-{text[8:]}"

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from sqlalchemy import ColumnElement, Connection, select
 
 from mcpproxy_py.core.catalog.gaps import GapSignal, Kind, mentions_lack
-from mcpproxy_py.core.values import first_id, millis_of
+from mcpproxy_py.core.record.short_ids import first_id, millis_of
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity

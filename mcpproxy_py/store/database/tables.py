@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0008"
+HEAD = "0009"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
