@@ -29,14 +29,10 @@ NOT_YET: dict[str, str] = {
     # Codes of which nothing, or not all, is built.
     "SURF-10": "only passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and a task "
     "is not on record as begun and ended",
-    "SURF-12": "there are no profiles",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",
     "FIND-5": "`semantic` serves the catalog only; tools are ranked by words, and no result says how sure it is",
-    "UP-9": "there is no OAuth towards servers",
-    "UP-13": "a server object of the SDK cannot be a provider",
+    "UP-9": "what is missing is in the note of its issue",
     "CAT-7": "on the command line and over REST; the web page comes with USE-2",
-    "SEC-2": "one agent token opens everything; no scoped tokens, no identity provider",
-    "SEC-3": "tools are not pinned",
     "SEC-10": "only the client of a call can be asked for its confirmation",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",
     "PERF-3": "counts and instructions are met; calls a second are 1.5 times those of 08a4ea0 at 16 and 64, of 1.6",

@@ -73,6 +73,20 @@ def gated(variant: str, *, other: bool = False) -> Way:
     return way
 
 
+def crowded(variant: str, *, with_token: bool) -> Way:
+    """At a gateway with 200 tokens, 20 profiles and 5,000 pinned tools, beside what we have otherwise."""
+
+    async def way(rig: Rig) -> Call:
+        url, token = await rig.crowded_gateway()
+        arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
+        client = Http(f"{url}/mcp")
+        if with_token:
+            client.headers["authorization"] = f"Bearer {token}"
+        return client.modern(f"call_tool_{variant}", arguments)
+
+    return way
+
+
 async def direct_surface(rig: Rig) -> Call:
     return Http(f"{await rig.gateway()}/mcp/direct").modern(f"s0__{rig.upstream.tool}", ARGS)
 
@@ -108,7 +122,20 @@ WAYS: dict[str, Way] = {
 }
 OTHER: dict[str, Way] = {"other read": gated("read", other=True), "other write": gated("write", other=True)}
 """With `--against`: the gateway of the other checkout."""
-COMPARED = {"gated read": "other read", "gated write": "other write"}
+CROWDED: dict[str, Way] = {
+    "crowded read": crowded("read", with_token=False),
+    "read by token": crowded("read", with_token=True),
+    "crowded write": crowded("write", with_token=False),
+    "write by token": crowded("write", with_token=True),
+}
+"""With `--crowded`."""
+COMPARED = {
+    "gated read": "other read", "gated write": "other write",
+    "crowded read": "gated read", "read by token": "gated read",
+    "crowded write": "gated write", "write by token": "gated write",
+}  # fmt: skip
+"""Which way is held against which, where both are measured."""
+GATED = ("gated read", "gated write")
 PEERS = ("FastMCP proxy", "mcp-proxy")
 SURFACES = {"direct surface": "direct", "passthrough": "passthrough"}
 
@@ -144,7 +171,7 @@ async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[
     for name in wanted:
         try:
             async with asyncio.timeout(INSTALLED_WITHIN):
-                calls[name] = await {**WAYS, **OTHER}[name](rig)
+                calls[name] = await {**WAYS, **OTHER, **CROWDED}[name](rig)
             async with asyncio.timeout(PATIENCE):
                 await one_round(calls[name], 16, 300)
         except FAULTS as error:
@@ -238,15 +265,19 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="leave out other proxies, which have to be installed")
     parser.add_argument("--awake", action="store_true", help="keep the cores from going to sleep between two calls")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout of mcpproxy, beside ours")
+    parser.add_argument(
+        "--crowded", action="store_true", help="beside ours one with 200 tokens, 20 profiles and 5,000 pinned tools"
+    )
     options = parser.parse_args()
     against = options.against.resolve() if options.against else None
     only, upstreams = (
-        options.only or (["a"] if against else [*UPSTREAMS]),
-        options.upstreams or ([1] if against else [1, 10]),
+        options.only or (["a"] if against or options.crowded else [*UPSTREAMS]),
+        options.upstreams or ([1] if against or options.crowded else [1, 10]),
     )
-    ways = {"direct", *(options.ways or (["bare relay", *COMPARED] if against else WAYS))}
+    ways = {"direct", *(options.ways or (["bare relay", *GATED] if against or options.crowded else WAYS))}
     wanted = [name for name in WAYS if name in ways and not (options.no_peers and name in PEERS)]
-    wanted += [theirs for ours, theirs in COMPARED.items() if against and ours in wanted]
+    wanted += [COMPARED[ours] for ours in GATED if against and ours in wanted]
+    wanted += [name for name in CROWDED if options.crowded]
     print(f"{'':<44} {'p50 ms':<24} {'p99 ms':<21} {'calls/s':<20} {'p50/direct':<21} {'rate/direct':<21} p99/p50")
     chosen = [UPSTREAMS[name] for name in only]
     with awake(options.awake):  # and a light loop, since its cost is in everything

@@ -16,10 +16,27 @@ from typing import Any, Literal
 from tests.bench import peers
 from tests.bench.clients import LARGEST, Pipe
 from tests.bench.measure import python_of
-from tests.support.gateway import SERVERS, Running, start
+from tests.support.gateway import SERVERS, Running, start, until
 
 HERE = Path(__file__).parents[2]
 PATIENCE = 60.0
+MANY_TOOLS, MANY_SERVERS, TOKENS, PROFILES = 5_000, 5, 200, 20
+LISTS_MANY = """
+import json, sys
+tools = [{"name": f"tool_{number}", "description": f"Does the thing number {number} to a file.",
+          "inputSchema": {"type": "object",
+                          "properties": {"path": {"type": "string"}, f"n{number}": {"type": "integer"}}},
+          "annotations": {"readOnlyHint": number % 2 == 0}} for number in range(int(sys.argv[1]))]
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                                  "serverInfo": {"name": "many", "version": "1"}},
+                   "tools/list": {"tools": tools}}
+        found = results.get(asked["method"])
+        said = {"result": found} if found else {"error": {"code": -32601, "message": "Method not found"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+"""
 BARE_RELAY = Path(__file__).with_name("bare_relay.py")
 BARE_ASGI = Path(__file__).with_name("bare_asgi.py")
 
@@ -114,6 +131,28 @@ class Rig:
         self.stack.callback(running.stop)
         return running
 
+    @cached_property
+    def _crowded_gateway(self) -> asyncio.Task[tuple[str, str]]:
+        return asyncio.create_task(self._start_crowded_gateway())
+
+    async def crowded_gateway(self) -> tuple[str, str]:
+        """One with as many tokens, profiles and pinned tools as anybody has: its address, and one of the tokens, whose
+        scope is all that it takes to call `s0`."""
+        return await self._crowded_gateway
+
+    async def _start_crowded_gateway(self) -> tuple[str, str]:
+        servers = await self.entries()
+        many = {f"many{number}": _listing_many(MANY_TOOLS // MANY_SERVERS) for number in range(MANY_SERVERS)}
+        override = {"tools": {self.upstream.tool: "read"}}
+        profiles = {f"p{number}": {"servers": ["s0", f"many{number % MANY_SERVERS}"]} for number in range(PROFILES)}
+        config = {
+            "log": {"level": "error"}, "surfaces": self.surfaces, "profiles": profiles,
+            "mcpServers": {name: {**entry, **override} for name, entry in servers.items()} | many,
+        }  # fmt: skip
+        running = await asyncio.to_thread(start, self.folder / "crowded", config, cwd=HERE)
+        self.stack.callback(running.stop)
+        return running.url, await asyncio.to_thread(_with_tokens, running, [*servers, *many])
+
     async def bare_relay(self) -> str:
         if self.upstream.transport != "stdio":
             raise ValueError("it stands before pipes only")
@@ -143,6 +182,21 @@ class Rig:
         url = (await self.entries())["s0"]["url"]
         command = (program, "--log-level", "ERROR", "--transport", "streamablehttp", url)
         return await self.pipe(*command, modern=False)
+
+
+def _listing_many(count: int) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-c", LISTS_MANY, str(count)]}
+
+
+def _with_tokens(running: Running, servers: list[str]) -> str:
+    """Makes them, and waits until all that there is has been pinned."""
+    running.wait_for(*servers)
+    for number in range(TOKENS):
+        asked = {"name": f"agent{number}", "servers": ["s0"], "operations": ["read", "write"]}
+        made = running.post("/tokens", asked)
+        assert made.status_code == 201, made.text
+    until(lambda: len(running.get("/pins")["pins"]) >= len(servers))
+    return made.json()["token"]
 
 
 def _free_port() -> int:
