@@ -21,6 +21,7 @@ from tests.support.gateway import Running, clean_environment, until
 from tests.support.gateway import gateway as started
 from tests.support.postgres import own_server
 from tests.support.replicas import TOKEN, documented, replicas
+from tests.support.terminal import on_terminal
 from tests.support.wire import Wire, text
 
 NAME = "guarded"
@@ -78,6 +79,21 @@ def test_a_person_logs_in_once_and_is_not_asked_again_after_a_restart(site: Auth
         assert called(running, "change", "write") == "did change"
     assert site.counts["authorize"] == asked == 1
     assert site.counts["register"] == 1
+
+
+def test_adding_a_server_finds_out_that_it_needs_a_login_and_offers_it_at_once(
+    site: AuthServer, tmp_path: Path
+) -> None:
+    with gateway(tmp_path / "data", {"mcpServers": {}}) as running:
+        add = [sys.executable, "-m", "mcpproxy_py", "upstream", "add", "--data-dir", str(running.data_dir)]
+        env = clean_environment(BROWSER=SAYS_YES)
+        status, shown = on_terminal([*add, NAME, "--url", site.url], env, [("Log in now?", "y\n")])
+        assert status == 0, shown
+        assert "Logged in to guarded" in shown
+        assert called(running) == "did look"
+        alone = cli(running, "upstream", "add", "other", "--url", site.url)
+        assert alone.returncode == 0, "nobody is there to be asked"
+        assert "mcpproxy upstream login other" in alone.stdout + alone.stderr
 
 
 def test_what_runs_out_is_renewed_before_and_nobody_notices(site: AuthServer, tmp_path: Path) -> None:

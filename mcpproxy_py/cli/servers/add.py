@@ -89,9 +89,8 @@ def add(
         return status
     from mcpproxy_py.cli.servers.login import offered
 
-    with suppress(NoGatewayError):
-        status = offered(session, name, session.client.get("servers", name).get("server") or {}) or status
-    return status
+    after = offered(session, name)
+    return status if after is None else after
 
 
 def _recommend(config: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command
+from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import cell, note, say, waiting
 from mcpproxy_py.cli.servers.entry import Name
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, report
@@ -125,9 +126,15 @@ def logout(
     session.show(answer, lambda _: say(f"Logged out of {name}." + (" Its tokens are revoked." if revoke else "")))
 
 
-def offered(session: CommandContext, name: str, row: Mapping[str, Any]) -> int | None:
-    """Where somebody is there to log in, they are asked at once; `None` where not."""
-    if row.get("state") != "needs_login" or not session.human or not (sys.stdin.isatty() and sys.stderr.isatty()):
+def offered(session: CommandContext, name: str) -> int | None:
+    """Where somebody is there to log in, and it is needed, they are asked at once; `None` where not."""
+    if not session.human or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    try:
+        needed = _row(session, name).get("state") == "needs_login"
+    except NoGatewayError:
+        return None
+    if not needed:
         return None
     if not typer.confirm(f"{name} needs a login. Log in now?", default=True, err=True):
         return EXIT_FAILED

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from mcpproxy_py.core.oauth.discovery import Challenge, discover, read_challenge, union
 from mcpproxy_py.core.oauth.login import union_of
-from mcpproxy_py.core.oauth.states import LoginProgress
+from mcpproxy_py.core.oauth.states import MOVES, LoginProgress, OAuthEvent
 from mcpproxy_py.core.oauth.tokens import LOST_CLIENT, LOST_GRANT, machine_login, refresh, revoke
 from mcpproxy_py.core.oauth.values import (
     HttpWanted,
@@ -242,7 +242,7 @@ class ServerLogin:
             await self._refresh(login)
 
     async def _refresh(self, login: StoredLogin) -> None:
-        self.progress.on("refresh")
+        self._move("refresh")
         try:
             context = await self._runner.context(self.url, self.options, self.progress)
             fresh = await self._runner.run(refresh(context, login), context.rules, self.key)
@@ -251,20 +251,20 @@ class ServerLogin:
             if error.error not in LOST_GRANT | LOST_CLIENT:
                 raise await self._kept(login, error.message) from None
             log.warning("%s: %s; a person has to log in again", self.name, error.message)
-            self.progress.on("grant_lost")
+            self._move("grant_lost")
             is_gone = error.error in LOST_CLIENT and login.client.origin == "registered"
             await self._lose(None if is_gone else login.without_tokens())
             raise self._need("its login is not valid any more") from None
         except OAuthUnreachable as error:
             raise await self._kept(login, str(error)) from None
         except BaseException:
-            self.progress.on("kept")
+            self._move("kept")
             raise
-        self.progress.on("granted")
+        self._move("granted")
         await self.keep(fresh)
 
     async def _kept(self, login: StoredLogin, why: str) -> UpstreamFailure:
-        self.progress.on("kept")
+        self._move("kept")
         self.refusal = why
         with suppress(StoreUnavailable):
             await self._runner.store.release(self.name, login.issuer)
@@ -282,6 +282,11 @@ class ServerLogin:
             self.refusal = str(error)
             why = f"it gave this machine no token: {error}"
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, why, data={"status": 401}, sent=False) from None
+
+    def _move(self, event: OAuthEvent) -> None:
+        """What happens to the token while a person is logging in does not disturb where they are."""
+        if event in MOVES[self.progress.state]:
+            self.progress.on(event)
 
     # Where a person comes in.
 
@@ -317,7 +322,7 @@ class ServerLogin:
             await self._machine(challenge._replace(scope=union(union_of(self.stored), challenge.scope)))
             return True
         self.challenge, self._asked_at = challenge, self.version
-        self.progress.on("more_scope")
+        self._move("more_scope")
         raise LoginRequired(
             self.name, f"it wants one more permission ({named}), for which a person has to log in again"
         )

@@ -192,6 +192,17 @@ async def test_a_token_without_an_end_is_used_until_it_is_refused(world: World) 
     assert await login.challenged(401, "", login.version, again=False)
 
 
+@pytest.mark.parametrize("state", ["discovering", "registering", "waiting", "exchanging"])
+async def test_a_token_is_renewed_also_while_a_person_logs_in_for_more(world: World, state: Any) -> None:
+    login = await world.login()
+    login.progress.state = state
+    with pytest.raises(LoginRequired, match="one more permission"):
+        await login.challenged(403, 'Bearer error="insufficient_scope", scope="w"', login.version, again=False)
+    assert await login.challenged(401, "", login.version, again=False)
+    assert login.headers == {"authorization": "Bearer access-1"}
+    assert login.progress.state in (state, "valid")
+
+
 async def test_who_was_turned_away_with_an_older_token_just_tries_the_newer_one(world: World) -> None:
     login = await world.login()
     old = login.version
