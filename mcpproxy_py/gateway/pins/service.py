@@ -73,6 +73,7 @@ class PinService:
         """All of them. Where the database does not answer, each is read when its server is listed."""
         try:
             self._pins = await self._storage.all()
+            await self._storage.tidy(list(self._pins.values()))
         except StoreUnavailable as error:
             log.warning("the pins of servers could not be read: %s", error.message)
 

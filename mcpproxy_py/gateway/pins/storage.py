@@ -148,11 +148,10 @@ class PinStorage:
         return replace(pin, version=record.version, at=record.at, doubt=None, unread=None, unwritten=False)
 
     async def tidy(self, pins: Sequence[Pin]) -> None:
-        """Takes out the texts that no pin names any more."""
+        """Takes out the texts that no pin has named for a while. `pins` are all that there are."""
         if any(pin.unusable for pin in pins):
             return  # what these name is not known
-        named = {known for pin in pins for known in (*digests_of(pin).values(), *_lists(digests_of(pin)))}
-        await self._texts.forget(list(named))
+        await self._texts.forget(await anyio.to_thread.run_sync(_named, pins))
 
     def _stored(self, pin: Pin) -> tuple[dict[str, Any], dict[str, Any]]:
         approved, subjects = pin.approved or PinnedListing(), digests_of(pin)
@@ -199,6 +198,11 @@ def digests_of(pin: Pin) -> dict[str, str]:
     approved = pin.approved or PinnedListing()
     found = {each: approved.digest_of(each) or "" for each in approved.subjects()}
     return {**{each: known for each, known in pin.known_by_digest.items() if each not in found}, **found}
+
+
+def _named(pins: Sequence[Pin]) -> list[str]:
+    found = [digests_of(pin) for pin in pins]
+    return list({known for subjects in found for known in (*subjects.values(), *_lists(subjects))})
 
 
 def _text_of(listing: PinnedListing, subject: str) -> Any:
