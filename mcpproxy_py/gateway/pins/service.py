@@ -20,7 +20,6 @@ from functools import partial
 from typing import Any, Final, Literal
 
 import anyio
-import anyio.to_thread
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pins.judge import approve, reject
@@ -30,7 +29,7 @@ from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.approvals import OnRecord
 from mcpproxy_py.gateway.pins.parts import Part, ServerPins, approved_after, merged, of_part
 from mcpproxy_py.gateway.pins.review import PinReview, findings_of, review_of, rows_of
-from mcpproxy_py.gateway.pins.storage import KIND, Pin, PinStorage
+from mcpproxy_py.gateway.pins.storage import KIND, Pin, PinStorage, beside
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict
 from mcpproxy_py.upstream.lists.in_force import Listing, ListingInForce, SaidListing
@@ -84,7 +83,7 @@ class PinService:
     # -- what the upstream room asks
 
     async def judged(self, spec: UpstreamSpec, said: SaidListing) -> ListingInForce:
-        listed = await anyio.to_thread.run_sync(listing_of, said.tools, said.instructions)
+        listed = await beside(partial(listing_of, said.tools, said.instructions))
         async with self._turns[spec.name]:
             review = await self._reviewed(spec, listed, "listing", said.heard)
             state = self._state(spec)
@@ -93,7 +92,7 @@ class PinService:
             return review.in_force(spec.name, spec.trust)
 
     async def judged_prompts(self, spec: UpstreamSpec, said: Listing) -> Listing:
-        listed = await anyio.to_thread.run_sync(listing_of, [], None, said)
+        listed = await beside(partial(listing_of, [], None, said))
         async with self._turns[spec.name]:
             review = await self._reviewed(spec, listed, "prompts", True)
             state = self._state(spec)
@@ -134,7 +133,7 @@ class PinService:
             if name != spec.name and state.listing is not None
         }
         manual = spec.trust == "manual" or (not sure and mine.approved is not None)
-        return await anyio.to_thread.run_sync(
+        return await beside(
             partial(review_of, mine, listed, manual=manual, trusted=spec.trust_annotations, server=spec.name,
                     others=others)
         )  # fmt: skip
@@ -221,7 +220,7 @@ class PinService:
             }  # fmt: skip
         if texts:
             approved = (pin.approved if pin else None) or PinnedListing()
-            more["approved_texts"] = await anyio.to_thread.run_sync(approved.as_json)
+            more["approved_texts"] = await beside(approved.as_json)
         return {**self._row(server), **more}
 
     async def decide(
@@ -256,7 +255,7 @@ class PinService:
     ) -> None:
         server, base = state.spec.name, None if pin.unusable else pin.approved
         change = approve if step == "approve" else reject
-        kept = await anyio.to_thread.run_sync(change, base, state.listed(), chosen)
+        kept = await beside(partial(change, base, state.listed(), chosen))
         found = {each: rows for review in state.reviews for each, rows in findings_of(review).items() if each in chosen}
         read = pin.prompts_read or any(each.startswith(PROMPT) for each in chosen)
         after = approved_after(pin, kept, by.principal, prompts_read=read, findings=found if step == "approve" else {})

@@ -11,7 +11,7 @@ the server lists then is the same or it is not; if it is not, nobody can show wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -25,6 +25,7 @@ from mcpproxy_py.core.pins.parts import pinned_part
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.sealed_records import SAYS, SealedRecord, SealedRecords, UnbelievedRecord
+from mcpproxy_py.upstream.turns import Made, uncollected
 
 T = TypeVar("T")
 KIND: Final = "pin"
@@ -139,7 +140,7 @@ class PinStorage:
 
     async def keep(self, server: str, pin: Pin, details: Mapping[str, Any]) -> Pin:
         """The texts first, then the record that names them. Raises `RecordConflict` where another gateway was first."""
-        value, texts = await anyio.to_thread.run_sync(self._stored, pin)
+        value, texts = await beside(partial(self._stored, pin))
         await _within(self._texts.save(texts))
         self._there.update(digests_of(pin).values())
         record = await _within(
@@ -151,7 +152,7 @@ class PinStorage:
         """Takes out the texts that no pin has named for a while. `pins` are all that there are."""
         if any(pin.unusable for pin in pins):
             return  # what these name is not known
-        await self._texts.forget(await anyio.to_thread.run_sync(_named, pins))
+        await self._texts.forget(await beside(partial(_named, pins)))
 
     def _stored(self, pin: Pin) -> tuple[dict[str, Any], dict[str, Any]]:
         approved, subjects = pin.approved or PinnedListing(), digests_of(pin)
@@ -177,11 +178,11 @@ class PinStorage:
         if lists is None or rejected is None:
             return Pin(version=record.version, at=record.at, doubt=DAMAGED)
         found = await _within(self._texts.load(lists))
-        subjects = await anyio.to_thread.run_sync(_subjects, lists, found)
+        subjects = await beside(partial(_subjects, lists, found))
         if subjects is None:
             return Pin(version=record.version, at=record.at, doubt=LISTS_GONE)
         texts = await _within(self._texts.load(list(subjects.values())))
-        approved, lost = await anyio.to_thread.run_sync(partial(_listing, subjects, rejected, texts))
+        approved, lost = await beside(partial(_listing, subjects, rejected, texts))
         self._there.update(known for subject, known in subjects.items() if subject not in lost)
         return Pin(
             approved, lost, bool(value.get("prompts_read")), json_values.as_object(value.get("findings")) or {},
@@ -251,6 +252,12 @@ def _listing(
         else:
             lost[subject] = known
     return PinnedListing(tools, instructions, prompts, dict(rejected)), lost
+
+
+async def beside(make: Callable[[], Made]) -> Made:
+    """In a worker thread, without a look for garbage: of what a large listing is made of, a look at all of it would
+    hold up everybody for a quarter of a second."""
+    return await anyio.to_thread.run_sync(partial(uncollected, make))
 
 
 async def _within(work: Awaitable[T], seconds: float = PATIENCE) -> T:
