@@ -155,7 +155,7 @@ def test_the_shell_completes_commands_and_options(command) -> None:
                        "_TYPER_COMPLETE_ARGS": words}  # fmt: skip
         return finished(command(env=environment))[1].decode().split()
 
-    assert completed("mcpproxy to") == ["tools"]
+    assert completed("mcpproxy to") == ["tools", "token"]
     assert completed("mcpproxy tools s") == ["search", "show", "set"]
     assert "--tool-name" in completed("mcpproxy call tool-read --tool")
 
@@ -225,7 +225,8 @@ def test_stdio_joins_its_pipes_to_the_socket_the_gateway_announced(command, data
             peer.settimeout(TIMEOUT)
             wish = json.loads(lines.readline())
             assert len(bytes.fromhex(wish.pop("ending"))) == 16, "by which this gateway alone says that it ends"
-            assert wish == {"surface": "direct", "server": None}
+            assert len(bytes.fromhex(wish.pop("narrow"))) == 16, "by which it alone narrows this stream"
+            assert wish == {"surface": "direct", "server": None, "profiles": []}
             lines.write(b"{}\n")
             lines.flush()
             process.stdin.write(b"to the gateway\n")

@@ -27,6 +27,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
+OWN_ID = st.uuids().map(str)
+"""Of asks and of sessions: the gateway makes them, and no client can say one."""
 DOORS = st.sampled_from(["gate", "rest", "direct", "passthrough"])
 MASKERS = st.sampled_from([MASKER, PLAIN])
 
@@ -85,9 +87,9 @@ def asks(draw: st.DrawFn) -> tuple[Ask, Snapshot]:
         "passthrough": (name, args),
     }.get(door, (variant, {"name": f"s:{name}", "args": args, "intent": intent}))
     return Ask(
-        str(draw(st.uuids())), draw(st.floats(0, 4e9)), outer, params,
+        draw(OWN_ID), draw(st.floats(0, 4e9)), outer, params,
         draw(st.sampled_from(["mcp", "cli", "api", "internal"])), door, draw(TEXT),
-        ClientInfo(draw(TEXT), draw(TEXT)), draw(st.none() | TEXT), draw(st.none() | TEXT),
+        ClientInfo(draw(TEXT), draw(TEXT)), draw(st.none() | OWN_ID), draw(st.none() | TEXT),
         "s" if door == "passthrough" else None,
     ), here  # fmt: skip
 

@@ -61,10 +61,11 @@ class HttpClients:
         # No read timeout: each request has its own deadline, and streams may be silent for hours.
         timeout = httpx2.Timeout(None, connect=spec.connect_timeout, write=WRITE_TIMEOUT)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=spec.max_concurrency)
+        auth, url = self.auth(spec), httpx2.URL(spec.url or "")
         return httpx2.AsyncClient(
             verify=self._tls, timeout=timeout, limits=limits, headers=_headers(spec),
-            auth=_ServerLogin(self.auth(spec)),
-            trust_env=False, proxy=proxy_for(httpx2.URL(spec.url or "")),
+            auth=None if isinstance(auth, NoAuth) or url.userinfo else _ServerLogin(auth),
+            trust_env=False, proxy=proxy_for(url),
         )  # fmt: skip
 
     def origin(self, spec: UpstreamSpec, client: httpx2.AsyncClient, headers: Mapping[str, str]) -> OriginPool | None:
