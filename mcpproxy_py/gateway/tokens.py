@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import anyio
 import anyio.abc
 
+from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
 from mcpproxy_py.core.policy.token_terms import PREFIX, Rate, TokenTerms
 from mcpproxy_py.core.values import Caller
@@ -234,7 +235,7 @@ class TokenService:
             return {"name": name, "state": "not believed", "why": doubted.why}
         if (token := self._tokens.get(name)) is None:
             remedy = "See `mcpproxy token list`."
-            raise GatewayError(Code.NOT_FOUND, f"There is no token '{name}'", details={"remedy": remedy})
+            raise GatewayError(Code.NOT_FOUND, f"There is no token '{quoted(name)}'", details={"remedy": remedy})
         return token.shown(max(token.used, self._uses.get(name, 0.0)))
 
     def counts(self) -> dict[str, int]:

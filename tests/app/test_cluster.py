@@ -31,21 +31,25 @@ class Servers:
 
 @pytest.mark.proves("UP-4")
 async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
-    event_bus, servers, lists, rounds = EventBus(), Servers(), [], []
+    event_bus, servers, rounds = EventBus(), Servers(), []
+    lists: list[tuple[str, str]] = []
     logins: list[str | None] = []
-    end = ClusterSync(event_bus).listen(servers, lists.append, rounds.append, logins.append)
+    end = ClusterSync(event_bus).listen(servers, lambda *said: lists.append(said), rounds.append, logins.append)
     for kind, payload in (
         (LIST_CHANGED, ["github", CHANGED]), (LIST_CHANGED, ["gitlab", CHANGED]), (LIST_CHANGED, ["github"]),
         (LIST_CHANGED, None), (LIST_CHANGED, [1, {}]), (LIST_CHANGED, "github"), (TAKEN_UP, "a1"), (TAKEN_UP, ["a1"]),
-        (LOGIN, "github"), (LOGIN, ["github"]), (RESYNC, None), ("of a later version", {"x": 1}),
+        (LOGIN, "github"), (LOGIN, ["github"]), (LOGIN, None), (LOGIN, 7), (LOGIN, {"server": "github"}),
+        (LOGIN, ["github", CHANGED]), (TAKEN_UP, None), (LIST_CHANGED, ["github", CHANGED, "more"]),
+        (RESYNC, None), (RESYNC, ["github", CHANGED]), ("of a later version", {"x": 1}),
     ):  # fmt: skip
         event_bus.ring(kind, payload)
     await anyio.wait_all_tasks_blocked()
     end()
     event_bus.ring(TAKEN_UP, "too late")
+    event_bus.ring(LOGIN, "too late")
     await anyio.wait_all_tasks_blocked()
-    assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything"]
-    assert (lists, rounds, logins) == ([CHANGED], ["a1"], ["github", None])
+    assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything", "everything"]
+    assert (lists, rounds, logins) == ([("github", CHANGED)], ["a1"], ["github", None, None])
 
 
 @pytest.mark.proves("SURF-6")

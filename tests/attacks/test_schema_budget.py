@@ -189,6 +189,7 @@ async def test_what_is_checked_beside_the_loop_is_held_to_its_schema(target: Tar
 
 
 async def test_arguments_that_were_checked_against_a_schema_that_is_gone_are_checked_again(target: Target) -> None:
+    """A person approves the new schema while they are checked: before that the tool waits."""
     mark, later = fresh(), Later()
     asked = params("gate", "changing", "look_it", mark, a={"b": 1})
     async with target.client("gate", "changing", MODERN) as peer, anyio.create_task_group() as tasks:
@@ -198,6 +199,8 @@ async def test_arguments_that_were_checked_against_a_schema_that_is_gone_are_che
             stricter = {"properties": {"a": {"properties": {"b": {"type": "string"}}, "unevaluatedProperties": False}}}
             (target.folder / "changing.json").write_text(json.dumps({"look_it": stricter}))
             assert target.running.post("/servers/changing/restart").status_code == 200
+            await eventually(lambda: target.running.get("/pins/changing")["waiting"], "the new schema, to be decided")
+            await anyio.to_thread.run_sync(target.running.approve_pins, "changing")
 
             def listed() -> bool:
                 found = target.running.get("/tools", server="changing")["tools"]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import anyio
 
 from mcpproxy_py.core.catalog.model import connectors
+from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.core.policy.tool_class import classify
 from mcpproxy_py.core.protocol.admin_key_proof import proof
 from mcpproxy_py.core.protocol.client_channel import NOBODY, UpstreamCallContext
@@ -23,6 +24,7 @@ from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
+from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
@@ -240,7 +242,8 @@ class House:
         catalog = self.upstreams.add_catalog(self.approvals)
         self.tokens = TokenService(store, self._on_record)
         self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins)
+        profiles = ProfileTable({"notes": Scope(servers=(("notes",),))})
+        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins, profiles=profiles)
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from mcpproxy_py.cli.common import CommandContext, command
-from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import cell, note, say, waiting
 from mcpproxy_py.cli.servers.entry import Name
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, report
@@ -127,12 +126,13 @@ def logout(
 
 
 def offered(session: CommandContext, name: str) -> int | None:
-    """Where somebody is there to log in, and it is needed, they are asked at once; `None` where not."""
+    """Where somebody is there to log in, and it is needed, they are asked at once; `None` where not. The server is
+    there already, so a question that fails is no failure of the command."""
     if not session.human or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     try:
         needed = _row(session, name).get("state") == "needs_login"
-    except NoGatewayError:
+    except GatewayError:
         return None
     if not needed:
         return None

@@ -16,14 +16,18 @@ from mcpproxy_py.core.values import OPERATIONS, Operation
 
 PREFIX: Final = "mcpp_"
 """How every token begins, so that whoever masks or looks for secrets knows one."""
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.ASCII)
-_RATE: Final = re.compile(r"([0-9]{1,6})/([smh])", re.ASCII)
-_SPAN: Final = re.compile(r"([0-9]{1,6})([mhdw])", re.ASCII)
+NAME: Final = r"[a-z0-9][a-z0-9_.-]{0,63}"
+_NAME: Final = re.compile(NAME, re.ASCII)
+_RATE: Final = re.compile(r"([1-9][0-9]{0,5})/([smh])", re.ASCII)
+_SPAN: Final = re.compile(r"(0|[1-9][0-9]{0,5})([mhdw])", re.ASCII)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d))?[Zz])?", re.ASCII)
 _RATE_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_SPAN_SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+MOST_ASKS: Final = 100_000
+MOST_OF_A_SPAN: Final = 999_999
+SPAN_SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DAYS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 LONGEST_LIFE: Final = 3660 * 86400.0
+LONGEST_GRACE: Final = 30 * 86400.0
 MOST_ENTRIES: Final = 200
 LONGEST_NOTE: Final = 500
 LONGEST_SERVER: Final = 128
@@ -51,7 +55,7 @@ def check_token_name(text: str) -> str:
 
 def rate_of(text: str) -> Rate:
     found = _RATE.fullmatch(text)
-    if found is None or not 0 < int(found[1]) <= 100_000:
+    if found is None or int(found[1]) > MOST_ASKS:
         raise ValueError("a rate is a number up to 100000 and s, m or h, such as 60/m")
     return Rate(int(found[1]), _RATE_SECONDS[found[2]], text)
 
@@ -71,7 +75,7 @@ def operations_up_to(ceiling: Operation) -> list[str]:
 def expiry_of(text: str, now: float) -> float:
     """Seconds since 1970, for `30d`, `12h`, `2027-01-31` (the beginning of that day, UTC) or a time in UTC."""
     if (span := _SPAN.fullmatch(text)) is not None:
-        expires = now + int(span[1]) * _SPAN_SECONDS[span[2]]
+        expires = now + int(span[1]) * SPAN_SECONDS[span[2]]
     elif (date := _DATE.fullmatch(text)) is not None:
         expires = _moment(*(int(part or 0) for part in date.groups()))
     else:
@@ -87,7 +91,7 @@ def grace_of(text: str) -> float:
     """Seconds."""
     if text == "0":
         return 0.0
-    if (span := _SPAN.fullmatch(text)) is None or (seconds := int(span[1]) * _SPAN_SECONDS[span[2]]) > 30 * 86400:
+    if (span := _SPAN.fullmatch(text)) is None or (seconds := int(span[1]) * SPAN_SECONDS[span[2]]) > LONGEST_GRACE:
         raise ValueError("a grace is a span of at most 30 days such as 24h or 30m, or 0")
     return seconds
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.terminal import on_terminal
 
 ENTRY = {"command": "uvx", "args": ["mcp-server-time", "--x"], "env": {"TZ": "UTC"}, "transport": "stdio",
          "enabled": True, "lazy": False, "timeout": 60.0}  # fmt: skip
@@ -58,6 +62,34 @@ def test_upstream_add_url_is_the_address_of_the_upstream_not_of_the_gateway(run,
     assert gateway.seen[-1].body["config"] == {
         "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:T}"}, "transport": "sse",
     }  # fmt: skip
+
+
+def added_on_a_terminal(data_dir: Path, *answers: tuple[str, str]) -> tuple[int, str]:
+    words = ["upstream", "add", "web", "--url", "https://example.com/mcp"]
+    return on_terminal([sys.executable, "-m", "mcpproxy_py", *words],
+                       {**os.environ, "MCPPROXY_DATA_DIR": str(data_dir)}, answers)  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", ["NOT_FOUND", "INTERNAL", "hang up"])
+def test_upstream_add_does_not_fail_because_nobody_can_tell_whether_a_login_is_needed(
+    gateway, data_dir, clean_env, refusal
+) -> None:
+    gateway.answer("POST", "/servers", {"server": {}}, status=201)
+    if refusal == "hang up":
+        gateway.answer("GET", "/servers/web", refusal)
+    else:
+        gateway.refuse("GET", "/servers/web", 404 if refusal == "NOT_FOUND" else 500, refusal, "it cannot be told")
+    status, shown = added_on_a_terminal(data_dir)
+    assert (status, shown.strip()) == (0, "Added web.")
+    assert gateway.seen[-1].path == "/api/v1/servers/web", "it was asked"
+
+
+def test_upstream_add_offers_the_login_that_is_needed(gateway, data_dir, clean_env) -> None:
+    gateway.answer("POST", "/servers", {"server": {}}, status=201)
+    gateway.answer("GET", "/servers/web", {"server": {"name": "web", "state": "needs_login"}})
+    status, shown = added_on_a_terminal(data_dir, ("Log in now?", "n\n"))
+    assert (status, "web needs a login." in shown) == (1, True)
+    assert not [seen for seen in gateway.seen if seen.path.endswith("/login")]
 
 
 @pytest.mark.proves("CLI-2")

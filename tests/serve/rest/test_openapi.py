@@ -35,6 +35,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
+    "POST /api/v1/tokens": {"json": {"name": "new", "operations": ["read"], "expires": "30d", "rate": "60/m"}},
+    "POST /api/v1/tokens/{name}/rotate": {"json": {"grace": "1h"}},
     "GET /api/v1/proof": {"params": {"nonce": "0" * 32}},
 }
 """What a request needs beside its path, where it needs anything."""
@@ -89,6 +91,8 @@ async def test_every_documented_operation_answers_as_documented(
     if "/pins/" in path:
         await house.lists("notes", "read_note")
         GOOD[f"{method} {path}"] = {} if method == "GET" else {"json": {"seen": house.seen("notes")}}
+    if "/tokens/{name}" in path:
+        await http.post("/api/v1/tokens", json={"name": "notes"})
     described = document(ENDPOINTS)["paths"][path][method.lower()]
     response = await ask(http, method, path, activity)
     status = str(response.status_code)

@@ -110,13 +110,13 @@ CALL_ENDPOINTS: Final = (
     RestEndpoint("POST", "/api/v1/call", "Tools", "Call a tool through the gate", call_tool, responses.CallAnswer,
              body=requests.CallBody, refusals=REFUSALS, masked=False),
     RestEndpoint("POST", "/api/v1/call/question", "Tools", "What a person has to be asked before a call", question,
-             responses.Question, body=requests.QuestionBody, masked=False,
+             responses.Question, body=requests.QuestionBody, masked=False, refusals=(Code.NOT_FOUND,),
              more="For a client that shows it to a person, and sends their answer with the call, as `confirmation`."),
     RestEndpoint("GET", "/api/v1/tools/search", "Tools", "Find tools for a need, as retrieve_tools does; recorded",
              search_tools, responses.FoundTools, query=requests.ToolSearch, masked=False,
              refusals=(Code.INVALID_ARGUMENTS, Code.TOOL_NOT_FOUND)),
     RestEndpoint("POST", "/api/v1/explain", "Tools", "Dry run of the decision, with every rung", explain,
-             responses.Explanation, body=requests.ExplainBody),
+             responses.Explanation, body=requests.ExplainBody, refusals=(Code.NOT_FOUND,)),
 )  # fmt: skip
 
 
