@@ -14,6 +14,10 @@ from tests.support.wire import HANDSHAKE, MODERN, Wire
 
 # A shell that runs us in the background lets us ignore Ctrl-C, and what we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# `nohup` does the same with a hangup, of which a gateway then never hears. Ours is handled, not left to end us: what is
+# handled here is as usual in whatever we start.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.policy.scope import Scope, narrowed
 from mcpproxy_py.core.values import Policy, Server, Snapshot
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, TOOLS_CHANGED, SubscriptionHub
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, TOOLS_CHANGED, Concerns, SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions, within_scope
 
 ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
@@ -29,19 +29,17 @@ class ListChangeNotifier:
         """A notification that belongs to no call goes to who looks at that server, whatever it is. That its tools
         changed is for who has all of them: for anybody else it may be about others, and they follow the snapshot."""
         topic = f"server/{server}"
-        if method == TOOLS_CHANGED:
-            self._hub.tell_changed(topic, method, lambda scope: _has_all(scope, server), (server, method))
-        elif method in LIST_CHANGED:
-            self._hub.tell_changed(topic, method, lambda scope: scope.has_server(server), (server, method))
+        if method in LIST_CHANGED:
+            self._hub.tell_changed(topic, method, _whom_concerns(server, method), (server, method))
         else:
-            self._hub.tell(topic, method, params, lambda scope: scope.has_server(server))
-        self.said_elsewhere(server, method)
+            self._hub.tell(topic, method, params, _whom_concerns(server, method))
+        if method in ALSO_DIRECT:
+            self.said_elsewhere(server, method)
 
     def said_elsewhere(self, server: str, method: str) -> None:
-        """A server said, here or to another gateway, that a list changed. There nothing may change here, but whoever
-        lists everything next may be answered there."""
-        if method in ALSO_DIRECT:
-            self._hub.tell_changed("direct", method, lambda scope: scope.has_server(server), (server, method))
+        """A server said to another gateway that a list changed, be it that of its tools. Here nothing may change, no
+        snapshot either, but whoever lists everything next may be answered there."""
+        self._hub.tell_changed("direct", method, _whom_concerns(server, method), (server, method))
 
     def snapshot_changed(self, snapshot: Snapshot) -> None:
         before, self._last = self._last, snapshot
@@ -88,6 +86,12 @@ class ListChangeNotifier:
 
 def _shown_directly(gate_options: GateOptions) -> object:
     return gate_options.request_capability_text, gate_options.host_confirm
+
+
+def _whom_concerns(server: str, method: str) -> Concerns:
+    if method == TOOLS_CHANGED:
+        return lambda scope: _has_all(scope, server)
+    return lambda scope: scope.has_server(server)
 
 
 def _has_all(scope: Scope, server: str) -> bool:

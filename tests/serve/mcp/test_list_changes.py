@@ -109,6 +109,14 @@ async def test_that_tools_changed_as_a_server_says_is_for_who_has_all_of_them() 
     assert await told.heard() == {"all", "hub"}
 
 
+async def test_tools_that_changed_at_another_gateway_change_all_lists_although_the_snapshot_here_stays() -> None:
+    told = Told("direct")
+    told.notifier.server_said("hub", TOOLS_CHANGED, {})
+    assert await told.heard() == set()
+    told.notifier.said_elsewhere("hub", TOOLS_CHANGED)
+    assert await told.heard() == {"all", "hub"}
+
+
 @pytest.mark.parametrize("topic", ["direct", "server/hub"])
 async def test_other_lists_are_told_of_by_server(topic: str) -> None:
     told = Told(topic)
