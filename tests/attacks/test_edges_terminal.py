@@ -74,6 +74,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     }
     with gateway(folder / "data", {"mcpServers": servers}) as found:
         found.wait_for("h", "catalog")
+        until(lambda: found.get("/pins/h")["blocked"], what="the tools to wait: their texts hide characters")
+        found.approve_pins("h")  # somebody let them in all the same
         client = Wire(found.mcp, name=SAYS)
         told: dict[str, Any] = {"text": SAYS}
         client.read("h:look", told, intent={"operation_type": "read", "reason": SAYS})

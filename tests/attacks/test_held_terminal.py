@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.attacks.site import LOOK, HttpHeard, response, result_of, site
-from tests.support.gateway import Running, clean_environment, gateway, python_server
+from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.proves("CLI-1", "SEC-5")
@@ -77,6 +77,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         config = {"mcpServers": {"h": {"url": f"{hostile.url}/x"}, "dies": dying}}
         with gateway(here / "data", config, wait=False) as running:
             running.wait_for("h")
+            until(lambda: running.get("/pins/h")["blocked"], what="the tools to wait: their texts hide characters")
+            running.approve_pins("h")  # somebody let them in all the same
             wire = Wire(running.mcp, name=HOSTILE)
             wire.call("call_tool_read", {"name": "h:look", "args": {"how": "text", HOSTILE: HOSTILE},
                                          "intent": {"operation_type": "read", "reason": HOSTILE}})  # fmt: skip

@@ -9,10 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins import service
-from mcpproxy_py.gateway.pins.service import PinService
+from mcpproxy_py.gateway.pins.service import PinService, PinStep
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords, UnbelievedRecord
 from mcpproxy_py.upstream.lists.in_force import ListingInForce, SaidListing
@@ -21,6 +22,7 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-3")]
 SERVER = "files"
 SPEC, MANUAL = UpstreamSpec(SERVER), UpstreamSpec(SERVER, trust="manual")
+ANN = Caller("ann", "api", ClientInfo())
 READS, DELETES = {"readOnlyHint": True}, {"destructiveHint": True}
 
 
@@ -44,6 +46,7 @@ class Shelf:
     def __init__(self) -> None:
         self.rows: dict[str, SealedRecord] = {}
         self.texts: dict[str, Any] = {}
+        self.said: list[Mapping[str, Any]] = []
         self.fails_to_read = self.fails_to_write = False
         self.doubt: UnbelievedRecord | None = None
 
@@ -64,6 +67,7 @@ class Shelf:
         if expected not in (None, there):
             raise RecordConflict(kind, name, there)
         self.rows[name] = SealedRecord(name, value, there + 1, 1.0)
+        self.said.append(details)
         return self.rows[name]
 
     async def load(self, digests: Sequence[str]) -> Mapping[str, Any]:
@@ -75,7 +79,7 @@ class Shelf:
         self.texts.update(values)
 
     async def forget(self, but: Sequence[str]) -> None:
-        return
+        self.texts = {each: text for each, text in self.texts.items() if each in but}
 
     def _may_read(self) -> None:
         if self.fails_to_read:
@@ -191,6 +195,49 @@ async def test_what_holds_a_secret_is_known_by_its_digest_and_its_text_is_not_ke
     assert "digest" in in_force.blocked["fetch"]
 
 
+async def test_a_name_that_holds_a_secret_is_approved_and_refused_without_being_kept(shelf: Shelf) -> None:
+    secret, other = ("ghp_" + "a1B2c3D4e5" * 3 + end for end in ("f6G7h8", "k6G7h8"))
+    fetch, gone = tool(f"fetch_{secret}", description="\x1b[2J"), tool(f"gone_{other}")
+    pins = gateway(shelf)
+
+    async def judge_again(_: str) -> None:
+        await pins.judged(MANUAL, said(fetch, gone, tool("wipe")))
+
+    pins.serve(_on_record, judge_again)
+    await judge_again(SERVER)
+    decisions: list[tuple[PinStep, str]] = [("reject", f"tool:{gone['name']}"), ("approve", f"tool:{fetch['name']}")]
+    for step, subject in decisions:
+        shown = await pins.show(SERVER)
+        await pins.decide(SERVER, step, [subject], shown["seen"], ANN, {})
+    kept = str((shelf.texts, shelf.rows, shelf.said))
+    assert secret not in kept and other not in kept
+    assert len(shelf.said) == 2
+
+    for _ in range(2):  # what the first start tidies away, the second one misses
+        again = gateway(shelf)
+        await again.load()
+    assert list((await again.judged(MANUAL, said(fetch, gone))).blocked) == [gone["name"]]
+    shown = await again.show(SERVER)
+    assert shown["refused"] == [f"tool:{gone['name']}"]
+    assert list(shown["finding_rows"]) == [f"tool:{fetch['name']}"]
+    changed = await again.judged(MANUAL, said({**fetch, "description": "Other words"}))
+    assert "digest" in changed.blocked[fetch["name"]]
+
+
+@pytest.mark.parametrize("hides", [{"_meta": {"x": "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"}}, {}])
+async def test_a_start_tidies_away_nothing_that_a_pin_names(shelf: Shelf, hides: dict[str, Any]) -> None:
+    listed = said(tool("a"), tool("fetch", **hides), tool("wipe", DELETES))
+    await gateway(shelf).judged(SPEC, listed)
+    shelf.texts["of nobody"] = "x"
+    for _ in range(3):
+        again = gateway(shelf)
+        await again.load()
+    assert "of nobody" not in shelf.texts
+    assert again.rows()[0]["unusable"] is None
+    assert not (await again.judged(SPEC, listed)).blocked
+    assert shelf.rows[SERVER].version == 1
+
+
 async def test_a_listing_that_is_only_remembered_approves_nothing_new(shelf: Shelf) -> None:
     pins = gateway(shelf)
     await pins.judged(SPEC, said(tool("fetch"), heard=False))
@@ -218,6 +265,10 @@ async def test_policy_approves_no_more_names_than_there_is_room_for(
     await pins.judged(SPEC, said(tool("alpha"), tool("beta"), tool("gamma")))
     in_force = await pins.judged(SPEC, said(tool("alpha"), tool("delta", description="Something else altogether")))
     assert list(in_force.blocked) == ["delta"]
+
+
+async def _on_record(action: str, server: str | None, by: Caller, details: Any, act: Any) -> Any:
+    return await act()
 
 
 async def _not_asked(*_: Any) -> Any:

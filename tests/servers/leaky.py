@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--secrets", required=True)
     parser.add_argument("--modern", action="store_true")
     args = parser.parse_args()
-    args.outside, args.hello, args.tools, args.listing, args.schemas = False, None, 0, None, None
+    args.outside, args.hello, args.tools, args.listing, args.schemas, args.says = False, None, 0, None, None, None
     over_stdio(Leaky(args))
 
 

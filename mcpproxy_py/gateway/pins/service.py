@@ -106,7 +106,7 @@ class PinService:
     async def _reviewed(self, spec: UpstreamSpec, listed: PinnedListing, part: Part, heard: bool) -> PinReview:
         server, sure = spec.name, True
         for _ in range(TRIES):
-            pin = await self._known(server)
+            pin = self._pins[server] = await beside(partial((await self._known(server)).named, listed))
             review = await self._review(spec, listed, pin, part, heard and sure)
             to_keep = review.judged.to_keep
             if to_keep is None or not heard:

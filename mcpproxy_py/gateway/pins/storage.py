@@ -5,7 +5,8 @@ their own, without a seal: each is held against its digest when it is read. So a
 record has the digests of these lists.
 
 A text that is not there, was changed, or holds a secret and so was never written, is known by its digest alone. What
-the server lists then is the same or it is not; if it is not, nobody can show what it was.
+the server lists then is the same or it is not; if it is not, nobody can show what it was. A name that holds a secret
+is kept as a digest too, until the server lists it again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ DAMAGED: Final = "is damaged"
 LISTS_GONE: Final = "lost what it names: somebody else changed or took it"
 MOST_FINDINGS: Final = 200
 IN_A_LIST: Final = 200
+HIDDEN: Final = "(hidden) "
+"""Before the digest of a subject whose name holds a secret. A server that gives a tool such a name gains nothing: the
+digest of what is approved has the name in it."""
 FindingRow = Sequence[str]
 """Kind, where, excerpt, sentence."""
 
@@ -62,6 +66,8 @@ class Pin:
     """Why it is not known what is stored."""
     unwritten: bool = False
     """Whether this is in force here and could not be written yet."""
+    lists: Sequence[str] = ()
+    """What its record names, as it was written."""
 
     @property
     def unusable(self) -> str | None:
@@ -78,11 +84,31 @@ class Pin:
         same = [each for each, known in self.known_by_digest.items() if listed.digest_of(each) == known]
         return approved if not same else _with(approved, listed, same)
 
+    def named(self, listed: PinnedListing) -> Pin:
+        """With the names of what was kept without, where the server lists them."""
+        rejected = self.approved.rejected if self.approved else {}
+        if not any(HIDDEN in each for each in (*self.known_by_digest, *rejected)):
+            return self
+        names = {hidden(each): each for each in listed.subjects()}
+        return replace(
+            self, known_by_digest=_renamed(self.known_by_digest, names), findings=_renamed(self.findings, names),
+            approved=replace(self.approved, rejected=_renamed(rejected, names)) if self.approved else None,
+        )  # fmt: skip
+
     def lost(self, listed: PinnedListing) -> frozenset[str]:
         """Subjects of which nobody knows what was approved, only that it was not this."""
         return frozenset(
             each for each, known in self.known_by_digest.items() if listed.digest_of(each) not in (known, None)
         )
+
+
+def hidden(subject: str) -> str:
+    kind, _, _ = subject.partition(":")
+    return f"{kind}:{HIDDEN}{digest(subject)}"
+
+
+def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    return {names.get(subject, subject): value for subject, value in values.items()}
 
 
 def _with(approved: PinnedListing, listed: PinnedListing, subjects: Iterable[str]) -> PinnedListing:
@@ -144,9 +170,13 @@ class PinStorage:
         await _within(self._texts.save(texts))
         self._there.update(digests_of(pin).values())
         record = await _within(
-            self._records.put_sealed_record(KIND, server, value, expected=pin.version, details=details)
+            self._records.put_sealed_record(
+                KIND, server, value, expected=pin.version, details=self._masker.mask(details)
+            )
         )
-        return replace(pin, version=record.version, at=record.at, doubt=None, unread=None, unwritten=False)
+        return replace(
+            pin, version=record.version, at=record.at, doubt=None, unread=None, unwritten=False, lists=value["lists"]
+        )
 
     async def tidy(self, pins: Sequence[Pin]) -> None:
         """Takes out the texts that no pin has named for a while. `pins` are all that there are."""
@@ -156,19 +186,25 @@ class PinStorage:
 
     def _stored(self, pin: Pin) -> tuple[dict[str, Any], dict[str, Any]]:
         approved, subjects = pin.approved or PinnedListing(), digests_of(pin)
+        names = {each: hidden(each) for each in {*subjects, *approved.rejected} if self._is_secret(each)}
+        findings = {each: self._masker.mask(pin.findings[each]) for each in list(pin.findings)[:MOST_FINDINGS]}
         texts = {
             known: text
             for subject, known in subjects.items()
-            if known not in self._there and (text := _text_of(approved, subject)) is not None
+            if known not in self._there and subject not in names and (text := _text_of(approved, subject)) is not None
             and self._masker.mask(text) == text
         }  # fmt: skip
-        lists = _lists(subjects)
+        lists = _lists(_renamed(subjects, names))
         value = {
-            "format": FORMAT, "version": VERSION, "lists": list(lists), "rejected": dict(approved.rejected),
-            "prompts_read": pin.prompts_read, "by": pin.by,
-            "findings": {each: list(pin.findings[each]) for each in list(pin.findings)[:MOST_FINDINGS]},
+            "format": FORMAT, "version": VERSION, "lists": list(lists),
+            "rejected": _renamed(approved.rejected, names), "prompts_read": pin.prompts_read, "by": pin.by,
+            "findings": {each: list(rows) for each, rows in _renamed(findings, names).items()},
         }  # fmt: skip
         return value, texts | lists
+
+    def _is_secret(self, subject: str) -> bool:
+        _, _, name = subject.partition(":")
+        return not name.startswith(HIDDEN) and self._masker.mask(name) != name
 
     async def _pin(self, record: SealedRecord) -> Pin:
         value = json_values.as_object(record.value) or {}
@@ -186,7 +222,7 @@ class PinStorage:
         self._there.update(known for subject, known in subjects.items() if subject not in lost)
         return Pin(
             approved, lost, bool(value.get("prompts_read")), json_values.as_object(value.get("findings")) or {},
-            record.version, record.at, str(value.get("by", "")),
+            record.version, record.at, str(value.get("by", "")), lists=tuple(lists),
         )  # fmt: skip
 
 
@@ -202,8 +238,7 @@ def digests_of(pin: Pin) -> dict[str, str]:
 
 
 def _named(pins: Sequence[Pin]) -> list[str]:
-    found = [digests_of(pin) for pin in pins]
-    return list({known for subjects in found for known in (*subjects.values(), *_lists(subjects))})
+    return list({known for pin in pins for known in (*digests_of(pin).values(), *pin.lists)})
 
 
 def _text_of(listing: PinnedListing, subject: str) -> Any:
