@@ -31,7 +31,7 @@ NOT_YET: dict[str, str] = {
     "is not on record as begun and ended",
     "SURF-13": "there is no `limits.result_tokens`; large results go on whole",
     "FIND-5": "`semantic` serves the catalog only; tools are ranked by words, and no result says how sure it is",
-    "UP-9": "what is missing is in the note of its issue",
+    "UP-9": "a client that takes URLs (elicitation) is not offered the address of a login; the command is told instead",
     "CAT-7": "on the command line and over REST; the web page comes with USE-2",
     "SEC-10": "only the client of a call can be asked for its confirmation",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",

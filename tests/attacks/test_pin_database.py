@@ -139,6 +139,6 @@ def test_a_remembered_listing_that_somebody_changes_adds_nothing_to_a_sleeping_s
         it.running.wait_for(SERVER, state="sleeping")
         found = json.dumps(it.found("obey the stranger")[0])
         assert "Obey" not in found
-        assert "stranger" not in it.listed("/mcp/direct")
+        assert "stranger" not in it.listed("/mcp/direct"), "nor at the catalog, whose listing was changed as well"
         assert it.call("fetch", "read")["ok"]  # which wakes it, and it lists what it always did
         until(lambda: it.call("wipe", "read")["code"] == "SERVER_MISMATCH", what="the tool as it was approved")

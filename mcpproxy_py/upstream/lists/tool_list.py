@@ -161,7 +161,10 @@ class ToolList:
         return self._shelf.in_force.review
 
     async def load_known(self) -> bool:
-        """From the last time. False: it was never listed, so nobody can find what it has."""
+        """From the last time. False: it was never listed, so nobody can find what it has. Of what has no pin nothing
+        is believed that a database says: it is listed anew at each start."""
+        if not is_judged(self._spec()):
+            return True
         known = await self._shelf.remembered(self._name)
         if known:
             await self.derive(SaidListing(known))
@@ -175,7 +178,7 @@ class ToolList:
             self._notifications.tools_changed()
 
     async def follow(self, session: UpstreamSession) -> None:
-        await self._shelf.remember(self._name)
+        await self._remember()
         not_before = 0.0
         while True:
             await self._notifications.tools_may_have_changed()
@@ -183,6 +186,10 @@ class ToolList:
             begun = anyio.current_time()
             await self._read_again(session)
             not_before = anyio.current_time() + REST * (anyio.current_time() - begun)
+
+    async def _remember(self) -> None:
+        if is_judged(self._spec()):
+            await self._shelf.remember(self._name)
 
     async def _read_again(self, session: UpstreamSession) -> None:
         said = self._notifications.read_tools()
@@ -194,7 +201,7 @@ class ToolList:
         if await self._adopt(session, listed) or said:
             # Also where we see no change: the server said there is one, and may mean more.
             self._notifications.tools_changed()
-            await self._shelf.remember(self._name)
+            await self._remember()
 
     async def _adopt(self, session: UpstreamSession, listed: ListPages) -> bool:
         """Whether the list is another one than before."""
