@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from sqlalchemy import Column, Connection, Table, delete, insert, select, update
@@ -41,7 +39,7 @@ class SavedState:
 
     def save_listing(self, server: str, tools: list[dict[str, Any]]) -> None:
         """Not synced: a listing that is lost is asked for again."""
-        with self._explained(), self._database.writing() as connection:
+        with self._database.explained(), self._database.writing() as connection:
             _put(connection, listings, listings.c.server, server, {"tools": _encoded(tools), "at": _now()})
 
     def switch(self, name: str) -> Any:
@@ -74,7 +72,7 @@ class SavedState:
 
     def set_switch(self, name: str, value: Any) -> None:
         """In the chain first, then in the database; on the disk, in both, when it returns."""
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             self._database.lock_for_changes(connection)  # one gateway at a time counts on
             row = connection.execute(select(switches).where(switches.c.name == name)).first()
             last = row.version if row is not None and switch_holds(self._seals, row) else 0
@@ -94,7 +92,7 @@ class SavedState:
     def adopt(self) -> int:
         """Switches of a version that did not seal, as they are: once, at this directory's first start with one that
         does. That they were taken over is on record."""
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             rows = connection.execute(select(switches).where(switches.c.seal.is_(None))).all()
             for row in rows:
                 self.put_switch(connection, row.name, row.value, 1, adopted=True)
@@ -102,7 +100,7 @@ class SavedState:
 
     def seal_again(self) -> None:
         """With the keys of today, what holds by one of them."""
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             for row in connection.execute(select(switches)).all():
                 if switch_holds(self._seals, row):
                     seal = self._seals.seal(SWITCH, row.name, row.value, row.version, row.event, row.at)
@@ -126,13 +124,6 @@ class SavedState:
         with self._database.reading() as connection:
             text = connection.execute(select(column).select_from(table).where(key == wanted)).scalar()
         return None if text is None else decode(text)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
 
 
 def switch_holds(seals: Seals, row: Any) -> bool:

@@ -21,13 +21,12 @@ from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import explained
 from mcpproxy_py.store.chain_key import put_private
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database.engine import Database, plain
+from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import sealed_records
 from mcpproxy_py.store.seals import OnRecord, Seals, UnbelievedRows
 
@@ -160,7 +159,7 @@ class SealedRecordTable:
         if not name or len(name) > LONGEST_NAME:
             raise ValueError(f"the name of a record has 1 to {LONGEST_NAME} characters")
         text, told = encode(value).decode(), list[str]()
-        with self._explained(), self._regretted(told), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._regretted(told), self._database.writing_for_good() as connection:
             self._database.lock_for_changes(connection)  # one gateway at a time counts on
             last = self._version(connection, kind, name)
             if expected is not None and expected != last:
@@ -178,7 +177,7 @@ class SealedRecordTable:
 
     def seal_again(self) -> None:
         """With the keys of today, what holds by one of them."""
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             for row in connection.execute(select(sealed_records)).all():
                 if record_holds(self._seals, row):
                     seal = self._seals.seal(*_sealed(row))
@@ -232,13 +231,6 @@ class SealedRecordTable:
                 for event in told:
                     self._on_record({"kind": NOT_KEPT, "id": event, "at": time.time()})
             raise
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
 
 
 def doubt_of(seals: Seals, row: Any, known: KnownVersion) -> Reason | None:

@@ -29,6 +29,14 @@ class Database:
         self.readers = readers
 
     @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What fails in here raises `StoreUnavailable`, and says what could not be written."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise StoreUnavailable(f"cannot write {self.label}: {plain(error)}.") from error
+
+    @contextmanager
     def writing(self) -> Iterator[Connection]:
         with self.writer.begin() as connection:
             yield connection
