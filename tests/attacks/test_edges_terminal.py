@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import select
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import Running, clean_environment, gateway, until
+from tests.support.readable import readable
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.proves("CLI-2")
@@ -111,7 +111,7 @@ def on_a_terminal(running: Running, *args: str) -> str:
     )
     os.close(theirs)
     seen, deadline = b"", time.monotonic() + WAIT
-    while time.monotonic() < deadline and select.select([ours], [], [], deadline - time.monotonic())[0]:
+    while time.monotonic() < deadline and readable([ours], deadline - time.monotonic()):
         try:
             chunk = os.read(ours, 65536)
         except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import shutil
 import socket
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from mcpproxy_py.cli.completion import PATIENCE_VARIABLE, SAFE, catalog_slugs, client_names, fitting, statuses
 from tests.support.gateway import clean_environment, gateway, python_server
+from tests.support.readable import readable
 
 pytestmark = pytest.mark.proves("USE-6")
 
@@ -101,7 +101,7 @@ def test_a_key_that_is_pressed_completes_a_tool_on_the_line(program: Path, data_
     def reads(until: str, seen: str = "") -> str:
         deadline = time.monotonic() + 60
         while until not in seen:
-            assert select.select([ours], [], [], max(0, deadline - time.monotonic()))[0], seen
+            assert readable([ours], deadline - time.monotonic()), seen
             seen += os.read(ours, 65536).decode()
         return seen
 

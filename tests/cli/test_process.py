@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import typer
 
 from mcpproxy_py.cli.main import COMMANDS, app, loaded
 from mcpproxy_py.cli.reference_page import PAGE, page
+from tests.support.readable import readable
 
 TIMEOUT = 60
 
@@ -34,7 +34,7 @@ def on_a_terminal(command: Any, *args: str, typed: bytes = b"", env: dict[str, s
     os.close(theirs)
     os.write(ours, typed)
     seen, deadline = b"", time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline and select.select([ours], [], [], deadline - time.monotonic())[0]:
+    while time.monotonic() < deadline and readable([ours], deadline - time.monotonic()):
         try:
             chunk = os.read(ours, 65536)
         except OSError:  # how Linux says that the other side is closed

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import select
 import socket
 import struct
 import subprocess
@@ -27,6 +26,7 @@ from mcpproxy_py.core.protocol.request_state import LONGEST_STATE, RequestState,
 from tests.support.gateway import Running, clean_environment, gateway, python_server, until
 from tests.support.links import HttpLink
 from tests.support.peer import connected
+from tests.support.readable import readable
 from tests.support.wire import ACCEPT, HANDSHAKE, MODERN, RpcError, Wire, messages, text
 
 pytestmark = pytest.mark.proves("SEC-5")
@@ -405,7 +405,7 @@ class Pipe:
         self.into.flush()
 
     def hear(self) -> dict[str, Any]:
-        assert select.select([self.out], [], [], TIMEOUT)[0], "nothing came"
+        assert readable([self.out], TIMEOUT), "nothing came"
         return json.loads(self.out.readline())
 
 

@@ -32,7 +32,6 @@ import itertools
 import json
 import os
 import queue
-import select
 import socket
 import sys
 import threading
@@ -45,6 +44,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from plain import background, error, record, result, text
+
+from tests.support.readable import readable
 
 Send = Callable[[dict[str, Any]], None]
 MODERN = "2026-07-28"
@@ -316,8 +317,7 @@ class Handler(BaseHTTPRequestHandler):
         while True:
             with contextlib.suppress(queue.Empty):
                 return said.get(timeout=0.01)
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            if readable([self.connection], 0) and not self.connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError
 
     def event(self, message: dict[str, Any]) -> None:

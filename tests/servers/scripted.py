@@ -21,7 +21,6 @@ import itertools
 import json
 import os
 import queue
-import select
 import socket
 import sys
 import threading
@@ -35,6 +34,8 @@ from urllib.parse import parse_qs, urlsplit
 sys.path.insert(0, str(Path(__file__).parent))
 from heard import MODERN, UNSUPPORTED, end_with_stdin, until_there
 from plain import background, error, record
+
+from tests.support.readable import readable
 
 Say = Callable[[str], None]
 PLAY = {"name": "play", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
@@ -192,8 +193,7 @@ class Handler(BaseHTTPRequestHandler):
         while True:
             with contextlib.suppress(queue.Empty):
                 return said.get(timeout=0.01)
-            readable, _, _ = select.select([self.connection], [], [], 0)
-            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+            if readable([self.connection], 0) and not self.connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError
 
     def event(self, text: str) -> None:

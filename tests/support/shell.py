@@ -7,7 +7,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -17,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.readable import readable
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[ -/]*[0-~])")
 _ERASED = re.compile(r"[^\n]*\n\r?\x1b\[1A\x1b\[2K")
@@ -114,7 +115,7 @@ class Terminal:
     def _wait(self, deadline: float, what: str) -> bytes:
         """Until something was printed or a status came, which it gives."""
         left = deadline - time.monotonic()
-        ready, _, _ = select.select([self._statuses, self._master], [], [], max(left, 0))
+        ready = readable([self._statuses, self._master], left)
         if not ready:
             raise TimeoutError(f"{what}\n{self._text(0)[-3000:]}")
         if self._master in ready:
@@ -126,7 +127,7 @@ class Terminal:
         return told
 
     def _drain(self, wait: float = 0) -> None:
-        while select.select([self._master], [], [], wait)[0]:
+        while readable([self._master], wait):
             if not self._read():
                 return
 

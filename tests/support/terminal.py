@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import struct
 import subprocess
 import termios
 import time
 from collections.abc import Mapping, Sequence
+
+from tests.support.readable import readable
 
 PATIENCE = 60.0
 
@@ -28,7 +29,7 @@ def on_terminal(
     shown, seen, waiting, give_up = b"", 0, list(answers), time.monotonic() + PATIENCE
     try:
         while time.monotonic() < give_up:
-            if not select.select([ours], [], [], 0.1)[0]:
+            if not readable([ours], 0.1):
                 continue
             try:
                 more = os.read(ours, 65536)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from mcpproxy_py.store.journal.entries import read
 from tests.support.gateway import Running, clean_environment, gateway, python_server
 from tests.support.links import HttpLink
 from tests.support.peer import connected
+from tests.support.readable import readable
 from tests.support.wire import MODERN
 
 pytestmark = pytest.mark.proves("SEC-4", "USE-6")
@@ -53,7 +53,7 @@ def typed(site: Running, text: bytes, *words: str) -> tuple[int, str]:
     )  # fmt: skip
     os.close(theirs)
     seen, answered, deadline = b"", False, time.monotonic() + 60
-    while select.select([ours], [], [], max(0, deadline - time.monotonic()))[0]:
+    while readable([ours], deadline - time.monotonic()):
         try:
             chunk = os.read(ours, 65536)
         except OSError:  # how Linux says that the other side is closed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from mcpproxy_py.cli.commands.activity import _watched
 from mcpproxy_py.cli.gateway.client import parsed
 from tests.support.gateway import clean_environment, python_server
 from tests.support.gateway import gateway as real_gateway
+from tests.support.readable import readable
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.proves("ACT-4")
@@ -85,7 +85,7 @@ def _ask_until_seen(url: str, watching: subprocess.Popen[str]) -> None:
     wire, deadline = Wire(url), time.monotonic() + 60
     while time.monotonic() < deadline:
         wire.read("s:hint_t_f", {"marker": "seen"})
-        if select.select([watching.stdout], [], [], 0.2)[0]:
+        if readable([watching.stdout], 0.2):
             record = json.loads(watching.stdout.readline())
             assert (record["status"], record["arguments"]) == ("success", {"marker": "seen"})
             return
@@ -123,7 +123,7 @@ def _line_about(url: str, watching: subprocess.Popen[str], marker: str) -> str:
     wire, deadline = Wire(url), time.monotonic() + 60
     while time.monotonic() < deadline:
         wire.read("s:echo", {"text": "x"}, intent={"operation_type": "read", "reason": marker})
-        while select.select([watching.stdout], [], [], 0.2)[0]:
+        while readable([watching.stdout], 0.2):
             line = watching.stdout.readline()
             if marker in line:
                 return line

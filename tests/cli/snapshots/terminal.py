@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
-import select
 import struct
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+from tests.support.readable import readable
 
 LINES: Final = 40
 PATIENCE: Final = 60.0
@@ -36,7 +37,7 @@ def run(
     written, deadline = b"", time.monotonic() + PATIENCE
     try:
         while time.monotonic() < deadline:
-            if select.select([person], [], [], 0.2)[0]:
+            if readable([person], 0.2):
                 try:
                     chunk = os.read(person, 65536)
                 except OSError:  # how Linux says that nobody is at the other end
