@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from mcpproxy_py.core.oauth.login import answer_of, person_login
 from mcpproxy_py.core.oauth.values import OAuthRefused, OAuthUnreachable, PersonWanted
 from mcpproxy_py.upstream.oauth.callback import PATH, PORT, PORTS, CallbackListener
+from mcpproxy_py.upstream.oauth.core_files import write_no_core_files
 from mcpproxy_py.upstream.oauth.runner import FlowRunner
 from mcpproxy_py.upstream.oauth.server_login import ServerLogin
 
@@ -69,6 +70,7 @@ class LoginAttempt:
 
     async def _run(self) -> None:
         login, progress = self.login, self.login.progress
+        write_no_core_files()
         try:
             await login.ask_for_challenge()
             uris = await self._redirect_uris()
