@@ -1,7 +1,7 @@
 """A real keyring of the system: GNOME's daemon behind a D-Bus of its own, with the packages that speak to it.
 
-They are no part of the environment of the tests: there, every gateway would put its keys into the keyring of whoever runs
-them.
+They are no part of the environment of the tests: there, every gateway would put its keys into the keyring of whoever
+runs them.
 """
 
 from __future__ import annotations
