@@ -46,6 +46,7 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayEr
 from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
@@ -193,6 +194,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             masker=masker,
             logins=logins,
         )
+        patience = settings.limits.input_timeout
+        gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
         pins.serve(admin.on_record, upstreams.judge_again)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
@@ -200,9 +203,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(
-            gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
-        )
+        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
         rest = traces.edge(
             answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
         )

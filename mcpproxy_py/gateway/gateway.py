@@ -39,6 +39,7 @@ from mcpproxy_py.core.values import (
     Surface,
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
+from mcpproxy_py.gateway.login_offers import CONNECTED, LoginOffers, once_connected
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import EXPIRED, Call, CallCounters, EventLog, Recorder
 from mcpproxy_py.gateway.refusals import (
@@ -148,6 +149,7 @@ class Gateway:
         )  # fmt: skip
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
+        self.login_offers: LoginOffers | None = None
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -189,8 +191,8 @@ class Gateway:
         often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
         call = Call(ask, often or decide.decide(ask, snapshot), snapshot)
         try:
-            if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
-                await self._once_connected(call, call.decision.awaits)
+            if isinstance(call.decision, Refusal) and call.decision.rule == CONNECTED:
+                await once_connected(self.upstreams, call, channel, None if self._draining else self.login_offers)
             if getattr(call.decision, "pending", None) is not None:
                 call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
@@ -347,12 +349,6 @@ class Gateway:
         call.ask_back(result)
 
     # What has to be there before the permit is asked for.
-
-    async def _once_connected(self, call: Call, server: str) -> None:
-        """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
-        await self.upstreams.ready(server)
-        call.snapshot = self.snapshot if call.ask.access is None else call.ask.access.view(self.snapshot)
-        call.decision = decide.decide(call.ask, call.snapshot)
 
     def _check_room(self, to: Route | Relay, principal: str) -> None:
         if self._draining:
