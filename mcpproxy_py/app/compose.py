@@ -38,6 +38,7 @@ from mcpproxy_py.app.from_settings import (
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
+from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -45,6 +46,8 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
+from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
@@ -86,6 +89,7 @@ from mcpproxy_py.settings import (
     shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
+from mcpproxy_py.store import chain_key
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
@@ -148,7 +152,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=_Listings(store, masker),
+            known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
@@ -175,6 +179,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
+        waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
+                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+        gateway.confirmation.queue = waiting
         admin = Admin(
             upstreams,
             store,
@@ -197,6 +204,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         patience = settings.limits.input_timeout
         gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
         pins.serve(admin.on_record, upstreams.judge_again)
+        waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
@@ -205,7 +213,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         links = ResourceLinks()
         asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
+            answered_by(rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles))
         )
         endpoints = Endpoints(
             hub,
@@ -237,7 +245,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -248,6 +256,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
+        tasks.start_soon(waiting.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
@@ -264,22 +273,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use(())
         server.should_exit = True
+        await waiting.settle()
         tasks.cancel_scope.cancel()
     return again
-
-
-class _Listings:
-    """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
-    a secret is not kept."""
-
-    def __init__(self, store: Store, masker: Masker) -> None:
-        self.load = store.listing
-        self._save = store.save_listing
-        self._masker = masker
-
-    async def save(self, server: str, tools: list[dict[str, Any]]) -> None:
-        if await anyio.to_thread.run_sync(self._masker.mask, tools) == tools:
-            await self._save(server, tools)
 
 
 def _masker(settings: Settings) -> Masker:
