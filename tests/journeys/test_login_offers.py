@@ -18,6 +18,8 @@ from tests.support.gateway import Running, clean_environment
 from tests.support.gateway import gateway as started
 from tests.support.links import HttpLink, StdioLink
 from tests.support.peer import Answer, Message, Peer, connected, silent
+from tests.support.postgres import own_server
+from tests.support.replicas import TOKEN, documented, replicas
 from tests.support.wire import HANDSHAKE, MODERN, text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-9")]
@@ -168,4 +170,39 @@ async def test_over_stdio_a_login_is_offered_too(site: AuthServer, tmp_path: Pat
         running.wait_for(NAME, state="needs_login")
         command = [sys.executable, "-m", "mcpproxy_py", "stdio", "--data-dir", str(running.data_dir)]
         async with connected(StdioLink(command, env=clean_environment()), era, logs_in) as peer:
+            assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
+
+
+@ERAS
+async def test_a_login_that_ended_is_offered_again_to_the_next_call(site: AuthServer, tmp_path: Path, era: str) -> None:
+    """The call that finds out is refused: whether it may be sent again is not for the gateway to guess."""
+    with gateway(tmp_path / "data", configured(site)) as running:
+        running.wait_for(NAME, state="needs_login")
+        async with client(running, era, logs_in) as peer:
+            assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
+            site.forget_grants()
+            assert "upstream login" in text(await peer.request("tools/call", call("/mcp", "change", "write")))
+            await anyio.to_thread.run_sync(lambda: running.wait_for(NAME, state="needs_login"))
+            assert text(await peer.request("tools/call", call("/mcp", "change", "write"))) == "did change"
+            assert len(peer.asked) == 2
+    assert site.calls["change"] == 1
+    assert site.counts["register"] == 1
+
+
+async def test_a_login_at_one_gateway_lets_a_call_go_on_that_waits_at_another(site: AuthServer, tmp_path: Path) -> None:
+    async def logs_in_there(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        def there() -> None:
+            begun = two.post(f"/servers/{NAME}/login", {})
+            visit(begun.json()["authorization_url"])
+            two.wait_for(NAME)
+
+        await anyio.to_thread.run_sync(there)
+        return ACCEPT
+
+    config = documented(mcpServers=site.config["mcpServers"])
+    with own_server() as server, replicas(tmp_path, server.database(), config, wait=False) as (one, two):
+        for each in (one, two):
+            each.wait_for(NAME, state="needs_login")
+        link = HttpLink(one.mcp, token=TOKEN)
+        async with connected(link, HANDSHAKE, logs_in_there) as peer:
             assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
