@@ -39,11 +39,12 @@ from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.live_settings import LiveSettings, watch
+from mcpproxy_py.app.stored_listings import StoredListings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.admin import FROZEN, Admin
+from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
@@ -82,7 +83,6 @@ from mcpproxy_py.settings import (
     load_or_create_key,
     login_keys,
     rotate_key,
-    shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store.store import Options, Store, open_store
@@ -99,8 +99,11 @@ SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
 
-def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
-    """Run the gateway until it is told to stop. Returns the exit status."""
+def serve(
+    loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False, examine: Examine = nothing_found
+) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status. `examine` finds out what keeps it from
+    working; it is of a room above this one."""
     logs.configure(loaded.settings.log.level, loaded.settings.log.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -108,8 +111,9 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     status, again = EXIT_OK, False
     try:
         again = anyio.run(
-            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
-        )
+            serve_until_stopped, loaded, idle_exit, detached, examine,
+            backend_options={"use_uvloop": sys.platform != "win32"},
+        )  # fmt: skip
     except* GatewayError as problems:
         status = _say(problems)
     except* StoreUnavailable as problems:
@@ -119,7 +123,7 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     return status
 
 
-async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> bool:
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool, examine: Examine) -> bool:
     """Whether it was told to start again."""
     settings = loaded.settings
     data_dir = settings.data_dir
@@ -147,7 +151,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=_Listings(store, masker),
+            known=StoredListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
@@ -178,12 +182,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams,
             store,
             ConfigFile(loaded.path, check=current.check),
-            edit=current.edit,
-            reread=current.reread,
+            current,
             rotate_key=lambda: rotate_key(data_dir),
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
-            shown_config=lambda: shown(current.settings),
             status=lambda: {
                 **_status(current, gateway, store, url, started),
                 "tokens": tokens.counts(),
@@ -192,6 +194,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
             logins=logins,
+            examine=examine,
         )
         pins.serve(admin.on_record, upstreams.judge_again)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
@@ -265,20 +268,6 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         server.should_exit = True
         tasks.cancel_scope.cancel()
     return again
-
-
-class _Listings:
-    """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
-    a secret is not kept."""
-
-    def __init__(self, store: Store, masker: Masker) -> None:
-        self.load = store.listing
-        self._save = store.save_listing
-        self._masker = masker
-
-    async def save(self, server: str, tools: list[dict[str, Any]]) -> None:
-        if await anyio.to_thread.run_sync(self._masker.mask, tools) == tools:
-            await self._save(server, tools)
 
 
 def _masker(settings: Settings) -> Masker:
@@ -366,6 +355,7 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "draining": gateway.draining,
         "uptime_seconds": round(time.time() - started, 1),
         "config_error": current.error,
+        "awaits_restart": current.awaits_restart(),
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),

@@ -19,6 +19,7 @@ from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
+from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
@@ -31,6 +32,7 @@ from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.rest.app import rest_app
+from mcpproxy_py.settings import TextChange
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
 from mcpproxy_py.upstream.lists.in_force import SaidListing
@@ -121,6 +123,7 @@ class Desk:
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams
         self.key = KEY
+        self.level: Any = "info"
         self.changes: list[tuple[str, Any, Caller]] = []
         self.rows = {name: self._row(server) for name, server in upstreams.snapshot.servers.items()}
 
@@ -212,6 +215,22 @@ class Desk:
 
     def shown_config(self) -> dict[str, Any]:
         return {"listen": "127.0.0.1:8080", "api_key": "***"}
+
+    def settings_state(self) -> dict[str, Any]:
+        values = {"log": {"level": self.level}, "api_key": "***"}
+        sources = {"log.level": "/somewhere/mcp_config.json: log.level"}
+        return {"values": values, "sources": sources, "awaits_restart": [], "file": "/somewhere/mcp_config.json"}
+
+    async def change_settings(self, changes: Mapping[tuple[str, ...], Any], by: Caller) -> dict[str, list[str]]:
+        self.level = changes.get(("log", "level"), self.level)
+        self.changes.append(("settings", changes, by))
+        return TextChange("{}", "{}").says()
+
+    async def tried(self, change: Callable[[ConfigStore], object]) -> dict[str, list[str]]:
+        return TextChange("{}", "{}").says()
+
+    async def health(self) -> list[dict[str, Any]]:
+        return [{"subject": "gateway", "state": "ok", "says": "it runs"}]
 
     def status(self) -> dict[str, Any]:
         return {"version": "0", "frozen": self.upstreams.snapshot.policy.frozen}

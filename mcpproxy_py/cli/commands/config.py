@@ -335,22 +335,8 @@ def _unknown(path: tuple[str, ...]) -> GatewayError:
 def _changed(session: CommandContext, path: tuple[str, ...], change: Any, verb: str) -> None:
     """Says what came of it: what is looser or tighter now, and what has to wait for a restart."""
     answer: dict[str, Any] = {"changed": change.before != change.after, "file": str(session.where.config_path()),
-                              **_compared(change)}  # fmt: skip
+                              **change.says()}  # fmt: skip
     session.show(answer, lambda shown: _print_changed(shown, ".".join(path), verb))
-
-
-def _compared(change: Any) -> dict[str, Any]:
-    from mcpproxy_py import settings
-
-    old, new = (settings.settings_of_text(text or "{}") for text in change)
-    if old is None or new is None:
-        return {"looser": [], "tighter": [], "after_restart": []}
-    found = settings.compared(old, new)
-    return {
-        "looser": [each.says for each in found if each.direction == "looser"],
-        "tighter": [each.says for each in found if each.direction == "tighter"],
-        "after_restart": settings.needs_restart(old, new),
-    }
 
 
 def _print_changed(answer: Mapping[str, Any], key: str, verb: str) -> None:

@@ -36,7 +36,19 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, logins, pins, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes import (
+    activity,
+    calls,
+    catalog,
+    logins,
+    pins,
+    previews,
+    requests,
+    servers,
+    settings,
+    system,
+    tokens,
+)
 from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
 NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
@@ -69,6 +81,9 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
     *PROFILE_ENDPOINTS,
+    *catalog.ENDPOINTS,
+    *settings.ENDPOINTS,
+    *previews.ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""

@@ -35,6 +35,10 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
+    "POST /api/v1/settings": {"json": {"settings": {"log.level": "debug"}}},
+    "POST /api/v1/preview/settings": {"json": {"settings": {"log.level": None}}},
+    "POST /api/v1/preview/server": {"json": {"action": "add", **NEW}},
+    "POST /api/v1/preview/tools": {"json": {"server": "notes", "tools": {"read_note": "write", "gone": None}}},
     "POST /api/v1/tokens": {"json": {"name": "new", "operations": ["read"], "expires": "30d", "rate": "60/m"}},
     "POST /api/v1/tokens/{name}/rotate": {"json": {"grace": "1h"}},
     "GET /api/v1/proof": {"params": {"nonce": "0" * 32}},
@@ -51,7 +55,12 @@ def operations() -> list[tuple[str, str]]:
 
 
 async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "") -> httpx.Response:
-    known = {"id": activity, "server": "notes", "name": "notes:read_note" if "/tools/" in path else "notes"}
+    known = {
+        "id": activity,
+        "server": "notes",
+        "slug": "github",
+        "name": "notes:read_note" if "/tools/" in path else "notes",
+    }
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
 
 
