@@ -105,7 +105,7 @@ def _described(state: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "changeable": why_not is None,
             "why_not": why_not,
             "applies": "restart" if key.split(".")[0] in FIXED_AT_START else "now",
-            "overridden": source is not None and source != "file",
+            "overridden": source not in (None, "file", "default"),
         }
 
 
