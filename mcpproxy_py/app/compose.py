@@ -38,8 +38,8 @@ from mcpproxy_py.app.from_settings import (
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
+from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
-from mcpproxy_py.app.stored_listings import StoredListings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
@@ -151,7 +151,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=StoredListings(store, masker),
+            known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,

@@ -8,7 +8,7 @@ import { effect } from "../parts/effect.js";
 export const title = "Settings";
 
 const GROUPS = [
-  ["What agents may do", "intent_declaration.", "surfaces", "confirm", "capture_missing_capabilities", "request_capability_description"],
+  ["What agents may do", "intent_declaration.", "surfaces", "confirm", "notify_desktop", "capture_missing_capabilities", "request_capability_description"],
   ["The record", "activity."],
   ["Log", "log."],
   ["Bounds", "limits.", "shutdown_timeout"],

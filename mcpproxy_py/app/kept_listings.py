@@ -1,4 +1,4 @@
-"""The last known tool lists, as the upstream room reads and keeps them."""
+"""What the gateway remembers of the lists that servers gave."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.store.store import Store
 
 
-class StoredListings:
+class UnmaskedListings:
     """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
     a secret is not kept."""
 
