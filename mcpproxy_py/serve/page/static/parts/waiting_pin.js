@@ -6,12 +6,14 @@ import { actionButton } from "./act.js";
 import { sides } from "./sides.js";
 
 const MEANS = {
-  raises: "raises the risk: it applies already",
-  adds: "is new",
-  rewords: "only rewords: the approved text goes on meanwhile",
-  lowers: "lowers the risk: it is blocked until you decide",
-  breaks: "breaks calls: it is blocked until you decide",
-  renames: "is renamed: it is blocked until you decide",
+  raises_risk: "it raises the risk, and applies already",
+  lowers_risk: "it lowers the risk: blocked until you decide",
+  breaks_callers: "it breaks who calls it: blocked until you decide",
+  renames: "it may be an approved one under another name: blocked until you decide",
+  widens_input: "it takes more: the approved one goes on meanwhile",
+  rewords: "it is only worded otherwise: the approved text goes on meanwhile",
+  adds: "new",
+  removes: "gone",
 };
 const MOST = 20; // subjects that are shown at once; a first listing may have thousands
 

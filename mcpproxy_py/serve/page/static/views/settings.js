@@ -16,6 +16,19 @@ const GROUPS = [
 const PLAIN = {
   "intent_declaration.strict_server_validation": "Refuse calls that contradict what the server says (strict)",
   "intent_declaration.unannotated": "Tools without hints count as",
+  "intent_declaration.missing": "A call without an intent is",
+  "intent_declaration.host_confirm": "Hosts are told to ask before calls that are",
+  "intent_declaration.schema": "How the intent is advertised",
+  "surfaces": "Surfaces that agents reach",
+  "capture_missing_capabilities": "Agents may say what they miss",
+  "request_capability_description": "What they are told of that",
+  "notify_desktop": "Notify on this desktop when a call waits",
+  "activity.on_failure": "When the record cannot be written, calls above read are",
+  "activity.max_payload_bytes": "Record arguments and answers up to this many bytes",
+  "activity.ack": "An answer waits for the record that is",
+  "activity.max_journal_mb": "Journal at most this many megabytes",
+  "log.level": "Log from this level",
+  "log.format": "Log as",
   "activity.retention_days": "Keep records for this many days",
   "activity.max_size_mb": "Keep at most this many megabytes of records",
 };
@@ -70,7 +83,7 @@ function group(name, rows, again, folded) {
     const about = element("small", { class: "dim" }, plainText(row.description), origin(row));
     const word = PLAIN[row.key] ?? row.key;
     return made.type === "checkbox"
-      ? element("label", { class: "check" }, made, element("span", {}, word), about)
+      ? element("label", { class: "check" }, made, element("span", {}, word, PLAIN[row.key] ? element("code", { class: "key" }, row.key) : null), about)
       : element("label", {}, element("span", {}, word, PLAIN[row.key] ? element("code", { class: "key" }, row.key) : null), made, about);
   });
   save.addEventListener("click", () => acting(save, () => saved(rows, inputs, again)));

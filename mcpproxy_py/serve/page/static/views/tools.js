@@ -84,7 +84,7 @@ async function searched(main, query, signal) {
   ]);
   const known = new Map(tools.map((each) => [each.name, each]));
   const words = query.get("q").toLowerCase().split(/\s+/);
-  const missed = tools.filter((each) => !found.tools.some(({ name }) => name === each.name) && words.some((word) => each.name.toLowerCase().includes(word)));
+  const missed = tools.filter((each) => !found.tools.some(({ name }) => name === each.name) && words.some((word) => word.length > 2 && each.name.toLowerCase().includes(word)));
   const seen = element("section", {}, element("h2", {}, "What an agent finds"),
     table([
       { title: "Tool", cell: (tool) => element("a", { href: address("tools", { name: tool.name }) }, untrusted(tool.name, 120)) },

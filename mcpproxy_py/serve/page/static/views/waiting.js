@@ -35,8 +35,8 @@ export async function show(main, query, signal) {
 
 async function shown(parts, said, signal, look) {
   const [waiting, decided, requests, reviewed, pins, servers] = await Promise.all([
-    get("/confirmations", { status: "waiting", limit: 100 }, signal),
-    get("/confirmations", { limit: 50 }, signal),
+    confirmations({ status: "waiting", limit: 100 }, signal),
+    confirmations({ limit: 50 }, signal),
     get("/approvals", { status: "pending", limit: 100 }, signal),
     get("/approvals", { limit: 50 }, signal),
     pinsThatWait(signal),
@@ -53,6 +53,13 @@ async function shown(parts, said, signal, look) {
   const many = calls.length + requests.approvals.length + pins.length + logins.length;
   const text = many ? `${many} ${many === 1 ? "thing waits" : "things wait"} for you.` : "Nothing waits for you.";
   if (said.textContent !== text) said.textContent = text;
+}
+
+function confirmations(query, signal) {
+  return get("/confirmations", query, signal).catch((error) => {
+    if (error.status === 404) return { confirmations: [] };
+    throw error;
+  });
 }
 
 async function pinsThatWait(signal) {
