@@ -46,6 +46,8 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
+from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
@@ -85,6 +87,7 @@ from mcpproxy_py.settings import (
     rotate_key,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
+from mcpproxy_py.store import chain_key
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
@@ -178,6 +181,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
+        waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
+                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+        gateway.confirmation.queue = waiting
         admin = Admin(
             upstreams,
             store,
@@ -197,6 +203,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             examine=examine,
         )
         pins.serve(admin.on_record, upstreams.judge_again)
+        waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
@@ -207,7 +214,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
+            answered_by(rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles))
         )
         endpoints = Endpoints(
             hub,
@@ -239,7 +246,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -250,6 +257,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
+        tasks.start_soon(waiting.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
@@ -266,6 +274,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use(())
         server.should_exit = True
+        await waiting.settle()
         tasks.cancel_scope.cancel()
     return again
 

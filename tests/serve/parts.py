@@ -21,6 +21,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Sna
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
@@ -258,11 +259,15 @@ class House:
             lambda wish: catalog.command_for(wish),
             now=lambda: self.now(),
         )
+        self.waiting = WaitingCalls(store, "here", store.append, new_id, now=lambda: self.now())
+        self.waiting.serve(self._on_record)
         catalog = self.upstreams.add_catalog(self.approvals)
         self.tokens = TokenService(store, self._on_record)
         self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
         profiles = ProfileTable({"notes": Scope(servers=(("notes",),))})
-        self.rest = rest_app(self.gateway, store, self.desk, self.approvals, self.tokens, self.pins, profiles=profiles)
+        self.rest = rest_app(
+            self.gateway, store, self.desk, self.approvals, self.waiting, self.tokens, self.pins, profiles=profiles
+        )
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)
 

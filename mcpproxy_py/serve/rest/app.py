@@ -27,6 +27,7 @@ from mcpproxy_py.serve.rest import responses
 from mcpproxy_py.serve.rest.endpoint import (
     RestAdmin,
     RestApprovals,
+    RestConfirmations,
     RestEndpoint,
     RestGateway,
     RestPins,
@@ -40,6 +41,7 @@ from mcpproxy_py.serve.rest.routes import (
     activity,
     calls,
     catalog,
+    confirmations,
     logins,
     pins,
     previews,
@@ -77,6 +79,7 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.ACTIVITY_ENDPOINTS,
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
+    *confirmations.CONFIRMATION_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
     *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
@@ -90,11 +93,14 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 
 
 def rest_app(
-    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
-    server_pins: RestPins, masker: Masker = MASKER, profiles: ProfileTable | None = None,
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals,
+    waiting_calls: RestConfirmations, agent_tokens: RestTokens, server_pins: RestPins, masker: Masker = MASKER,
+    profiles: ProfileTable | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, agent_tokens, server_pins, time.monotonic(), masker)
+    parts = RestServices(
+        gateway, store, operator, approvals, waiting_calls, agent_tokens, server_pins, time.monotonic(), masker
+    )
     parts = parts if profiles is None else replace(parts, profiles=profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 

@@ -21,6 +21,7 @@ from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, 
 from mcpproxy_py.errors import Code
 from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import Verdict
+from mcpproxy_py.gateway.confirmation.waiting_call import ConfirmationStatus
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.profiles import ProfileTable
@@ -135,6 +136,14 @@ class RestApprovals(Protocol):
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
+class RestConfirmations(Protocol):
+    """Calls that wait for a person outside of their clients."""
+
+    async def page(self, status: ConfirmationStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
+    async def show(self, typed: str) -> dict[str, Any]: ...
+    async def decide(self, typed: str, arguments_sha256: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
+
+
 class RestTokens(Protocol):
     """Tokens of agents. Every change is on record under `by`."""
 
@@ -162,6 +171,7 @@ class RestServices:
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    confirmations: RestConfirmations
     tokens: RestTokens
     pins: RestPins
     started_at: float
