@@ -41,7 +41,7 @@ class Picture(NamedTuple):
 
 
 PICTURES: Final = [
-    Picture("page", "now", Look(1280, "light"), "github:delete_branch"),
+    Picture("page", "now", Look(1180, "light"), "github:delete_branch"),
     Picture("now-360-dark", "now", Look(360, "dark")),
     Picture("record-1280-dark", "record", Look(1280, "dark")),
     Picture("record-360-light", "record", Look(360, "light")),
@@ -67,7 +67,7 @@ def take(browser: Browser, running: Running, picture: Picture) -> bytes:
 
 def _settled(there: Visitor, picture: Picture) -> bytes:
     page = there.page
-    page.locator(".sums .sum, .chart-grid").first.wait_for(state="attached")
+    page.locator(".sums .sum, details.charts[open] .chart-grid, details.charts:not([open])").first.wait_for()
     if picture.opens is not None:
         page.get_by_role("button", name=f"Open {picture.opens}").first.click()
         page.locator("dialog.drawer .record-detail").wait_for()

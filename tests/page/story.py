@@ -49,6 +49,9 @@ OFTEN: Final = (9, 7, 3, 1, 8, 1, 12, 4, 5, 2)
 CLIENTS: Final = ("claude-code", "claude-code", "cursor", "vscode")
 RUNGS: Final = {"two_keys": "INTENT_MISMATCH", "class": "SERVER_MISMATCH", "freeze": "FROZEN"}
 
+MARKED: Final = {WRITE: "not read-only", DESTRUCTIVE: "destructive"}
+HINTS: Final = {READ: {"readOnlyHint": True}, WRITE: {"readOnlyHint": False}, DESTRUCTIVE: {"destructiveHint": True}}
+
 
 def events(many: int = 420) -> Iterator[tuple[Event, Event]]:
     """Asks and their ends, more of them in the hours in which people work."""
@@ -79,15 +82,14 @@ def ask(
     variant = WRITE if refused == "two_keys" else said
     message = {
         "two_keys": "Intent mismatch: tool is call_tool_write but intent declares read",
-        "class": f"Tool '{server}:{tool}' is marked {'destructive' if kind == DESTRUCTIVE else 'not read-only'} by server, "
-                 f"use call_tool_{kind}",
+        "class": f"Tool '{server}:{tool}' is marked {MARKED.get(kind)} by server, use call_tool_{kind}",
         "freeze": "The gateway is frozen: nothing above read runs until it is lifted",
     }.get(refused or "")  # fmt: skip
     if refused in ("class", "freeze") and kind == READ:
         refused = message = None
-    hints = {READ: {"readOnlyHint": True}, WRITE: {"readOnlyHint": False}, DESTRUCTIVE: {"destructiveHint": True}}[kind]
-    decision = {"verdict": "refuse" if refused else "allow", "rule": refused or "allowed", "mode": "strict", "class": kind,
-                "class_origin": "server", "annotations": hints}  # fmt: skip
+    verdict = "refuse" if refused else "allow"
+    decision = {"verdict": verdict, "rule": refused or "allowed", "mode": "strict", "class": kind,
+                "class_origin": "server", "annotations": HINTS[kind]}  # fmt: skip
     took = 0.4 if refused else usual * choose.lognormvariate(0, 0.5)
     error = {"code": RUNGS[refused], "message": message} if refused else None
     if failed and not refused:

@@ -47,7 +47,7 @@ function byHour({ by_hour_and_intent_type: told = {} }) {
 function byRule({ by_rule: told = {}, total = 0, exact }) {
   const rows = Object.entries(told).slice(0, MOST_BARS);
   const cells = [
-    { title: "Rule", cell: ([rule]) => untrusted(rule, 60) },
+    { title: "Rule", class: "label", cell: ([rule]) => untrusted(rule, 60) },
     { title: "Refusals", class: "number", cell: ([, many]) => count(many) },
   ];
   const note = exact || !total ? null : "Of the newest refusals.";
@@ -57,7 +57,7 @@ function byRule({ by_rule: told = {}, total = 0, exact }) {
 function byServer({ duration_ms_by_server: told = {}, exact }) {
   const rows = Object.entries(told).filter(([, took]) => took.p95 !== null).slice(0, MOST_BARS);
   const cells = [
-    { title: "Server", cell: ([server]) => element("a", { href: address("record", { server }) }, untrusted(server, 60)) },
+    { title: "Server", class: "label", cell: ([server]) => element("a", { href: address("record", { server }) }, untrusted(server, 60)) },
     { title: "p50", class: "number nowrap", cell: ([, took]) => duration(took.p50) },
     { title: "p95", class: "number nowrap", cell: ([, took]) => duration(took.p95) },
   ];

@@ -4,6 +4,7 @@ import { drawing, element, table } from "../elements.js";
 import { count } from "../format.js";
 
 const HEIGHT = 132;
+const LABELS = 18; // below it
 
 /**
  * Columns over time, in layers. `points`: `[{label, title, values}]`, `series`: `[{key, title}]`, of which each has a
@@ -27,9 +28,8 @@ export function columns({ title, points, series, first, every }) {
     });
   });
   const label = `${title}: ${total} in ${points.length} columns, at most ${most} in one. The numbers are in the table below.`;
-  const svg = drawing("svg", { role: "img", "aria-label": label, width: "100%", height: HEIGHT, class: "columns" }, grid(), bars);
-  const marked = points.filter((_, index) => index % every === 0).map((point) => element("span", {}, point.label));
-  const axis = element("div", { class: "axis", "aria-hidden": "true" }, marked);
+  const svg = drawing("svg", { role: "img", "aria-label": label, width: "100%", height: HEIGHT + LABELS, class: "columns" },
+    grid(), bars, labels(points, every));
   const top = element("div", { class: "dim top" }, `${count(most)} at most`);
   const numbers = table(
     [{ title: "Hour", cell: first }, ...series.map(({ key, title: said }) =>
@@ -38,12 +38,17 @@ export function columns({ title, points, series, first, every }) {
   );
   const told = element("details", {}, element("summary", {}, "As a table"), element("div", { class: "scroll", tabindex: "0",
     role: "region", "aria-label": `${title}, as a table` }, numbers));
-  return figure(title, legend(series), top, svg, axis, told);
+  return figure(title, legend(series), top, svg, told);
 }
 
 function grid() {
   return [0, 0.5].map((at) => drawing("line", { class: "gridline", x1: "0", x2: "100%", y1: 4 + at * (HEIGHT - 4), y2: 4 + at * (HEIGHT - 4) }))
     .concat(drawing("line", { class: "base", x1: "0", x2: "100%", y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }));
+}
+
+function labels(points, every) {
+  return points.filter((_, index) => index % every === 0).map((point, place) =>
+    drawing("text", { class: "axis", x: `${(place * every * 100) / points.length}%`, y: HEIGHT + 14 }, point.label));
 }
 
 function legend(series) {

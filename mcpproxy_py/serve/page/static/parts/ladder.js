@@ -45,7 +45,7 @@ function step(rung, first, last) {
 
 /** Lengths in percent follow the height of the row. */
 function piece(sign, said, first, last) {
-  const rail = (x) => drawing("line", { class: "rail", x1: x, x2: x, y1: first ? "30%" : "0", y2: last ? "70%" : "100%" });
+  const rail = (x) => drawing("line", { class: "rail", x1: x, x2: x, y1: first ? "30%" : "-1", y2: last ? "70%" : "101%" });
   return drawing(
     "svg",
     { role: "img", "aria-label": said, width: RIGHT + LEFT, height: "100%" },

@@ -189,9 +189,9 @@ async function summed(place, signal) {
     const { blocked = 0, error = 0, timeout = 0 } = said.by_status ?? {};
     const one = (value, what, tone = "") => element("div", { class: `sum ${tone}` }, element("strong", {}, value), " ", element("span", {}, what));
     place.replaceChildren(
-      one(count(said.total), "asks in the last hour"), one(count(blocked), "refused", blocked ? "care" : ""),
+      one(count(said.total), "asks, last hour"), one(count(blocked), "refused", blocked ? "care" : ""),
       one(count(error + timeout), "failed", error + timeout ? "bad" : ""),
-      one(duration(said.duration_ms?.p50), "half within"), one(duration(said.duration_ms?.p95), "19 of 20 within"));
+      one(duration(said.duration_ms?.p50), "p50"), one(duration(said.duration_ms?.p95), "p95"));
   } catch (error) {
     if (!signal.aborted) place.replaceChildren(element("p", { class: "dim" }, untrusted(error.message, 200)));
   }
