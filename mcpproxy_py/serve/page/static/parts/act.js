@@ -75,7 +75,7 @@ export function repeat(work, ms, signal) {
 /** `<dl>` of pairs; those without a value are left out. */
 export function facts(...pairs) {
   const rows = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return element("dl", { class: "facts" }, rows.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  return element("dl", { class: "pairs" }, rows.map(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
 }
 
 /** A label with its field. */

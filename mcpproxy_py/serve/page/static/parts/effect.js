@@ -5,7 +5,7 @@ import { element, untrusted } from "../elements.js";
 export function effect(found) {
   const lines = [
     ...(found.says ?? []).map((said) => line("", said)),
-    ...(found.looser ?? []).map((said) => line("Looser: ", said, "care")),
+    ...(found.looser ?? []).map((said) => line("Looser: ", said, "warned")),
     ...(found.tighter ?? []).map((said) => line("Tighter: ", said)),
   ];
   if (found.after_restart?.length) {

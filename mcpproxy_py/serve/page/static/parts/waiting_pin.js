@@ -51,7 +51,7 @@ function subjectCard(pin, subject, differences, look) {
     "details",
     { class: "subject", open: !isNew && pin.differences.length < 10 },
     element("summary", {}, untrusted(named(subject), 160), findings.length ? element("span", { class: "badge care" }, `△ ${findings.length} found`) : null),
-    findings.length ? element("ul", {}, findings.map((each) => element("li", { class: "care" }, untrusted(each.text, 300), each.excerpt ? [": ", untrusted(each.excerpt, 300)] : null))) : null,
+    findings.length ? element("ul", {}, findings.map((each) => element("li", { class: "warned" }, untrusted(each.text, 300), each.excerpt ? [": ", untrusted(each.excerpt, 300)] : null))) : null,
     differences.map((each) => element("div", {},
       element("p", {}, untrusted(each.text, 400), " ", element("span", { class: "dim" }, `(${MEANS[each.judgement] ?? each.judgement})`)),
       sides(each.before, each.after))),
