@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,10 +18,11 @@ from mcpproxy_py.core.protocol.admin_key_proof import proof
 from mcpproxy_py.core.protocol.client_channel import NOBODY, UpstreamCallContext
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.search.index import Index, segment
-from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Route, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
 from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.confirmation.waiting_call import WaitingCall
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
@@ -290,6 +292,16 @@ class House:
             raise self.recording
         self.desk.changes.append((action, details, by))
         return await act()
+
+    @asynccontextmanager
+    async def waits(self, name: str) -> AsyncIterator[WaitingCall]:
+        """A call that waits for a person."""
+        ask = self.ask(name)
+        to = await self.gateway.decides(ask)
+        assert isinstance(to, Route), to
+        async with self.waiting.waiting(ask, to, "Allow it?", 60) as opened:
+            yield opened.call
+        await self.waiting.settle()
 
     def ask(self, name: str) -> Ask:
         """A read in an agent's name, for tests that need a history."""

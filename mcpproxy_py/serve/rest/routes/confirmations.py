@@ -76,11 +76,11 @@ async def show_confirmation(x: RestRequest) -> Mapping[str, Any]:
     return await x.parts.confirmations.show(x.path["id"])
 
 
-async def approve(x: RestRequest) -> Mapping[str, Any]:
+async def approve_call(x: RestRequest) -> Mapping[str, Any]:
     return await _decide(x, "approve")
 
 
-async def deny(x: RestRequest) -> Mapping[str, Any]:
+async def deny_call(x: RestRequest) -> Mapping[str, Any]:
     return await _decide(x, "deny")
 
 
@@ -109,8 +109,8 @@ CONFIRMATION_ENDPOINTS: Final = (
                  more="The newest first. The record has all of them; here are the last thousand of each gateway."),
     RestEndpoint("GET", "/api/v1/confirmations/{id}", _GROUP, "One of them", show_confirmation, ConfirmationAnswer,
                  more=_SHORT_IDS, refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE)),
-    RestEndpoint("POST", "/api/v1/confirmations/{id}/approve", _GROUP, "Say yes to a call", approve,
+    RestEndpoint("POST", "/api/v1/confirmations/{id}/approve", _GROUP, "Say yes to a call", approve_call,
                  ConfirmationAnswer, more=_ONCE, body=ConfirmationBody, refusals=_CHANGES),
-    RestEndpoint("POST", "/api/v1/confirmations/{id}/deny", _GROUP, "Say no to a call", deny, ConfirmationAnswer,
+    RestEndpoint("POST", "/api/v1/confirmations/{id}/deny", _GROUP, "Say no to a call", deny_call, ConfirmationAnswer,
                  more=_ONCE, body=ConfirmationBody, refusals=_CHANGES),
 )  # fmt: skip
