@@ -67,7 +67,7 @@ function answer(pin, step, subject, look) {
   const yes = step === "approve";
   const word = yes ? "Approve" : "Refuse";
   const what = subject ? untrustedText(named(subject), 120) : `all of ${untrustedText(pin.server, 60)}`;
-  return actionButton(subject ? `${word} this…` : `${word} all…`, async () => {
+  return actionButton(subject ? `${word}…` : `${word} all…`, async () => {
     const said = await confirmed({
       title: `${word} ${what}?`,
       says: yes
