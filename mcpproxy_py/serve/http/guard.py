@@ -72,6 +72,8 @@ MOST_KNOWN_HOSTS: Final = 64
 LOCAL, ADMIN = Access("local"), Access("admin")
 OWN_RECORDS: Final = "/api/v1/activity"
 """With `?mine`, the one thing of REST that opens with a token of an agent."""
+OWN_END: Final = "/api/v1/page/session"
+"""Where a session of the page ends itself, which still hears so."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -286,7 +288,7 @@ class Guard:
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             if self._identity is not None:
                 endpoint = self._identity.answering(endpoint, request)
-            if request.access.ends_with is None:
+            if request.access.ends_with is None or (head.method == "DELETE" and head.path.startswith(OWN_END)):
                 await endpoint(request)
             else:
                 with self._ended_with(request.access.ends_with):
