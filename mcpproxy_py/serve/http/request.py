@@ -35,9 +35,7 @@ MOST_DIGITS: Final = 18
 STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 WITHOUT_BODY: Final = frozenset((204, 304))
 FAILED: Final = b"Internal Server Error"
-ONCE: Final = frozenset(
-    b"host origin authorization x-api-key x-mcpproxy-page content-length x-request-id sec-fetch-site".split()
-)
+ONCE: Final = frozenset(b"host origin authorization x-api-key content-length x-request-id sec-fetch-site".split())
 """Headers that decide something. Sent twice, two readers could each believe another one."""
 FORWARDED: Final = frozenset((b"forwarded", b"x-forwarded-for", b"x-real-ip"))
 _FIT_TO_LOG: Final = re.compile(rb"[\x21-\x7e]{1,128}")

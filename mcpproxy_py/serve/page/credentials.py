@@ -32,13 +32,13 @@ class PageCredentials:
 
     def admit(self, head: RequestHead, peer: Any) -> Access | Awaitable[Access] | None:
         """`None` for a request that is not of the page. Raises `GatewayError` for one that opens nothing."""
-        token = next((value.decode("latin-1") for name, value in head.headers if name == HEADER), None)
-        if token is None:
+        tokens = [value.decode("latin-1") for name, value in head.headers if name == HEADER]
+        if not tokens:
             return None
         check_own_page(head.fetch_site)
-        if not 0 < len(token) <= LONGEST:
+        if len(tokens) != 1 or not 0 < len(tokens[0]) <= LONGEST:
             raise ended()
-        return self._sessions.admit(token, cookies(head.headers), head.origin, local=is_local(peer, head))
+        return self._sessions.admit(tokens[0], cookies(head.headers), head.origin, local=is_local(peer, head))
 
 
 def check_own_page(fetch_site: str | None) -> None:
