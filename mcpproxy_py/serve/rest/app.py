@@ -29,6 +29,7 @@ from mcpproxy_py.serve.rest import responses
 from mcpproxy_py.serve.rest.endpoint import (
     RestAdmin,
     RestApprovals,
+    RestConfirmations,
     RestEndpoint,
     RestGateway,
     RestPins,
@@ -38,7 +39,20 @@ from mcpproxy_py.serve.rest.endpoint import (
     RestTokens,
 )
 from mcpproxy_py.serve.rest.openapi import document
-from mcpproxy_py.serve.rest.routes import activity, calls, logins, pins, requests, servers, system, tokens
+from mcpproxy_py.serve.rest.routes import (
+    activity,
+    calls,
+    catalog,
+    confirmations,
+    logins,
+    pins,
+    previews,
+    requests,
+    servers,
+    settings,
+    system,
+    tokens,
+)
 from mcpproxy_py.serve.rest.routes.page import PAGE_ENDPOINTS
 from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
@@ -68,23 +82,29 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *activity.ACTIVITY_ENDPOINTS,
     *activity.EVENT_ENDPOINTS,
     *requests.APPROVAL_ENDPOINTS,
+    *confirmations.CONFIRMATION_ENDPOINTS,
     *requests.GAP_ENDPOINTS,
     *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
     *PROFILE_ENDPOINTS,
     *PAGE_ENDPOINTS,
+    *catalog.ENDPOINTS,
+    *settings.ENDPOINTS,
+    *previews.ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
 
 
 def rest_app(
-    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals, agent_tokens: RestTokens,
-    server_pins: RestPins, masker: Masker = MASKER, profiles: ProfileTable | None = None,
-    page: PageSessions | None = None,
+    gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals,
+    waiting_calls: RestConfirmations, agent_tokens: RestTokens, server_pins: RestPins, masker: Masker = MASKER,
+    profiles: ProfileTable | None = None, page: PageSessions | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(gateway, store, operator, approvals, agent_tokens, server_pins, time.monotonic(), masker)
+    parts = RestServices(
+        gateway, store, operator, approvals, waiting_calls, agent_tokens, server_pins, time.monotonic(), masker
+    )
     parts = replace(parts, page=page, profiles=parts.profiles if profiles is None else profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 

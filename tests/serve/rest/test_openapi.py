@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
+    "POST /api/v1/settings": {"json": {"settings": {"log.level": "debug"}}},
+    "POST /api/v1/preview/settings": {"json": {"settings": {"log.level": None}}},
+    "POST /api/v1/preview/server": {"json": {"action": "add", **NEW}},
+    "POST /api/v1/preview/tools": {"json": {"server": "notes", "tools": {"read_note": "write", "gone": None}}},
     "POST /api/v1/tokens": {"json": {"name": "new", "operations": ["read"], "expires": "30d", "rate": "60/m"}},
     "POST /api/v1/tokens/{name}/rotate": {"json": {"grace": "1h"}},
     "POST /api/v1/page/links": {"json": {}},
@@ -52,7 +57,12 @@ def operations() -> list[tuple[str, str]]:
 
 
 async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "") -> httpx.Response:
-    known = {"id": activity, "server": "notes", "name": "notes:read_note" if "/tools/" in path else "notes"}
+    known = {
+        "id": activity,
+        "server": "notes",
+        "slug": "github",
+        "name": "notes:read_note" if "/tools/" in path else "notes",
+    }
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
 
 
@@ -108,8 +118,14 @@ async def test_every_documented_operation_answers_as_documented(
         await http.post("/api/v1/tokens", json={"name": "notes"})
     if path.startswith("/api/v1/page/"):
         await at_the_page(http, method, path)
-    described = document(ENDPOINTS)["paths"][path][method.lower()]
-    response = await ask(http, method, path, activity)
+    async with AsyncExitStack() as waits:
+        if "/confirmations/" in path:
+            call = await waits.enter_async_context(house.waits("notes:read_note"))
+            activity, GOOD[f"{method} {path}"] = call.id, {}
+            if method == "POST":
+                GOOD[f"{method} {path}"] = {"json": {"arguments_sha256": call.arguments_sha256, "name": "ann"}}
+        described = document(ENDPOINTS)["paths"][path][method.lower()]
+        response = await ask(http, method, path, activity)
     status = str(response.status_code)
     assert status.startswith("2")
     assert status in described["responses"]

@@ -80,6 +80,20 @@ export async function blob(path, query = {}, signal = undefined) {
   return (await answered("GET", address(path, query), { signal })).blob();
 }
 
+/** An answer to be read as it comes: a large one does not have to fit into memory first. */
+export async function opened(path, query = {}, signal = undefined) {
+  return answered("GET", address(path, query), { signal });
+}
+
+/** An answer whose integers keep all their digits, where this browser can: `JSON.stringify` gives them back. */
+export async function wholeNumbers(path, signal) {
+  const text = await (await opened(path, {}, signal)).text();
+  if (!JSON.rawJSON) return JSON.parse(text);
+  const exact = (_, value, { source } = {}) =>
+    typeof value === "number" && source !== undefined && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? JSON.rawJSON(source) : value;
+  return JSON.parse(text, exact);
+}
+
 /**
  * The events, for as long as `signal` lasts. `onEvent({event, id, data})` hears of each, and of `hello` whenever the
  * stream begins anew: then what was read before may be old, and is to be read again. `onConnection(true|false)` hears

@@ -36,6 +36,11 @@ async def status(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.status()
 
 
+async def health(x: RestRequest) -> Mapping[str, Any]:
+    found = await x.parts.operator.health()
+    return {"healthy": all(each["state"] != "problem" for each in found), "findings": found}
+
+
 async def config(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.shown_config()
 
@@ -70,6 +75,8 @@ ENDPOINTS: Final = (
              refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
     RestEndpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status,
              responses.StatusAnswer),
+    RestEndpoint("GET", "/api/v1/health", "Gateway", "What is wrong with it and its servers, and how to mend it",
+             health, responses.HealthAnswer),
     RestEndpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              responses.ConfigAnswer, masked=False),
     RestEndpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
