@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import without_effect
@@ -75,6 +76,7 @@ from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -83,6 +85,7 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
+    load_or_create_seal,
     login_keys,
     rotate_key,
 )
@@ -209,12 +212,18 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
             profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
+        page = PageSessions(
+            store, admin.on_record, address=url, admin_key=admin_key(settings), spawn=tasks.start_soon,
+            secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
+        )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles))
+            answered_by(
+                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+            )
         )
         endpoints = Endpoints(
             hub,
@@ -243,7 +252,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         identity = identity_provider(settings.auth, current.profiles.scope)
-        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
             for part in (endpoints, asking.rounds, links, attachments, guard, waiting):

@@ -61,7 +61,7 @@ def test_every_filter_is_a_field_and_its_view_has_a_link(visitor: Visitor, looke
     link = visitor.page.url
     visitor.visit("now")
     visitor.page.goto(link)
-    visitor.page.locator(".view.record:not([aria-busy]) tbody").first.wait_for()
+    visitor.page.locator(".view.record:not([aria-busy]) tr[data-id]").first.wait_for()
     assert ids(visitor) == found
     assert visitor.page.get_by_label("Words", exact=True).input_value() == "release"
     visitor.page.get_by_role("link", name="Clear").click()

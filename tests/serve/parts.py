@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -26,6 +27,7 @@ from mcpproxy_py.gateway.confirmation.waiting_call import WaitingCall
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import ProfileTable
@@ -34,6 +36,7 @@ from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import TextChange
 from mcpproxy_py.store.store import Store
@@ -45,6 +48,7 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 T = TypeVar("T")
 CATALOG = load()
 KEY = "mcpk_the-first-key"
+ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 60.0
 """Seconds that whoever reads the record waits for it here. Outside it is two, which a busy machine may not keep."""
 READS = {"readOnlyHint": True}
@@ -248,7 +252,13 @@ class House:
         self.upstreams = Upstreams()
         self.gateway = Gateway(self.upstreams, store, CallLimits(), IdMaker(os.urandom))
         self.desk = Desk(self.upstreams)
-        rules = AccessRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
+        self.page = PageSessions(
+            store, self._on_record, address=ADDRESS, admin_key=lambda: self.desk.key, secret=lambda: b"own",
+            spawn=lambda act: asyncio.get_running_loop().create_task(act()), clock=lambda: self.now(),
+            on_end=lambda session: self.guard.end(session),
+        )  # fmt: skip
+        page = PageCredentials(self.page)
+        rules = AccessRules(admin_key=lambda: self.desk.key, page=page, max_body_bytes=200_000)
         new_id = IdMaker(os.urandom)
         self.now = time.time
         self.recording: Exception | None = None
@@ -268,7 +278,15 @@ class House:
         self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
         profiles = ProfileTable({"notes": Scope(servers=(("notes",),))})
         self.rest = rest_app(
-            self.gateway, store, self.desk, self.approvals, self.waiting, self.tokens, self.pins, profiles=profiles
+            self.gateway,
+            store,
+            self.desk,
+            self.approvals,
+            self.waiting,
+            self.tokens,
+            self.pins,
+            profiles=profiles,
+            page=self.page,
         )
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)

@@ -23,6 +23,7 @@ from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.confirmation.waiting_call import ConfirmationStatus
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
@@ -94,7 +95,7 @@ class RestStore(Protocol):
     async def anchor(self) -> Anchor: ...
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None: ...
     async def position(self) -> FeedPosition: ...
-    def events(self, after: FeedPosition | None) -> AsyncGenerator[FeedEvent | None]: ...
+    def events(self, after: FeedPosition | None, *, brief: bool = False) -> AsyncGenerator[FeedEvent | None]: ...
     def health(self) -> Mapping[str, Any]: ...
     async def size(self) -> int | None: ...
 
@@ -179,12 +180,14 @@ class RestServices:
     masker: Masker = MASKER
     questions: ShownQuestions = field(default_factory=ShownQuestions)
     profiles: ProfileTable = field(default_factory=ProfileTable)
+    page: PageSessions | None = None
 
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "own", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
+Guarded = Literal["admin", "key", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own.
+What needs the `key` itself is not done from the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,11 @@ class RestRequest:
             request_id=self.caller.request_id,
             access=self.caller.access,
         )
+
+    @property
+    def access(self) -> Access | None:
+        """As the guard gave it; None where there was none."""
+        return self.request.scope.get("state", {}).get("access")
 
     @property
     def snapshot(self) -> Snapshot:

@@ -15,7 +15,7 @@ from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.rest.app import ENDPOINTS
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.reference_page import page
-from tests.serve.parts import House
+from tests.serve.parts import ADDRESS, House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3", "API-1")]
 
@@ -42,6 +42,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /api/v1/preview/tools": {"json": {"server": "notes", "tools": {"read_note": "write", "gone": None}}},
     "POST /api/v1/tokens": {"json": {"name": "new", "operations": ["read"], "expires": "30d", "rate": "60/m"}},
     "POST /api/v1/tokens/{name}/rotate": {"json": {"grace": "1h"}},
+    "POST /api/v1/page/links": {"json": {}},
     "GET /api/v1/proof": {"params": {"nonce": "0" * 32}},
 }
 """What a request needs beside its path, where it needs anything."""
@@ -70,6 +71,18 @@ async def recorded(http: httpx.AsyncClient, path: str) -> str:
     if "/approvals/" in path:
         return (await ask(http, "POST", "/mcp/request-capability")).json()["approval"]["approval_id"]
     return (await ask(http, "POST", "/api/v1/call")).json()["id"]
+
+
+async def at_the_page(http: httpx.AsyncClient, method: str, path: str) -> None:
+    """With the code of a link, or in the session that it became."""
+    made = await http.post("/api/v1/page/links", json={})
+    opening = {"json": {"code": made.json()["url"].partition("#open=")[2]}, "headers": {"origin": ADDRESS}}
+    if path.endswith("/open"):
+        GOOD[f"{method} {path}"] = opening
+    elif path.endswith("/session"):
+        token = (await http.post("/api/v1/page/open", **opening)).json()["page_token"]
+        del http.headers["x-api-key"]
+        http.headers["x-mcpproxy-page"] = token
 
 
 async def test_the_document_is_valid_openapi() -> None:
@@ -103,6 +116,8 @@ async def test_every_documented_operation_answers_as_documented(
         GOOD[f"{method} {path}"] = {} if method == "GET" else {"json": {"seen": house.seen("notes")}}
     if "/tokens/{name}" in path:
         await http.post("/api/v1/tokens", json={"name": "notes"})
+    if path.startswith("/api/v1/page/"):
+        await at_the_page(http, method, path)
     async with AsyncExitStack() as waits:
         if "/confirmations/" in path:
             call = await waits.enter_async_context(house.waits("notes:read_note"))

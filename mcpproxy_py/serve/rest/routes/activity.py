@@ -185,7 +185,7 @@ async def events(x: RestRequest) -> StreamingResponse:
     if after is None:
         await x.parts.store.caught_up()  # what was answered before is not news
     now = await x.parts.store.position()  # a database that cannot be read is told before the answer has begun
-    source = x.parts.store.events(now if after is None else after)
+    source = x.parts.store.events(now if after is None else after, brief=x.query.brief)
     return StreamingResponse(_told(source), headers=dict(NO_STORE), media_type=EVENT_STREAM)
 
 

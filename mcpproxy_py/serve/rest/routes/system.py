@@ -56,7 +56,10 @@ async def unfreeze(x: RestRequest) -> Mapping[str, Any]:
 
 
 async def rotate_key(x: RestRequest) -> Mapping[str, Any]:
-    return {"key": await x.parts.operator.rotate_key(x.caller)}
+    key = await x.parts.operator.rotate_key(x.caller)
+    if x.parts.page is not None:
+        await x.parts.page.end(None, x.caller)  # also those that other gateways opened with keys of their own
+    return {"key": key}
 
 
 _RECORDED: Final = (Code.STORE_UNAVAILABLE,)
@@ -81,5 +84,6 @@ ENDPOINTS: Final = (
     RestEndpoint("POST", "/api/v1/unfreeze", "Gateway", "Lift the freeze", unfreeze, responses.Frozen,
              refusals=_RECORDED),
     RestEndpoint("POST", "/api/v1/key/rotate", "Gateway", "Make a new admin key; the old one stops working at once",
-             rotate_key, responses.NewKey, refusals=_RECORDED, masked=False),
+             rotate_key, responses.NewKey, refusals=_RECORDED, masked=False, guarded="key",
+             more="All sessions of the page end, too."),
 )  # fmt: skip

@@ -136,7 +136,7 @@ export async function show(main, query, signal) {
   state();
   summed(sums, signal);
   let begun = false;
-  follow("/events", {}, ({ event, data }) => {
+  follow("/events", { brief: "true" }, ({ event, data }) => {
     if (event === "hello") {
       if (begun) refresh().catch(() => {});
       begun = true;
@@ -176,8 +176,7 @@ function matcher(query) {
 }
 
 function holds(record, words) {
-  const text = [subject(record), String(reason(record)), record.error?.message ?? "", JSON.stringify(record.arguments ?? "").slice(0, 20_000)]
-    .join(" ").toLowerCase();
+  const text = [subject(record), String(reason(record)), record.error?.message ?? ""].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
