@@ -9,8 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,15 @@ import httpx
 import pytest
 
 from tests.support.gateway import Running, clean_environment, gateway, python_server, start, until
+from tests.support.postgres import Server, own_server
 from tests.support.readable import readable
+from tests.support.replicas import TOKEN, documented, replicas
+from tests.support.waiting import calling, decide, params, reached, waiting
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
 
 pytestmark = pytest.mark.proves("SEC-10")
 
+CANCELLED = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
 ERAS = pytest.mark.parametrize("era", [MODERN, HANDSHAKE])
 
 
@@ -38,40 +41,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     path = tmp_path_factory.mktemp("confirmations")
     with gateway(path / "data", configuration(path)) as found:
         yield found
-
-
-def params(word: str, reason: str = "the user wants it gone") -> dict[str, Any]:
-    intent = {"operation_type": "destructive", "reason": reason}
-    args = {"name": "notes:delete_note", "args": {"text": word}, "intent": intent}
-    return {"name": "call_tool_destructive", "arguments": args}
-
-
-@contextmanager
-def calling(running: Running, word: str, era: str = MODERN, **options: Any) -> Iterator[Future[dict[str, Any]]]:
-    """Somebody who calls it, and waits."""
-    with ThreadPoolExecutor(1) as pool:
-        peer = Wire(running.mcp, era, **options)
-        yield pool.submit(peer.request, "tools/call", params(word))
-
-
-def waiting(running: Running, word: str) -> dict[str, Any]:
-    """The call with this word, once it waits."""
-
-    def found() -> dict[str, Any] | None:
-        rows = running.get("/confirmations", status="waiting")["confirmations"]
-        return next((row for row in rows if word in json.dumps(row["arguments"])), None)
-
-    return until(found, what=f"the call {word} to wait")
-
-
-def decide(running: Running, row: dict[str, Any], step: str, **said: Any) -> Any:
-    body = {"arguments_sha256": row["arguments_sha256"], **said}
-    return running.post(f"/confirmations/{row['id']}/{step}", body)
-
-
-def reached(running: Running, word: str) -> int:
-    calls = running.data_dir.parent / "calls"
-    return calls.read_text().count(word) if calls.exists() else 0
 
 
 def recorded(running: Running, call_id: str) -> dict[str, Any]:
@@ -203,7 +172,7 @@ def test_a_client_that_gives_up_leaves_no_yes_behind(running: Running, era: str)
         else:
             other = httpx.post(
                 running.mcp,
-                json={"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": next(peer.ids) - 1}},
+                json={**CANCELLED, "params": {"requestId": next(peer.ids) - 1}},
                 headers=peer.headers, timeout=60,
             )  # fmt: skip
             assert other.status_code == 202, other.text
@@ -236,10 +205,7 @@ def test_rest_keeps_its_own_question(running: Running) -> None:
 def test_silence_is_a_no(tmp_path: Path, era: str) -> None:
     with gateway(tmp_path / "data", configuration(tmp_path, limits={"input_timeout": 1})) as running:
         with calling(running, "unheard", era) as call:
-            if era == MODERN:
-                result = rounds(running, "unheard", call.result(60))
-            else:
-                result = call.result(60)
+            result = rounds(running, "unheard", call.result(60))
         assert result["isError"] and "nobody answered within 1 s" in text(result)
         rows = running.get("/confirmations")["confirmations"]
         until(lambda: running.get("/confirmations")["confirmations"][0]["status"] == "expired", what="it to expire")
@@ -289,3 +255,53 @@ def test_after_a_restart_it_is_cancelled(tmp_path: Path, how: str) -> None:
         assert running.get("/status")["store"]["unbelieved"] == []
     finally:
         running.stop()
+
+
+# Two gateways of one database.
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with own_server() as server:
+        yield server
+
+
+def test_a_person_at_another_replica_says_yes_or_no(tmp_path: Path, server: Server) -> None:
+    config = documented(**configuration(tmp_path))
+    with replicas(tmp_path, server.database(), config) as (one, two):
+        for word, step in (("far-yes", "approve"), ("far-no", "deny")):
+            with calling(one, word, token=TOKEN) as call:
+                row = waiting(two, word)
+                assert row == waiting(one, word)
+                assert decide(two, row, step, name="ann").status_code == 200
+                assert bool(call.result(60).get("isError")) == (step == "deny")
+            assert reached(one, word) == (step == "approve")
+        with calling(one, "far-race", token=TOKEN) as call, ThreadPoolExecutor(2) as people:
+            row = waiting(two, "far-race")
+            until(lambda: waiting(one, "far-race"), what="it to be seen at both")
+            said = [people.submit(decide, each, row, "approve") for each in (one, two)]
+            assert sorted(each.result(60).status_code for each in said) == [200, 409]
+            assert not call.result(60).get("isError")
+        assert reached(one, "far-race") == 1
+
+        peer = Wire(one.mcp, token=TOKEN)
+        with ThreadPoolExecutor(1) as pool:
+            given_up = pool.submit(peer.request, "tools/call", params("far-gone"))
+            row = waiting(two, "far-gone")
+            peer.http.close()
+            given_up.exception(60)
+        until(lambda: two.get(f"/confirmations/{row['id']}")["status"] == "cancelled", what="it to go at the other too")
+        assert decide(two, row, "approve").status_code == 409
+        assert reached(one, "far-gone") == 0
+        assert one.get("/activity/verify")["result"] == "intact"
+
+
+def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> None:
+    config = documented(**configuration(tmp_path, limits={"input_timeout": 5}))
+    with replicas(tmp_path, server.database(), config) as (one, two):
+        with calling(one, "orphan", token=TOKEN) as call:
+            row = waiting(two, "orphan")
+            one.kill()
+            call.exception(60)
+        until(lambda: two.get(f"/confirmations/{row['id']}")["status"] == "expired", what="it to expire")
+        assert decide(two, row, "approve").status_code == 409

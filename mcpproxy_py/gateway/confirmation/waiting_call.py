@@ -83,7 +83,7 @@ def waiting_call(
         operation=to.risk,
         arguments=json.loads(masker.payload_text(arguments, MOST_OF_ARGUMENTS)[0]),
         arguments_sha256=confirmation.arguments_digest(arguments),
-        question=question,
+        question=masker.mask_text(question),  # a client is shown the reason as it is; here it is kept
         asked_at=now,
         expires_at=now + patience,
         activity_id=ask.id,
