@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,13 +44,14 @@ from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.admin import FROZEN, Admin
+from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import without_effect
@@ -76,6 +77,7 @@ from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -84,9 +86,9 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
+    load_or_create_seal,
     login_keys,
     rotate_key,
-    shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store import chain_key
@@ -104,8 +106,11 @@ SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
 
-def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
-    """Run the gateway until it is told to stop. Returns the exit status."""
+def serve(
+    loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False, examine: Examine = nothing_found
+) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status. `examine` finds out what keeps it from
+    working; it is of a room above this one."""
     logs.configure(loaded.settings.log.level, loaded.settings.log.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -113,8 +118,9 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     status, again = EXIT_OK, False
     try:
         again = anyio.run(
-            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
-        )
+            serve_until_stopped, loaded, idle_exit, detached, examine,
+            backend_options={"use_uvloop": sys.platform != "win32"},
+        )  # fmt: skip
     except* GatewayError as problems:
         status = _say(problems)
     except* StoreUnavailable as problems:
@@ -124,7 +130,7 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     return status
 
 
-async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> bool:
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool, examine: Examine) -> bool:
     """Whether it was told to start again."""
     settings = loaded.settings
     data_dir = settings.data_dir
@@ -186,12 +192,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             upstreams,
             store,
             ConfigFile(loaded.path, check=current.check),
-            edit=current.edit,
-            reread=current.reread,
+            current,
             rotate_key=lambda: rotate_key(data_dir),
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
-            shown_config=lambda: shown(current.settings),
             status=lambda: {
                 **_status(current, gateway, store, url, started),
                 "tokens": tokens.counts(),
@@ -200,6 +204,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
             logins=logins,
+            examine=examine,
         )
         patience = settings.limits.input_timeout
         gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
@@ -210,10 +215,16 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
             profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
+        page = PageSessions(
+            store, admin.on_record, address=url, admin_key=admin_key(settings), spawn=tasks.start_soon,
+            secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
+        )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles))
+            answered_by(
+                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+            )
         )
         endpoints = Endpoints(
             hub,
@@ -242,7 +253,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         identity = identity_provider(settings.auth, current.profiles.scope)
-        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
             for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
@@ -363,6 +374,7 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "draining": gateway.draining,
         "uptime_seconds": round(time.time() - started, 1),
         "config_error": current.error,
+        "awaits_restart": current.awaits_restart(),
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),

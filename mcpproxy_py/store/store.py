@@ -283,9 +283,9 @@ class Store:
         """How far the events are now."""
         return await self._stream.now()
 
-    def events(self, after: FeedPosition | None = None) -> AsyncGenerator[FeedEvent | None]:
+    def events(self, after: FeedPosition | None = None, *, brief: bool = False) -> AsyncGenerator[FeedEvent | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
-        return self._stream.follow(after, self._event_bus)
+        return self._stream.follow(after, self._event_bus, brief=brief)
 
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None:
         """Takes the payloads of a record away for good; that it was there, and who erased it, stays. The journal's

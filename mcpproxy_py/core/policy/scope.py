@@ -304,7 +304,7 @@ class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_inner", "_scope", "everything", "lacks", "principal")
+    __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal")
 
     def __init__(
         self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
@@ -315,6 +315,8 @@ class Access:
         """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
+        self.ends_with: str | None = None if scope is None else principal
+        """What of it may end while something of it is under way, which ends as well."""
         self._scope = scope
         self._inner: dict[Callable[[], Scope | None], Access] | None = None
 

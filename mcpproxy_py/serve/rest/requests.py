@@ -128,6 +128,7 @@ class Verification(QueryModel):
 
 class EventStreamQuery(QueryModel):
     after: Text | None = Field(None, description="Continue after the event with this id, as `Last-Event-ID` does")
+    brief: bool = Field(False, description="Without arguments and answers, but for what a search looked for")
 
 
 class ToolPage(QueryModel):

@@ -23,6 +23,9 @@ from mcpproxy_py.store.seals import Seals
 AT_ONCE: Final = 100
 QUIET: Final = 15.0
 """Seconds after which even nothing is told, so that everybody in between keeps the connection."""
+PACE: Final = 0.2
+"""Seconds from one reading to the next for the same listener. What happened in between is read together: a reading for
+each event would cost the calls more than the calls do."""
 READERS: Final = 2
 """Threads for all streams together; whoever lists and searches has others."""
 
@@ -67,9 +70,11 @@ class ActivityFeed:
         self._seals = seals
         self._in_thread = ReaderThreads(READERS, database.label).run
 
-    async def follow(self, after: FeedPosition | None, event_bus: EventBus) -> AsyncGenerator[FeedEvent | None]:
+    async def follow(
+        self, after: FeedPosition | None, event_bus: EventBus, *, brief: bool = False
+    ) -> AsyncGenerator[FeedEvent | None]:
         """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
-        from the database when it comes for more."""
+        from the database when it comes for more. `brief`: without arguments and answers."""
         notifications, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def heard(kind: str, payload: Any) -> None:
@@ -82,10 +87,12 @@ class ActivityFeed:
             yield FeedEvent(position, "hello", None)
             while True:
                 notifications.clear()
-                while batch := await self._in_thread(partial(self._after, position)):
+                while batch := await self._in_thread(partial(self._after, position, brief)):
                     for told in batch:
                         yield told
                     position = batch[-1].position
+                    if len(batch) < AT_ONCE:
+                        await asyncio.sleep(PACE)
                 try:
                     async with asyncio.timeout(QUIET):
                         await notifications.wait()
@@ -105,14 +112,14 @@ class ActivityFeed:
             return FeedPosition({chain: connection.execute(query).scalar() or 0
                              for chain, query in zip(chains, last, strict=True)})  # fmt: skip
 
-    def _after(self, position: FeedPosition) -> list[FeedEvent]:
+    def _after(self, position: FeedPosition, brief: bool) -> list[FeedEvent]:
         found: list[FeedEvent] = []
         with self._database.reading() as connection:
             for chain in connection.execute(select(gateways.c.number).order_by(gateways.c.number)).scalars().all():
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
                 query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
                 told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
-                subjects = _Subjects(connection, told, self._seals)
+                subjects = _Subjects(connection, told, self._seals, brief)
                 for entry in told:
                     position = FeedPosition({**position.seqs, chain: entry.seq})
                     found.append(FeedEvent(position, *subjects.of(entry)))
@@ -122,10 +129,10 @@ class ActivityFeed:
 class _Subjects:
     """What some events are about, as it is now."""
 
-    def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals) -> None:
+    def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals, brief: bool) -> None:
         ids = {entry.key for entry in told if entry.key is not None}
         offers_requests = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
-        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
+        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids), brief=brief))}
         known = requests(connection, seals, approvals.c.id.in_(offers_requests)) if offers_requests else []
         self._wishes = {request.id: request.in_full() for request in known}
 
