@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,15 +38,19 @@ from mcpproxy_py.app.from_settings import (
 from mcpproxy_py.app.greeting import greet
 from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
+from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.admin import FROZEN, Admin
+from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
+from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
+from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import without_effect
@@ -72,6 +76,7 @@ from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -80,11 +85,12 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
+    load_or_create_seal,
     login_keys,
     rotate_key,
-    shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
+from mcpproxy_py.store import chain_key
 from mcpproxy_py.store.store import Options, Store, open_store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
@@ -99,8 +105,11 @@ SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
 
-def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
-    """Run the gateway until it is told to stop. Returns the exit status."""
+def serve(
+    loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False, examine: Examine = nothing_found
+) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status. `examine` finds out what keeps it from
+    working; it is of a room above this one."""
     logs.configure(loaded.settings.log.level, loaded.settings.log.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -108,8 +117,9 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     status, again = EXIT_OK, False
     try:
         again = anyio.run(
-            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
-        )
+            serve_until_stopped, loaded, idle_exit, detached, examine,
+            backend_options={"use_uvloop": sys.platform != "win32"},
+        )  # fmt: skip
     except* GatewayError as problems:
         status = _say(problems)
     except* StoreUnavailable as problems:
@@ -119,7 +129,7 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     return status
 
 
-async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> bool:
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool, examine: Examine) -> bool:
     """Whether it was told to start again."""
     settings = loaded.settings
     data_dir = settings.data_dir
@@ -147,7 +157,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
-            known=_Listings(store, masker),
+            known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
@@ -174,16 +184,17 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
+        waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
+                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+        gateway.confirmation.queue = waiting
         admin = Admin(
             upstreams,
             store,
             ConfigFile(loaded.path, check=current.check),
-            edit=current.edit,
-            reread=current.reread,
+            current,
             rotate_key=lambda: rotate_key(data_dir),
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
-            shown_config=lambda: shown(current.settings),
             status=lambda: {
                 **_status(current, gateway, store, url, started),
                 "tokens": tokens.counts(),
@@ -192,19 +203,27 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
             logins=logins,
+            examine=examine,
         )
         pins.serve(admin.on_record, upstreams.judge_again)
+        waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
             profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
+        )  # fmt: skip
+        page = PageSessions(
+            store, admin.on_record, address=url, admin_key=admin_key(settings), spawn=tasks.start_soon,
+            secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(
             gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
         )
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, tokens, pins, masker, current.profiles))
+            answered_by(
+                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+            )
         )
         endpoints = Endpoints(
             hub,
@@ -233,10 +252,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         identity = identity_provider(settings.auth, current.profiles.scope)
-        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -247,6 +266,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         check_doors(settings, has_tokens=tokens.any)
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
+        tasks.start_soon(waiting.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
@@ -263,22 +283,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             await _drain(gateway, settings.shutdown_timeout)
         endpoints.use(())
         server.should_exit = True
+        await waiting.settle()
         tasks.cancel_scope.cancel()
     return again
-
-
-class _Listings:
-    """The store's memory of tool lists, as the upstream room asks for it. A list is needed as it is, so one that holds
-    a secret is not kept."""
-
-    def __init__(self, store: Store, masker: Masker) -> None:
-        self.load = store.listing
-        self._save = store.save_listing
-        self._masker = masker
-
-    async def save(self, server: str, tools: list[dict[str, Any]]) -> None:
-        if await anyio.to_thread.run_sync(self._masker.mask, tools) == tools:
-            await self._save(server, tools)
 
 
 def _masker(settings: Settings) -> Masker:
@@ -366,6 +373,7 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "draining": gateway.draining,
         "uptime_seconds": round(time.time() - started, 1),
         "config_error": current.error,
+        "awaits_restart": current.awaits_restart(),
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),

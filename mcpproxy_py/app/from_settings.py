@@ -15,6 +15,7 @@ from mcpproxy_py.settings import Settings, load_or_create_key, load_or_create_se
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.http.identity.provider import IdentityProvider
+    from mcpproxy_py.serve.page.credentials import PageCredentials
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,9 @@ def admin_key(settings: Settings) -> Callable[[], str]:
     return own_key.get_secret_value if own_key else lambda: load_or_create_key(settings.data_dir)
 
 
-def guard_rules(settings: Settings, tokens: AgentTokens, identity: IdentityProvider | None) -> AccessRules:
+def guard_rules(
+    settings: Settings, tokens: AgentTokens, identity: IdentityProvider | None, page: PageCredentials | None = None
+) -> AccessRules:
     return AccessRules(
         admin_key=admin_key(settings),
         listen_host=settings.address[0],
@@ -62,6 +65,7 @@ def guard_rules(settings: Settings, tokens: AgentTokens, identity: IdentityProvi
         mcp_token=settings.mcp_token.get_secret_value() if settings.mcp_token else None,
         tokens=tokens,
         identity=identity,
+        page=page,
         require_mcp_auth=settings.require_mcp_auth,
         max_body_bytes=settings.limits.max_body_bytes,
         max_body_values=settings.limits.max_body_values,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ from mcpproxy_py.settings import (
     load,
     loosened,
     needs_restart,
+    shown,
 )
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -54,6 +55,7 @@ class LiveSettings:
         frozen: bool,
     ) -> None:
         self._loaded = loaded
+        self._at_start = loaded.settings
         self._upstreams = upstreams
         self._store = store
         self._new_id = new_id
@@ -73,6 +75,18 @@ class LiveSettings:
     @property
     def settings(self) -> Settings:
         return self._loaded.settings
+
+    def shown(self) -> dict[str, Any]:
+        """The configuration in force, secrets masked."""
+        return shown(self.settings)
+
+    def sources(self) -> Mapping[str, str]:
+        """Where each value comes from that is no default."""
+        return self._loaded.sources
+
+    def awaits_restart(self) -> list[str]:
+        """Keys that were changed since the start, and whose change is not in force."""
+        return needs_restart(self._at_start, self.settings)
 
     def gate_options(self) -> GateOptions:
         """Made once for each version of the settings. In reach is what is enabled, connected at this moment or not, so
@@ -116,7 +130,7 @@ class LiveSettings:
         for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
             log.warning("configuration: %s", sentence)
         before, servers = self.settings.surfaces, self.enabled
-        self._loaded = replace(self._loaded, settings=fresh.settings, awaited=fresh.awaited)
+        self._loaded = replace(self._loaded, settings=fresh.settings, awaited=fresh.awaited, sources=fresh.sources)
         after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
         specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
         self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))

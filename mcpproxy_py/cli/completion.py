@@ -62,7 +62,10 @@ def approval_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of what waits for a decision."""
     where = _where(ctx)
     found = _within_a_second(
-        lambda: [row["approval_id"] for row in _asked(where, "approvals", status="pending")["approvals"]]
+        lambda: [
+            *(row["id"] for row in _asked(where, "confirmations", status="waiting").get("confirmations", ())),
+            *(row["approval_id"] for row in _asked(where, "approvals", status="pending")["approvals"]),
+        ]
     )
     return fitting(found, incomplete)
 

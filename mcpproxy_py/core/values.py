@@ -59,6 +59,8 @@ def split(outer: str) -> tuple[str, str] | None:
 Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
 ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrusted"]
+ConfirmBy = Literal["either", "client", "page"]
+NARROWS: Final[dict[ConfirmBy, int]] = {"either": 0, "client": 1, "page": 2}
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
 IntentSource = Literal["declared", "inferred", "implied", "passive"]
@@ -213,6 +215,7 @@ class Server:
     allow_tools: tuple[str, ...] | None = None
     deny_tools: tuple[str, ...] = ()
     confirm: Literal["none", "write", "destructive"] = "none"
+    confirm_by: ConfirmBy = "either"
     transport: str = "stdio"
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -119,7 +119,7 @@ class ApprovalService:
         async def act() -> ApprovalRequest:
             notes = verdict.notes and self._masker.mask_text(verdict.notes)
             reviewer = self._masker.mask_text(_reviewer(by, verdict))
-            review = ApprovalDecision(reviewer, _source(by), verdict.terminal, _millis(self._now()), notes)
+            review = ApprovalDecision(reviewer, source_of(by), verdict.terminal, _millis(self._now()), notes)
             after = await self._book.decide(request_id, verdict.step, review)
             if isinstance(after, NotAccepted):
                 raise GatewayError(Code.CONFLICT, after.message, details={"remedy": FINAL})
@@ -182,7 +182,7 @@ def _reviewer(by: Caller, verdict: Verdict) -> str:
     return f"{by.principal} ({verdict.name})" if verdict.name else by.principal
 
 
-def _source(by: Caller) -> Literal["cli", "api", "ui"]:
+def source_of(by: Caller) -> Literal["cli", "api", "ui"]:
     if by.source == "cli":
         return "cli"
     return "ui" if by.client.name == "ui" else "api"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mcpproxy_py.core.policy import confirmation, decide, tool_results
+from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
@@ -39,17 +39,17 @@ from mcpproxy_py.core.values import (
     Surface,
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
+from mcpproxy_py.gateway.confirmation.call_confirmation import CallConfirmation
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.recorder import EXPIRED, Call, CallCounters, EventLog, Recorder
+from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, Recorder
 from mcpproxy_py.gateway.refusals import (
-    changed,
     failed,
     given_up,
     never_left,
     no_longer_allowed,
-    same_call,
+    shutting_down,
+    since_changed,
     unrecordable,
-    without_yes,
 )
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
 from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
@@ -98,11 +98,8 @@ class CallPermit:
         if call.ask.access is not None:
             snapshot = call.ask.access.view(snapshot)
         if snapshot is not call.snapshot:
-            again = decide.decide(call.ask, snapshot)
-            if isinstance(again, Refusal):
-                raise NotPermitted(again)
-            if not same_call(to, again):
-                raise NotPermitted(changed(to, again))
+            if (refusal := since_changed(call, to, snapshot)) is not None:
+                raise NotPermitted(refusal)
             call.snapshot = snapshot
         return self._message
 
@@ -146,6 +143,7 @@ class Gateway:
             journal, masker, limits.payload_bytes, lambda: upstreams.snapshot.policy, tally or CallCounters(),
             self.shares.record,
         )  # fmt: skip
+        self.confirmation = CallConfirmation(self.recorder, self.shares, limits.patience)
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
         self.in_flight = 0
@@ -164,6 +162,7 @@ class Gateway:
         """Take no new calls any more, and return when the last one in flight has its answer."""
         self._draining = True
         self.shares.close()
+        self.confirmation.drain()
         while self.in_flight:
             self._idle.clear()
             await self._idle.wait()
@@ -266,7 +265,7 @@ class Gateway:
         try:
             if to.confirm:
                 self._check_room(to, call.ask.principal)
-                await self._confirm(call, to, channel)
+                await self.confirmation.confirm(call, to, channel)
             self._check_room(to, call.ask.principal)
             if to.risk != "read":
                 await self._write_ahead(call, to)
@@ -330,7 +329,7 @@ class Gateway:
             message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
             call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
         else:
-            outcome = events.outcome_of(result, {})
+            outcome = events.outcome_of(result, {"confirmed": call.confirmed} if call.confirmed else {})
             if isinstance(to, Route) and to.warning is not None:
                 log.warning("ask %s: %s", call.ask.id, to.warning)
                 result = tool_results.with_warning(result, to.warning)
@@ -356,8 +355,7 @@ class Gateway:
 
     def _check_room(self, to: Route | Relay, principal: str) -> None:
         if self._draining:
-            message = "The gateway is shutting down"
-            raise NotPermitted(decide.refuse(to, Code.SERVER_UNAVAILABLE, "draining", message))
+            raise NotPermitted(shutting_down(to))
         if self.in_flight >= self._limits.in_flight:
             message = f"The gateway has {self.in_flight} calls in flight"
             raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
@@ -365,43 +363,6 @@ class Gateway:
         for share in (shares.in_flight, shares.record):
             if share.taken.get(principal, 0) >= share.most:
                 raise NotPermitted(share.refusal(to.full_name, principal))
-
-    async def _confirm(self, call: Call, to: Route | Relay, channel: ClientChannel) -> None:
-        """What the operator wants confirmed waits for a person's yes, which is on record before anything is done."""
-        if call.ask.carried and not call.ask.again:
-            raise NotPermitted(without_yes(to, "answers to questions that nobody asked cannot be shown to one"))
-        if self.shares.questions.is_used_up(call.ask.principal):
-            raise NotPermitted(self.shares.questions.refusal(to.full_name, call.ask.principal))
-        try:
-            self.recorder.write_ahead(call)
-            objection = await self._objection(call, to, channel)
-            if objection is not None:
-                raise NotPermitted(without_yes(to, objection))
-            self.recorder.confirmed(call.ask.id)
-        except StoreUnavailable:
-            raise NotPermitted(unrecordable(to)) from None
-
-    async def _objection(self, call: Call, to: Route | Relay, channel: ClientChannel) -> str | None:
-        """Why there is no yes to this call; `None` where there is one, which is for these arguments and this once."""
-        patience = self._limits.patience
-        if not confirmation.takes_forms(channel.capabilities):
-            return "nobody can be asked by this client, which takes no forms (elicitation)"
-        try:
-            # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
-            async with asyncio.timeout(patience if channel.live else None):
-                asked = await asyncio.to_thread(confirmation.question, to, self.recorder.mask)
-                said = await channel.request(confirmation.METHOD, asked)
-            self.recorder.answered(call, [confirmation.METHOD], said, ahead=True)
-            return confirmation.objection(said)
-        except RpcError as error:
-            return f"asking failed: {error.message}"
-        except TimeoutError:
-            return f"nobody answered within {patience:g} s"
-        except asyncio.CancelledError as why:
-            if EXPIRED not in why.args or (task := asyncio.current_task()) is None:
-                raise
-            task.uncancel()
-            return f"nobody answered within {patience:g} s"
 
     async def _write_ahead(self, call: Call, to: Route | Relay) -> None:
         """The ask on disk before the upstream hears of it, where its risk is above read (ACT-5)."""

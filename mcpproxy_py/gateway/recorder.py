@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
-from mcpproxy_py.core.policy import confirmation, tool_results
+from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record import events as record_events
 from mcpproxy_py.core.record.events import Event, Outcome
@@ -48,8 +48,8 @@ class Call:
     `pending` one asks back, and the call goes on with the next round."""
 
     __slots__ = (
-        "ask", "closed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result", "rule",
-        "snapshot", "started", "turn",
+        "ask", "closed", "confirmed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result",
+        "rule", "snapshot", "started", "turn", "yes_by",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
@@ -67,6 +67,10 @@ class Call:
         """Whether its record is, or is about to be: nothing of it may be sent from then on."""
         self.outcome: Outcome | None = UNFINISHED
         """`None` while it waits for its next round."""
+        self.yes_by: str | None = None
+        """Where a person said yes to it."""
+        self.confirmed: Mapping[str, Any] = NOTHING
+        """Who did, where that was outside of its client."""
         self.rule: str | None = None
         """What turned it down after all, where that was not the decision."""
         self.result: Mapping[str, Any] = NOTHING
@@ -227,9 +231,9 @@ class Recorder:
             self._count_unrecorded(call.ask.id, error)
             raise
 
-    def confirmed(self, ask_id: str) -> None:
+    def confirmed(self, ask_id: str, method: str) -> None:
         """A person's yes, used up by being written. Raises `StoreUnavailable`."""
-        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [confirmation.METHOD]))
+        self._journal.append(record_events.round_trip(ask_id, time.time(), "confirmed", [method]))
 
     def finish(self, call: Call) -> None:
         """The one place that closes a record; one that waits for its next round stays open. Of a call that was refused

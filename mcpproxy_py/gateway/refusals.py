@@ -9,13 +9,15 @@ from mcpproxy_py.core.policy import decide
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.values import (
     Decision,
+    LocalAnswer,
     Refusal,
     Relay,
     Route,
+    Snapshot,
     Status,
 )
 from mcpproxy_py.errors import Code, UpstreamFailure
-from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT
+from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call
 from mcpproxy_py.upstream.permit import NotPermitted
 
 
@@ -37,6 +39,19 @@ def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
     )
 
 
+def since_changed(call: Call, to: Route | Relay, snapshot: Snapshot) -> Refusal | None:
+    """Why what was decided, and perhaps confirmed, may not be sent any more; decided again on this snapshot."""
+    again: Decision = decide.decide(call.ask, snapshot)
+    if isinstance(again, Refusal):
+        return again
+    if isinstance(again, LocalAnswer) or not same_call(to, again):
+        return changed(to, again)
+    asks = again.confirm and call.ask.surface != "rest"
+    if asks and snapshot.servers[to.server].confirm_by not in ("either", call.yes_by):
+        return without_yes(to, "where it has to be given changed meanwhile; call it again")
+    return None
+
+
 def changed(to: Route | Relay, again: Decision) -> Refusal:
     if isinstance(again, Route | Relay) and again.confirm:
         return without_yes(to, "its class changed meanwhile; call it again")
@@ -47,6 +62,15 @@ def changed(to: Route | Relay, again: Decision) -> Refusal:
 def without_yes(to: Route | Relay, why: str) -> Refusal:
     message = f"Tool '{to.full_name}' needs a person's yes: {why}"
     return decide.refuse(to, Code.NOT_CONFIRMED, "confirm", message)
+
+
+def shutting_down(to: Route | Relay) -> Refusal:
+    return decide.refuse(to, Code.SERVER_UNAVAILABLE, "draining", "The gateway is shutting down")
+
+
+def crowded(to: Route | Relay) -> Refusal:
+    message = f"'{to.full_name}' is refused: too many calls wait for a person"
+    return decide.refuse(to, Code.OVERLOADED, "confirm", message)
 
 
 def unrecordable(to: Route | Relay) -> Refusal:

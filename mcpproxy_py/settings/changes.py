@@ -302,6 +302,7 @@ def _can_both_decide(was: Entries, number: int, now: Entries, other: int) -> boo
 
 # Every key, and its rule.
 
+_OF_EACH: Final = ("in_flight", "questions", "sessions", "streams", "record_mb")
 RULES: Final[Mapping[str, Rule]] = {
     "listen": _listening,
     "data_dir": replaced("{key}: the record, the keys and the freeze are those of another directory"),
@@ -356,11 +357,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.body_timeout": sized("looser"),
     "limits.read_timeout": sized("looser"),
     "limits.idle_timeout": sized("looser"),
-    "limits.per_principal.in_flight": sized("looser"),
-    "limits.per_principal.questions": sized("looser"),
-    "limits.per_principal.sessions": sized("looser"),
-    "limits.per_principal.streams": sized("looser"),
-    "limits.per_principal.record_mb": sized("looser"),
+    **dict.fromkeys((f"limits.per_principal.{each}" for each in _OF_EACH), sized("looser")),
+    "notify_desktop": neutral,
     "shutdown_timeout": neutral,
     "log.level": neutral,
     "log.format": neutral,
@@ -374,6 +372,7 @@ OF_ANY: Final[Mapping[str, Rule]] = {
     "allow_tools": _allowed,
     "deny_tools": _denied,
     "confirm": ranked("none", "destructive", "write"),
+    "confirm_by": ranked("either", "client", "page"),
 }
 OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "transport": replaced("another server is reached: {key} changed"),
@@ -394,6 +393,7 @@ OF_A_PROFILE: Final[Mapping[str, Rule]] = {
     "operations": listed("looser", "{each} calls are in it now", "{each} calls are not in it any more"),
     "unannotated": ranked("allow", "write", "destructive"),
     "confirm": ranked("none", "destructive", "write"),
+    "confirm_by": ranked("either", "client", "page"),
     "strict": strict_when(True, "{key} is off", "{key} is on"),
     "description": neutral,
 }

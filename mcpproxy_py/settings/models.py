@@ -273,6 +273,11 @@ class Settings(BaseSettings):
     )
     activity: Activity = Activity()
     limits: Limits = Limits()
+    notify_desktop: Flag = Field(
+        default=False,
+        description="Show a notification on the desktop of this machine when a call waits for a person, with "
+        "`notify-send` or `osascript`, whichever there is. It names the server, and nothing that an agent said.",
+    )
     shutdown_timeout: Seconds = Field(
         default=10.0, description="Seconds that calls in flight get when the gateway stops."
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern
-from mcpproxy_py.core.values import Operation
+from mcpproxy_py.core.values import ConfirmBy, Operation
 from mcpproxy_py.settings.fields import (
     REFERENCES,
     Count,
@@ -125,6 +125,11 @@ class UpstreamSettings(BaseModel):
     )
     confirm: Literal["none", "write", "destructive"] = Field(
         default="none", description="Before calls of this risk and above a person is asked."
+    )
+    confirm_by: ConfirmBy = Field(
+        default="either",
+        description="Where the person says yes: in the `client`, outside of it on the `page` or with `mcpproxy "
+        "approvals`, or `either`: in the client if it can be asked, outside if not.",
     )
 
     @property

@@ -340,6 +340,7 @@ class UpstreamServer:
             allow_tools=self._lists.allow_tools,
             deny_tools=self._lists.deny_tools,
             confirm=self._lists.confirm,
+            confirm_by=self._lists.confirm_by,
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
             listing_extras=self.tool_list.extras,

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from mcpproxy_py.core.oauth.values import OAuthOptions
 from mcpproxy_py.core.policy.tool_names import in_both
-from mcpproxy_py.core.values import Operation
+from mcpproxy_py.core.values import NARROWS, ConfirmBy, Operation
 
 Transport = Literal["stdio", "http", "sse", "local"]
 Sessions = Literal["auto", "shared", "exclusive", "per_client"]
@@ -47,6 +47,7 @@ class UpstreamSpec:
     allow_tools: tuple[str, ...] | None = None
     deny_tools: tuple[str, ...] = ()
     confirm: Literal["none", "write", "destructive"] = "none"
+    confirm_by: ConfirmBy = "either"
     oauth: OAuthOptions | None = None
     """How to log in to it; `None` where its credentials are configured, or it is to have none."""
     private_key: str | None = field(default=None, repr=False)
@@ -69,6 +70,7 @@ class UpstreamSpec:
             allow_tools=allowed,
             deny_tools=tuple(dict.fromkeys((*self.deny_tools, *other.deny_tools))),
             confirm=max(self.confirm, other.confirm, key=ASKS_MORE.__getitem__),
+            confirm_by=max(self.confirm_by, other.confirm_by, key=NARROWS.__getitem__),
         )
 
     def same_connection(self, other: UpstreamSpec) -> bool:

@@ -32,6 +32,7 @@ def configuration(path: Path, **extra: Any) -> dict[str, Any]:
         "mcpServers": {
             "notes": python_server("plain.py", "--log", str(path / "calls"), confirm="destructive"),
             "careful": python_server("plain.py", "--log", str(path / "calls"), confirm="write"),
+            "inside": python_server("plain.py", "--log", str(path / "calls"), confirm="write", confirm_by="client"),
             "asking": over_stdio("--era", "modern", "--notes", str(path / "asking"), confirm="write"),
         },
         **extra,
@@ -119,7 +120,7 @@ async def test_everything_else_refuses_it(running: Running, era: str, door: str,
 async def test_a_client_that_cannot_be_asked_is_refused(running: Running, era: str, capabilities: Message) -> None:
     word = f"mute-{era}-{len(capabilities)}"
     async with client(running, era, capabilities=capabilities) as peer:
-        assert "takes no forms" in await refused(peer, call("/mcp", "delete_note", {"text": word}))
+        assert "takes no forms" in await refused(peer, call("/mcp", "delete_note", {"text": word}, server="inside"))
     assert reached(running, word) == 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import chromium
-from tests.support.chromium import LOOKS, Look, Visitor
+from tests.support.chromium import LOOKS, Look
 from tests.support.gateway import Running
 
 if TYPE_CHECKING:
@@ -44,10 +44,30 @@ def test_without_a_session_the_page_says_how_to_get_one(browser: Browser, looked
         assert there.problems() == []
 
 
-def test_a_session_that_the_gateway_does_not_know_is_over(visitor: Visitor) -> None:
-    visitor.page.set_extra_http_headers({})
-    said = visitor.page.evaluate("import('/ui/rest.js').then(({get}) => get('/status')).catch((error) => error.status)")
-    assert said == 401
-    assert "This session has ended" in visitor.text()
-    assert visitor.page.locator("nav a").count() == 0
-    visitor.wrong.clear()
+STATUS = "import('/ui/rest.js').then(({get}) => get('/status')).then(() => 200, (error) => error.status)"
+
+
+def test_a_link_opens_the_page_and_leaves_neither_address_nor_history_with_its_code(
+    browser: Browser, looked_at: Running
+) -> None:
+    with chromium.visitor(browser, looked_at, own_session=True) as there:
+        assert there.page.url == f"{looked_at.url}/ui"
+        assert there.page.evaluate("history.length") <= 2, "the empty page that a window begins with, and ours"
+        assert there.page.evaluate(STATUS) == 200
+        assert there.page.evaluate("document.cookie") == "", "no script can read its half"
+
+
+@pytest.mark.parametrize("by", ["button", "command"])
+def test_a_session_ends_on_the_page_and_from_the_command_line(browser: Browser, looked_at: Running, by: str) -> None:
+    with chromium.visitor(browser, looked_at, own_session=True, excused=["401"]) as there:
+        if by == "button":
+            there.page.get_by_role("button", name="Log out").click()
+            there.page.get_by_text("You have logged out").wait_for()
+            assert there.page.evaluate("localStorage.length") == 0
+        else:
+            assert looked_at.client.delete("/api/v1/page/sessions").json()["ended"] >= 1
+            chromium.forget_sessions(looked_at)
+            assert there.page.evaluate(STATUS) == 401
+            assert "This session has ended" in there.text()
+        assert there.page.locator("nav a").count() == 0, "nothing of the gateway stays on the screen"
+        assert there.problems() == []

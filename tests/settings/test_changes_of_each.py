@@ -83,6 +83,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "limits.per_principal.sessions": (1, 2, L, T),
     "limits.per_principal.streams": (1, 2, L, T),
     "limits.per_principal.record_mb": (1, 2, L, T),
+    "notify_desktop": (True, False, N, N),
     "shutdown_timeout": (1, 2, N, N),
     "log.level": ("info", "error", N, N),
     "log.format": ("text", "json", N, N),
@@ -112,6 +113,7 @@ OF_UPSTREAMS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "allow_tools": (["a"], ["a", "b"], L, T),
     "deny_tools": (["a", "{b}"], ["a"], L, T),
     "confirm": ("destructive", "none", L, T),
+    "confirm_by": ("page", "either", L, T),
 }
 OF_SERVERS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "args": (["a"], ["b"], L, L),
@@ -128,6 +130,7 @@ OF_PROFILES: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "operations": (["read"], ["read", "write"], L, T),
     "unannotated": ("destructive", "allow", L, T),
     "confirm": ("destructive", "none", L, T),
+    "confirm_by": ("page", "either", L, T),
     "strict": (True, False, L, T),
     "description": ("a", "b", N, N),
 }

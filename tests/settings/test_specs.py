@@ -21,6 +21,7 @@ SET = {
     "allow_tools": ["x", "y"],
     "deny_tools": ["y"],
     "confirm": "write",
+    "confirm_by": "page",
 }
 
 

@@ -16,7 +16,7 @@ from tests.support.gateway import Running
 from tests.support.node import lacking, packages
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync")  # fmt: skip
@@ -33,6 +33,7 @@ class Look(NamedTuple):
     scheme: str = "light"
 
 
+WIDE = Look()
 LOOKS = [Look(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
 
 
@@ -70,9 +71,11 @@ class Visitor:
 
     def open(self) -> None:
         """A session, as `mcpproxy ui` opens one."""
-        self.page.set_extra_http_headers({"X-API-Key": self.gateway.key})
-        self.page.add_init_script("localStorage.setItem('mcpproxy.page', 'x')")
-        self.page.goto(f"{self.gateway.url}/ui")
+        self.page.goto(link(self.gateway))
+        self.page.get_by_role("navigation").get_by_role("link").first.wait_for()
+
+    def heard(self, said: ConsoleMessage) -> None:
+        self.wrong.append(f"{said.text} {said.location.get('url', '')}")
 
     def visit(self, fragment: str) -> None:
         """`visit("record?status=blocked")`, until the view says that it is there."""
@@ -87,7 +90,8 @@ class Visitor:
         """What reaches over the edge of the window, which nobody should have to scroll sideways for."""
         return self.page.evaluate(
             """() => document.documentElement.scrollWidth <= innerWidth ? [] :
-            [...document.querySelectorAll('body *')].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+            [...document.querySelectorAll('body *')]
+            .filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
             .map((each) => each.outerHTML.slice(0, 120))"""
         )
 
@@ -103,12 +107,31 @@ class Visitor:
         ]
 
 
+def link(gateway: Running, **body: Any) -> str:
+    """One that opens the page once, as `mcpproxy ui --print` prints it."""
+    answer = gateway.post("/page/links", body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["url"]
+
+
+_SESSIONS: dict[str, Any] = {}
+"""What a browser holds of the session at each gateway: there is one for all visits."""
+
+
+def forget_sessions(gateway: Running) -> None:
+    """They were ended."""
+    _SESSIONS.pop(gateway.url, None)
+
+
 @contextlib.contextmanager
 def visitor(
-    running: Browser, gateway: Running, look: Look = Look(), *, signed_in: bool = True, excused: Sequence[str] = (),
-    **options: Any,
+    running: Browser, gateway: Running, look: Look = WIDE, *, signed_in: bool = True, own_session: bool = False,
+    excused: Sequence[str] = (), **options: Any,
 ) -> Iterator[Visitor]:  # fmt: skip
-    """`excused`: parts of messages of the console that belong to what a test does."""
+    """`own_session` for whoever is going to end it. `excused`: parts of messages of the console that belong to what a
+    test does."""
+    if signed_in and not own_session:
+        options["storage_state"] = _SESSIONS.get(gateway.url)
     context = running.new_context(
         viewport={"width": look.width, "height": 800},
         color_scheme="dark" if look.scheme == "dark" else "light",
@@ -117,11 +140,15 @@ def visitor(
     context.set_default_timeout(TIMEOUT_MS)
     page = context.new_page()
     there = Visitor(gateway, page)
-    page.on("console", lambda said: there.wrong.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda said: there.heard(said) if said.type == "error" else None)
     page.on("pageerror", lambda error: there.wrong.append(str(error)))
     try:
-        if signed_in:
+        if signed_in and options.get("storage_state") is not None:
+            page.goto(f"{gateway.url}/ui")
+        elif signed_in:
             there.open()
+            if not own_session:
+                _SESSIONS[gateway.url] = context.storage_state()
         yield there
         wrong = [said for said in there.wrong if not any(part in said for part in excused)]
         assert wrong == [], "the browser's console"

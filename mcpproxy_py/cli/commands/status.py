@@ -59,6 +59,9 @@ def _more(client: Any) -> Iterator[tuple[str, Any]]:
     with suppress(GatewayError):
         yield "today", client.get("activity", "summary", start_time=midnight, exclude_type=SERVERS_OWN)
     with suppress(GatewayError):
+        calls = client.get("confirmations", status="waiting", limit=MOST_PENDING).get("confirmations", [])
+        yield "waiting_calls", len(calls)
+    with suppress(GatewayError):
         found = client.get("approvals", status="pending", limit=MOST_PENDING)
         yield "waiting", {"count": len(found.get("approvals", [])), "more": bool(found.get("next_cursor"))}
 
@@ -94,6 +97,9 @@ def lines_of(answer: Mapping[str, Any]) -> Iterator[StatusLine]:
     yield _today(answer)
     yield from _tokens(get("tokens") or {})
     yield from _profiles(get("profiles") or {})
+    if calls := get("waiting_calls"):
+        said = f"{calls} {'call' if calls == 1 else 'calls'} for your yes: mcpproxy approvals list"
+        yield StatusLine("waiting", said, "yellow")
     yield from _for_a_person(get("waiting"))
     yield from _pins(servers)
     yield from _record(get("store") or {}, answer)

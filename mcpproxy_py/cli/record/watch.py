@@ -22,6 +22,8 @@ Event = tuple[str, Row]
 BEGINS: Final = "hello"
 ASKED: Final = "asked"
 APPROVAL: Final = "approval"
+CONFIRMATION: Final = "confirmation"
+"""Of a call that is on record itself; see `mcpproxy approvals watch`."""
 SAID: Final = "said"
 FAILED: Final = "failed"
 TICK: Final = 1.0
@@ -48,7 +50,7 @@ class Watched:
 def print_json(connect: Callable[[], Any], wanted: Watched) -> None:
     """Every event that there is, one per line."""
     for kind, record in records(connect):
-        if wanted(kind, record):
+        if kind != CONFIRMATION and wanted(kind, record):
             say(json.dumps(record))
             sys.stdout.flush()
 
@@ -56,7 +58,7 @@ def print_json(connect: Callable[[], Any], wanted: Watched) -> None:
 def print_plain(connect: Callable[[], Any], wanted: Watched, row: Callable[[str, Row], Iterable[Any]]) -> None:
     """For a pipe: stable columns, one line for each ask when it ends."""
     for kind, record in records(connect):
-        if kind != ASKED and wanted(kind, record):
+        if kind not in (ASKED, CONFIRMATION) and wanted(kind, record):
             say("  ".join(map(cell, (kind, *row(kind, record)))))
             sys.stdout.flush()
 
@@ -81,7 +83,7 @@ def print_live(connect: Callable[[], Any], wanted: Watched) -> None:
                 put(console, Text(_of_request(record), style="bold"))
             elif kind == ASKED and wanted(kind, record):
                 under_way.add(record)
-            elif kind and wanted(kind, record):
+            elif kind and kind != CONFIRMATION and wanted(kind, record):
                 under_way.remove(record)
                 put(console, streamed_line(_ended(kind, record), times.now(), console.width))
             under_way.draw()

@@ -16,7 +16,18 @@ from mcpproxy_py.core.policy.tool_class import lowest_risk
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
 from mcpproxy_py.core.search.index import Index, IndexSegment
 from mcpproxy_py.core.search.narrowed import IndexOfSome
-from mcpproxy_py.core.values import FORBIDS, OPERATIONS, RANK, Operation, Policy, Server, Snapshot, Tool
+from mcpproxy_py.core.values import (
+    FORBIDS,
+    NARROWS,
+    OPERATIONS,
+    RANK,
+    ConfirmBy,
+    Operation,
+    Policy,
+    Server,
+    Snapshot,
+    Tool,
+)
 
 Confirm = Literal["none", "write", "destructive"]
 Unannotated = Literal["allow", "write", "destructive"]
@@ -42,10 +53,11 @@ class Scope:
     strict: bool = False
     unannotated: Unannotated = "allow"
     confirm: Confirm = "none"
+    confirm_by: ConfirmBy = "either"
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        said = self.servers, self.tools, self.ceiling, self.strict, self.unannotated, self.confirm
+        said = self.servers, self.tools, self.ceiling, self.strict, self.unannotated, self.confirm, self.confirm_by
         object.__setattr__(self, "_hash", hash(said))
 
     def __hash__(self) -> int:
@@ -61,6 +73,7 @@ class Scope:
             strict=self.strict or other.strict,
             unannotated=max(self.unannotated, other.unannotated, key=FORBIDS.__getitem__),
             confirm=max(self.confirm, other.confirm, key=_CONFIRMS.__getitem__),
+            confirm_by=max(self.confirm_by, other.confirm_by, key=NARROWS.__getitem__),
         )
 
     def has_server(self, server: str) -> bool:
@@ -236,13 +249,16 @@ class ServersInScope(Mapping[str, Server]):
     def _narrowed(self, server: Server) -> Server:
         scope, chooses = self._scope, self._scope.chooses(server.name, self._policy)
         confirm = max(server.confirm, scope.confirm, key=_CONFIRMS.__getitem__)
+        confirm_by = max(server.confirm_by, scope.confirm_by, key=NARROWS.__getitem__)
+        if (confirm, confirm_by) != (server.confirm, server.confirm_by):
+            server = replace(server, confirm=confirm, confirm_by=confirm_by)
         if chooses is None:
-            return server if confirm == server.confirm else replace(server, confirm=confirm)
+            return server
         whole: IndexSegment | None = self._snapshot.index.segments.get(server.name)
         if whole is None:
-            return replace(server, tools={}, confirm=confirm)
+            return replace(server, tools={})
         tools = ToolsInScope(server.tools, chooses, lambda: whole.only(_choice(scope, self._policy), chooses))
-        return replace(server, tools=tools, confirm=confirm, outside=_outside(server.name, scope))
+        return replace(server, tools=tools, outside=_outside(server.name, scope))
 
 
 def _outside(server: str, scope: Scope) -> Callable[[str], bool]:
@@ -288,7 +304,7 @@ class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_inner", "_scope", "everything", "lacks", "principal")
+    __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal")
 
     def __init__(
         self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
@@ -299,6 +315,8 @@ class Access:
         """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
+        self.ends_with: str | None = None if scope is None else principal
+        """What of it may end while something of it is under way, which ends as well."""
         self._scope = scope
         self._inner: dict[Callable[[], Scope | None], Access] | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
@@ -128,6 +128,20 @@ class ClientChannel(Protocol):
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The client's raw result of a question of the server's. Raises `RpcError`. Cancelling withdraws it."""
+        ...
+
+
+@runtime_checkable
+class ReturningClient(Protocol):
+    """One that may leave while its request goes on, and come back for the answer."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody would hear an answer now."""
+        ...
+
+    def come_back(self) -> None:
+        """Send it away, where it is of the era that then comes back at once."""
         ...
 
 

@@ -35,6 +35,8 @@ DEEDS: Final[Mapping[str, str]] = {
     "approve_request": "approval",
     "deny_request": "approval",
     "expire_request": "approval",
+    "approve_call": "approval",
+    "deny_call": "approval",
 }
 """What is done outside of asks is a `config_change`, unless it has a name of its own here."""
 TYPES: Final[Mapping[str, str]] = {
@@ -205,6 +207,11 @@ def approval_step(request_id: str, at: float, status: str) -> dict[str, Any]:
     """A request for a capability was filed, decided or ran out. The records of who did that stand beside it; this is
     for those who follow what happens."""
     return {"kind": "approval", "id": request_id, "at": at, "status": status}
+
+
+def confirmation_step(call_id: str, at: float, status: str) -> dict[str, Any]:
+    """The same of a call that waits for a person."""
+    return {"kind": "confirmation", "id": call_id, "at": at, "status": status}
 
 
 def administrative(

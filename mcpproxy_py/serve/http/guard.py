@@ -42,6 +42,7 @@ from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.http.identity.provider import IdentityProvider
+    from mcpproxy_py.serve.page.credentials import PageCredentials
 
 log = logging.getLogger("mcpproxy.http")
 
@@ -55,6 +56,7 @@ ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/healthz", "open"),
     ("/readyz", "open"),
     ("/api/v1/proof", "open"),
+    ("/api/v1/page/open", "open"),
     ("/api", "admin"),
     ("/metrics", "metrics"),
     ("/.well-known", "open"),  # where nothing is there, MCP clients that look for OAuth must hear 404, not 401
@@ -70,6 +72,8 @@ MOST_KNOWN_HOSTS: Final = 64
 LOCAL, ADMIN = Access("local"), Access("admin")
 OWN_RECORDS: Final = "/api/v1/activity"
 """With `?mine`, the one thing of REST that opens with a token of an agent."""
+OWN_END: Final = "/api/v1/page/session"
+"""Where a session of the page ends itself, which still hears so."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -87,6 +91,8 @@ class AccessRules:
     require_mcp_auth: bool = False
     identity: IdentityProvider | None = None
     """Whose tokens are accepted, beside our own."""
+    page: PageCredentials | None = field(default=None, repr=False)
+    """Sessions of people in front of the page, who are the admin as well."""
     max_body_bytes: int = 4 << 20
     max_body_values: int = MAX_BODY_VALUES
 
@@ -127,7 +133,7 @@ class AccessControl:
                 return LOCAL
             return self._agent(head)
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
-            return self._admin(head)
+            return self._admin(head, request)
         return LOCAL
 
     def _check_host(self, host: str) -> None:
@@ -160,8 +166,10 @@ class AccessControl:
             raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
         raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
 
-    def _admin(self, head: RequestHead) -> Access | Awaitable[Access]:
+    def _admin(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
+        if given is None and (page := self._rules.page) is not None and (coming := page.admit(head, request.peer)):
+            return coming
         may_be_agents = self._credentials.takes_others or (given or "").startswith(PREFIX)
         if may_be_agents and (found := self._credentials.find(given)) is not None:
             if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
@@ -236,7 +244,7 @@ class Guard:
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
         self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
-        """Requests of principals whose access may end."""
+        """Requests by what of an access may end: a principal, or a session of the page."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -245,23 +253,23 @@ class Guard:
         self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
 
-    def end(self, principal: str) -> None:
-        """Its access has ended: so do its requests under way, with their connections."""
-        for task in tuple(self._under_way.get(principal, ())):
+    def end(self, ends: str) -> None:
+        """This access has ended: so do its requests under way, with their connections."""
+        for task in tuple(self._under_way.get(ends, ())):
             task.cancel()
 
     @contextmanager
-    def _ended_with(self, principal: str) -> Iterator[None]:
+    def _ended_with(self, ends: str) -> Iterator[None]:
         task = asyncio.current_task()
         assert task is not None
-        mine = self._under_way.setdefault(principal, set())
+        mine = self._under_way.setdefault(ends, set())
         mine.add(task)
         try:
             yield
         finally:
             mine.discard(task)
-            if not mine and self._under_way.get(principal) is mine:
-                del self._under_way[principal]
+            if not mine and self._under_way.get(ends) is mine:
+                del self._under_way[ends]
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -280,10 +288,10 @@ class Guard:
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             if self._identity is not None:
                 endpoint = self._identity.answering(endpoint, request)
-            if request.access.everything:
+            if request.access.ends_with is None or (head.method == "DELETE" and head.path.startswith(OWN_END)):
                 await endpoint(request)
             else:
-                with self._ended_with(request.access.principal):
+                with self._ended_with(request.access.ends_with):
                     await endpoint(request)
             if request.over:
                 raise request.too_large()

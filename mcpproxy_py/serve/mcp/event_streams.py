@@ -61,7 +61,7 @@ class EventStream:
         self._events: deque[tuple[int, bytes]] = deque()
         self._size = 0
         self._numbers = itertools.count(1)
-        self._readers = 0
+        self._readers = self._reading = 0
         self._weigh(OWN_WEIGHT)
 
     def put(self, message: bytes, *, last: bool = False) -> None:
@@ -71,6 +71,10 @@ class EventStream:
         if last:
             self.end()
         self.notifications.set()
+
+    @property
+    def is_read(self) -> bool:
+        return self._reading > 0
 
     @property
     def size(self) -> int:
@@ -136,14 +140,18 @@ class EventStream:
             self._away.set()
             self._away = None
         self.notifications.set()
-        while not request.gone and mine == self._readers:
-            self.notifications.clear()
-            after = await self._send_behind(after, request)
-            if (self.done or self._away is not None) and not self._behind(after):
-                break
-            if request.gone:
-                break
-            await self._wait(request)
+        self._reading += 1
+        try:
+            while not request.gone and mine == self._readers:
+                self.notifications.clear()
+                after = await self._send_behind(after, request)
+                if (self.done or self._away is not None) and not self._behind(after):
+                    break
+                if request.gone:
+                    break
+                await self._wait(request)
+        finally:
+            self._reading -= 1
         await request.send(b"", more=False)
 
     async def _send_behind(self, after: int, request: HttpRequest) -> int:

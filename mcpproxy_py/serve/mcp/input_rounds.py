@@ -239,6 +239,17 @@ class HeldCall:
         finally:
             self._open.pop(key, None)
 
+    @property
+    def is_away(self) -> bool:
+        return self._tell is None
+
+    def come_back(self) -> None:
+        """Whoever is at the line leaves with nothing to answer, to ask at once how it goes."""
+        if self._tell is not None:
+            self._round += 1
+            self._wait()
+            self._speak({"resultType": "input_required", "requestState": self._seal(self._round)})
+
     def at_line(self, tell: Callable[[dict[str, Any] | Call], object]) -> None:
         """From now on `tell` hears, once, what comes next: the questions, or the reply."""
         self._tell = tell

@@ -88,6 +88,15 @@ class HeldByClient(Protocol):
         """For as long as one is open. Raises `RpcError` where this principal has too many."""
         ...
 
+    @property
+    def is_away(self) -> bool:
+        """Whether a modern client was sent away, and is not back."""
+        ...
+
+    def come_back(self, exchange: McpRequest) -> None:
+        """Send it away, with nothing to answer."""
+        ...
+
     async def later(self, exchange: McpRequest, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Ask a modern client, by ending its turn."""
         ...
@@ -178,6 +187,16 @@ class McpRequest:
     def pause(self, seconds: float) -> Awaitable[object] | None:
         """Let the client go, to come back for the rest, where it can: over when it is back."""
         return self._begin().pause(seconds) if self._resumable and not self.finished else None
+
+    @property
+    def is_there(self) -> bool:
+        if self.back is None:
+            return self.asks is None or not self.asks.is_away
+        return not self.client_left or (self._stream is not None and self._stream.is_read)
+
+    def come_back(self) -> None:
+        if self.back is None and self.asks is not None:
+            self.asks.come_back(self)
 
     # The answer, over HTTP.
 

@@ -19,8 +19,11 @@ from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
+from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import Verdict
+from mcpproxy_py.gateway.confirmation.waiting_call import ConfirmationStatus
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
@@ -119,6 +122,10 @@ class RestAdmin(Protocol):
     def measured(self) -> list[ServerStats]: ...
     async def server_log(self, name: str, lines: int) -> list[str]: ...
     def shown_config(self) -> dict[str, Any]: ...
+    def settings_state(self) -> dict[str, Any]: ...
+    async def change_settings(self, changes: Mapping[tuple[str, ...], Any], by: Caller) -> dict[str, list[str]]: ...
+    async def tried(self, change: Callable[[ConfigStore], object]) -> dict[str, list[str]]: ...
+    async def health(self) -> list[dict[str, Any]]: ...
     def status(self) -> dict[str, Any]: ...
 
 
@@ -128,6 +135,14 @@ class RestApprovals(Protocol):
     async def page(self, status: ApprovalStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
     async def show(self, request_id: str) -> dict[str, Any]: ...
     async def decide(self, request_id: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
+
+
+class RestConfirmations(Protocol):
+    """Calls that wait for a person outside of their clients."""
+
+    async def page(self, status: ConfirmationStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]: ...
+    async def show(self, typed: str) -> dict[str, Any]: ...
+    async def decide(self, typed: str, arguments_sha256: str, verdict: Verdict, by: Caller) -> dict[str, Any]: ...
 
 
 class RestTokens(Protocol):
@@ -157,6 +172,7 @@ class RestServices:
     store: RestStore
     operator: RestAdmin
     approvals: RestApprovals
+    confirmations: RestConfirmations
     tokens: RestTokens
     pins: RestPins
     started_at: float
@@ -164,12 +180,14 @@ class RestServices:
     masker: Masker = MASKER
     questions: ShownQuestions = field(default_factory=ShownQuestions)
     profiles: ProfileTable = field(default_factory=ProfileTable)
+    page: PageSessions | None = None
 
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "own", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
+Guarded = Literal["admin", "key", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own.
+What needs the `key` itself is not done from the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +215,11 @@ class RestRequest:
             request_id=self.caller.request_id,
             access=self.caller.access,
         )
+
+    @property
+    def access(self) -> Access | None:
+        """As the guard gave it; None where there was none."""
+        return self.request.scope.get("state", {}).get("access")
 
     @property
     def snapshot(self) -> Snapshot:

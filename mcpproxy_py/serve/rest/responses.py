@@ -54,6 +54,17 @@ class StatusAnswer(ResponseModel):
     frozen: bool
 
 
+class FindingAnswer(ResponseModel):
+    subject: str
+    state: Literal["ok", "warning", "problem"]
+    says: str = Field(description="What is so; where it is a problem, how to mend it too")
+
+
+class HealthAnswer(ResponseModel):
+    healthy: bool = Field(description="Whether nothing is a problem; warnings may be there")
+    findings: list[FindingAnswer]
+
+
 class ConfigAnswer(ResponseModel):
     """The configuration in force; secrets are masked."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from mcpproxy_py.core.policy.scope import Scope, check_tool_glob
-from mcpproxy_py.core.values import RANK, Operation
+from mcpproxy_py.core.values import RANK, ConfirmBy, Operation
 from mcpproxy_py.settings.fields import Flag, Text
 from mcpproxy_py.settings.servers import FROZEN, RESERVED, check_name
 
@@ -80,6 +80,11 @@ class Profile(BaseModel):
     confirm: Literal["none", "write", "destructive"] = Field(
         default="none", description="Before calls of this risk and above a person is asked, whatever its server says."
     )
+    confirm_by: ConfirmBy = Field(
+        default="either",
+        description="Where they say yes, as for a server; of the two, `page` counts before `client`, and both before "
+        "`either`.",
+    )
     strict: Flag = Field(
         default=False, description="Refuse contradictions, where `strict_server_validation` only warns."
     )
@@ -100,4 +105,5 @@ class Profile(BaseModel):
             strict=self.strict,
             unannotated=self.unannotated,
             confirm=self.confirm,
+            confirm_by=self.confirm_by,
         )

@@ -72,6 +72,7 @@ class FeedBatch:
 
 
 APPROVAL: Final = "approval"
+CONFIRMATION: Final = "confirmation"
 
 
 class ActivityFeed:
@@ -166,6 +167,8 @@ class _Subjects:
     def of(self, entry: JournalEntry) -> tuple[str, dict[str, Any] | None]:
         if entry.key is not None:
             return entry.kind, self._records.get(entry.key)
+        if entry.kind == CONFIRMATION:
+            return CONFIRMATION, {"id": name(entry.event.get("id")), "status": name(entry.event.get("status"))}
         wish = self._wishes.get(name(entry.event.get("id")) or "") if entry.kind == APPROVAL else None
         return ("other", None) if wish is None else (APPROVAL, wish)
 

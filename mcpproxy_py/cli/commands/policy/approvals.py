@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
 
 from mcpproxy_py.cli import times
+from mcpproxy_py.cli.commands.policy import waiting_calls
 from mcpproxy_py.cli.common import CommandContext, command, group, person
 from mcpproxy_py.cli.completion import approval_ids
-from mcpproxy_py.cli.gateway.client import every_page
-from mcpproxy_py.cli.output import clean, note, pairs, say, table
+from mcpproxy_py.cli.gateway.client import RestClient, every_page
+from mcpproxy_py.cli.output import Format, clean, note, pairs, say, table
 from mcpproxy_py.core.record.short_ids import short_ids
+from mcpproxy_py.errors import Code, GatewayError
 
-approvals_app = group("Servers that agents request, and your decisions.")
+approvals_app = group("What waits for you: calls, and servers that agents request; and your decisions.")
 
-State = Literal["pending", "approved", "denied", "expired"]
+State = Literal["pending", "approved", "denied", "expired", "cancelled"]
 Id = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The request, as `mcpproxy approvals list` shows it, or the beginning of its id.",
+        help="The call or request, as `mcpproxy approvals list` shows it, or the beginning of its id.",
         autocompletion=approval_ids,
     ),
 ]
@@ -38,29 +41,48 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a te
 def list_approvals(
     session: CommandContext,
     status: Annotated[
-        State | None, typer.Option("--status", metavar="pending|approved|denied|expired", help="Only in this state.")
+        State | None,
+        typer.Option("--status", metavar="pending|approved|denied|expired|cancelled", help="Only in this state."),
     ] = None,
 ) -> None:
-    """Requests, newest first.
+    """Calls that wait for a yes, then requests for servers, newest first. With a status, calls that were decided too.
 
     For example: mcpproxy approvals list --status pending
     """
-    answer = every_page(session.client, "approvals", items="approvals", status=status)
-    session.show(answer, _print_requests)
+    calls = waiting_calls.listed(session.client, status)
+    answer: dict[str, Any] = {"approvals": [], "next_cursor": None}
+    if status != "cancelled":
+        answer = every_page(session.client, "approvals", items="approvals", status=status)
+    session.show({**answer, "confirmations": calls}, _print_list)
+
+
+@command(approvals_app, "watch")
+def watch(session: CommandContext) -> None:
+    """What waits for you, as it comes, until Ctrl-C; on a terminal with its bell. With `-o json` one object a line.
+
+    For example: mcpproxy approvals watch
+    """
+    if session.format is Format.YAML:
+        raise GatewayError(Code.BAD_REQUEST, "watch prints lines; use it with -o table or json")
+    with suppress(KeyboardInterrupt):
+        waiting_calls.watch(session, lambda: RestClient(session.where))
 
 
 @command(approvals_app, "show")
 def show(session: CommandContext, approval_id: Id) -> None:
-    """One complete request.
+    """One complete call or request.
 
     For example: mcpproxy approvals show apr_1
     """
-    session.show(session.client.get("approvals", approval_id), _print_request)
+    if (call := waiting_calls.found(session.client, approval_id)) is not None:
+        session.show(call, waiting_calls.show)
+    else:
+        session.show(session.client.get("approvals", approval_id), _print_request)
 
 
 @command(approvals_app, "approve")
 def approve(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Approve a request. Nothing is connected: the command that would do that is printed.
+    """Say yes to a call, which then runs; or approve a request, which connects nothing: how to do that is printed.
 
     For example: mcpproxy approvals approve apr_1 --notes 'for the release'
     """
@@ -69,7 +91,7 @@ def approve(session: CommandContext, approval_id: Id, notes: Notes = None, yes: 
 
 @command(approvals_app, "deny")
 def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes = False) -> None:
-    """Deny a request. The same request is denied again for a day.
+    """Say no to a call, or deny a request, which is denied again for a day then.
 
     For example: mcpproxy approvals deny apr_1 --notes 'use git instead'
     """
@@ -77,6 +99,8 @@ def deny(session: CommandContext, approval_id: Id, notes: Notes = None, yes: Yes
 
 
 def _decide(session: CommandContext, approval_id: str, step: str, notes: str | None, yes: bool) -> None:
+    if (call := waiting_calls.found(session.client, approval_id)) is not None:
+        return waiting_calls.decide(session, call, step, notes, yes)
     terminal = sys.stdin.isatty()
     if terminal and not yes:
         shown = session.client.get("approvals", approval_id)
@@ -87,7 +111,7 @@ def _decide(session: CommandContext, approval_id: str, step: str, notes: str | N
     answer = session.client.post(
         "approvals", approval_id, step, body={key: value for key, value in body.items() if value is not None}
     )
-    session.show(answer, _print_decided)
+    return session.show(answer, _print_decided)
 
 
 def _print_request(request: Mapping[str, Any]) -> None:
@@ -105,6 +129,16 @@ def _print_decided(request: Mapping[str, Any]) -> None:
     if request["status"] == "approved":
         command = request.get("connect_command")
         note("An approval changes nothing by itself." + (f" To connect the server: {command}" if command else ""))
+
+
+def _print_list(answer: Mapping[str, Any]) -> None:
+    if calls := answer["confirmations"]:
+        found = waiting_calls.rows(calls, short=sys.stdout.isatty())
+        table(("id", "status", "server", "tool", "expires", "reason"), found, empty="")
+        if answer["approvals"]:
+            say("")
+    if answer["approvals"] or not calls:
+        _print_requests(answer)
 
 
 def _print_requests(answer: Mapping[str, Any]) -> None:

@@ -211,12 +211,25 @@ class _CallTurn:
             self._asking.gateway.recorder.note_round(self._ask.id, kind, [method])
 
     async def later(self, exchange: McpRequest, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if (held := self._hold(exchange)) is None:
+            raise RpcError(INVALID_PARAMS, "Too many calls wait for their clients' answers")
+        return await held.ask(method, params)
+
+    @property
+    def is_away(self) -> bool:
+        return self._held is not None and self._held.is_away
+
+    def come_back(self, exchange: McpRequest) -> None:
+        """Where there is no room for that, it goes on waiting as it does."""
+        if (held := self._hold(exchange)) is not None:
+            held.come_back()
+
+    def _hold(self, exchange: McpRequest) -> HeldCall | None:
         if self._held is None:
             self._held = self._asking.rounds.hold(self._ask.id, _bound(self._ask, exchange), self._cancel)
-            if self._held is None:
-                raise RpcError(INVALID_PARAMS, "Too many calls wait for their clients' answers")
-            self._held.at_line(partial(_leave, exchange))
-        return await self._held.ask(method, params)
+            if self._held is not None:
+                self._held.at_line(partial(_leave, exchange))
+        return self._held
 
     def _cancel(self, why: object) -> None:
         if self._task is not None:

@@ -142,5 +142,7 @@ export function showEnded(why = "") {
     element("h1", {}, "mcpproxy"),
     element("div", { role: "alert" }, element("p", {}, why || "Nobody is logged in here."),
       element("p", {}, "On the machine where the gateway runs: run ", element("code", {}, "mcpproxy ui"), ".")),
+    element("p", {}, "This is a gateway for agents that speak MCP. Their address is ",
+      element("code", {}, `${location.origin}/mcp`), "; ", element("code", {}, "mcpproxy connect"), " connects a client."),
   );
 }

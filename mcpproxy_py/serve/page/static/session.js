@@ -18,7 +18,7 @@ export function forget() {
 
 /** A session for the code of a link that `mcpproxy ui` made. It can be used once, and for a minute. */
 export async function openWith(code) {
-  const answer = await fetch("/ui/session", {
+  const answer = await fetch("/api/v1/page/open", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ code }),

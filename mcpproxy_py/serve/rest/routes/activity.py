@@ -166,7 +166,8 @@ RETRY: Final = b"retry: 2000\n\n"
 MORE: Final = (
     "Kinds of `event`: `hello`, where the stream begins; `asked`, `finished` and `erased`, with the record at that "
     "time; `approval`, when a request for a capability was filed, decided or has expired, with the request at that "
-    "time; `other`, without data, for events that change none of these. With several gateways on one database each "
+    "time; `confirmation`, with `id` and `status`, when a call began to wait for a person, was decided, or waits no "
+    "longer; `other`, without data, for events that change none of these. With several gateways on one database each "
     "reports the events of all. To continue after an event, send its `id` as `Last-Event-ID`."
 )
 

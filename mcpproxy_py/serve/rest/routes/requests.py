@@ -20,7 +20,7 @@ from mcpproxy_py.serve.rest.requests import cursor_of, place_of
 
 async def list_approvals(x: RestRequest) -> Mapping[str, Any]:
     """One more than is shown tells whether there is a next page."""
-    rows = await x.parts.approvals.page(x.query.status, _before(x.query.cursor), x.query.limit + 1)
+    rows = await x.parts.approvals.page(x.query.status, before(x.query.cursor), x.query.limit + 1)
     shown = rows[: x.query.limit]
     more = len(rows) > len(shown)
     return {"approvals": shown, "next_cursor": cursor_of(shown[-1]["approval_id"]) if more else None}
@@ -43,7 +43,7 @@ async def _decide(x: RestRequest, step: Step) -> Mapping[str, Any]:
     return await x.parts.approvals.decide(x.path["id"], verdict, x.caller)
 
 
-def _before(cursor: str | None) -> str | None:
+def before(cursor: str | None) -> str | None:
     try:
         return place_of(cursor) if cursor is not None else None
     except ValueError:

@@ -1,0 +1,291 @@
+"""A client that cannot be asked calls something destructive, and a person says yes elsewhere (SEC-10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.gateway import Running, clean_environment, gateway, python_server, start, until
+from tests.support.readable import readable
+from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
+
+pytestmark = pytest.mark.proves("SEC-10")
+
+ERAS = pytest.mark.parametrize("era", [MODERN, HANDSHAKE])
+
+
+def configuration(path: Path, **extra: Any) -> dict[str, Any]:
+    return {
+        "mcpServers": {"notes": python_server("plain.py", "--log", str(path / "calls"), confirm="destructive")},
+        **extra,
+    }
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    path = tmp_path_factory.mktemp("confirmations")
+    with gateway(path / "data", configuration(path)) as found:
+        yield found
+
+
+def params(word: str, reason: str = "the user wants it gone") -> dict[str, Any]:
+    intent = {"operation_type": "destructive", "reason": reason}
+    args = {"name": "notes:delete_note", "args": {"text": word}, "intent": intent}
+    return {"name": "call_tool_destructive", "arguments": args}
+
+
+@contextmanager
+def calling(running: Running, word: str, era: str = MODERN, **options: Any) -> Iterator[Future[dict[str, Any]]]:
+    """Somebody who calls it, and waits."""
+    with ThreadPoolExecutor(1) as pool:
+        peer = Wire(running.mcp, era, **options)
+        yield pool.submit(peer.request, "tools/call", params(word))
+
+
+def waiting(running: Running, word: str) -> dict[str, Any]:
+    """The call with this word, once it waits."""
+
+    def found() -> dict[str, Any] | None:
+        rows = running.get("/confirmations", status="waiting")["confirmations"]
+        return next((row for row in rows if word in json.dumps(row["arguments"])), None)
+
+    return until(found, what=f"the call {word} to wait")
+
+
+def decide(running: Running, row: dict[str, Any], step: str, **said: Any) -> Any:
+    body = {"arguments_sha256": row["arguments_sha256"], **said}
+    return running.post(f"/confirmations/{row['id']}/{step}", body)
+
+
+def reached(running: Running, word: str) -> int:
+    calls = running.data_dir.parent / "calls"
+    return calls.read_text().count(word) if calls.exists() else 0
+
+
+def recorded(running: Running, call_id: str) -> dict[str, Any]:
+    running.catch_up()
+    return running.get(f"/activity/{call_id}")
+
+
+@ERAS
+def test_a_persons_yes_lets_it_run_and_the_record_says_who_and_how(running: Running, era: str) -> None:
+    word = f"yes-{era}"
+    with calling(running, word, era) as call:
+        row = waiting(running, word)
+        assert (row["tool"], row["operation"], row["server"]) == ("notes:delete_note", "destructive", "notes")
+        assert row["reason"] == "the user wants it gone" and row["client"]["name"] == "test-client"
+        assert not call.done() and reached(running, word) == 0
+        answer = decide(running, row, "approve", name="ann", notes="go on", terminal=True)
+        assert answer.status_code == 200, answer.text
+        assert not call.result(60).get("isError")
+    assert reached(running, word) == 1
+    seen = running.get(f"/confirmations/{row['id']}")
+    assert (seen["status"], seen["decided_by"]) == (
+        "approved", {"principal": "admin", "name": "ann", "source": "api", "terminal": True},
+    )  # fmt: skip
+    record = recorded(running, row["activity_id"])
+    assert record["status"] == "success"
+    assert record["metadata"]["confirmed"]["by"]["name"] == "ann", record["metadata"]
+    (done,) = [each for each in running.activities(type="approval") if row["id"] in json.dumps(each["arguments"])]
+    assert (done["tool"], done["principal"], done["arguments"]["name"]) == ("approve_call", "admin", "ann")
+
+
+@ERAS
+def test_a_no_refuses_it(running: Running, era: str) -> None:
+    word = f"no-{era}"
+    with calling(running, word, era) as call:
+        row = waiting(running, word)
+        assert decide(running, row, "deny", notes="not on a Friday").status_code == 200
+        result = call.result(60)
+    assert result["isError"] and "a person said no: not on a Friday" in text(result)
+    assert reached(running, word) == 0
+    assert recorded(running, row["activity_id"])["error"]["code"] == "NOT_CONFIRMED"
+
+
+def command(running: Running, *words: str) -> subprocess.CompletedProcess[str]:
+    """Without a terminal: nothing is asked."""
+    whole = [sys.executable, "-m", "mcpproxy_py", "approvals", *words, "--data-dir", str(running.data_dir)]
+    return subprocess.run(
+        whole,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=clean_environment(),
+        check=False,
+    )
+
+
+def test_the_command_line_says_yes_by_the_beginning_of_an_id(running: Running) -> None:
+    with calling(running, "by-command") as call:
+        row = waiting(running, "by-command")
+        assert row["id"].startswith("call_")
+        assert row["id"] in command(running, "list").stdout
+        shown = command(running, "show", row["id"]).stdout
+        assert "Allow this destructive call?" in shown and row["arguments_sha256"] in shown
+        done = command(running, "approve", row["id"][:-4], "--notes", "fine")
+        assert done.returncode == 0, done.stderr
+        assert not call.result(60).get("isError")
+    by = recorded(running, row["activity_id"])["metadata"]["confirmed"]["by"]
+    assert (by["source"], by["terminal"]) == ("cli", False) and by["name"]
+
+
+def test_watch_shows_new_ones_as_they_come_and_rings_the_bell_on_a_terminal(running: Running) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mcpproxy_py", "approvals", "watch", "--data-dir", str(running.data_dir)],
+        stdin=theirs, stdout=theirs, stderr=theirs, env=clean_environment(TERM="xterm"), start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    try:
+        with calling(running, "watched") as call:
+            row = waiting(running, "watched")
+            seen, deadline = b"", time.monotonic() + 60
+            while row["id"].encode() not in seen and readable([ours], deadline - time.monotonic()):
+                seen += os.read(ours, 65536)
+            assert b"\a" in seen and row["id"].encode() in seen, seen
+            assert decide(running, row, "deny").status_code == 200
+            assert call.result(60)["isError"]
+    finally:
+        process.kill()
+        process.wait(60)
+        os.close(ours)
+
+
+def test_of_two_people_one_is_first_and_the_other_is_told(running: Running) -> None:
+    with calling(running, "two-people") as call, ThreadPoolExecutor(2) as people:
+        row = waiting(running, "two-people")
+        said = [people.submit(decide, running, row, step) for step in ("approve", "deny")]
+        statuses = sorted(each.result(60).status_code for each in said)
+        assert statuses == [200, 409], [each.result().text for each in said]
+        winner = running.get(f"/confirmations/{row['id']}")["status"]
+        assert bool(call.result(60).get("isError")) == (winner == "denied")
+    assert reached(running, "two-people") == (winner == "approved")
+
+
+@ERAS
+def test_what_was_frozen_meanwhile_is_refused_in_spite_of_the_yes(running: Running, era: str) -> None:
+    word = f"frozen-{era}"
+    with calling(running, word, era) as call:
+        row = waiting(running, word)
+        try:
+            assert running.post("/freeze").status_code == 200
+            assert decide(running, row, "approve").status_code == 200
+            result = call.result(60)
+        finally:
+            assert running.post("/unfreeze").status_code == 200
+    assert result["isError"] and "frozen" in text(result)
+    assert reached(running, word) == 0
+
+
+@ERAS
+def test_a_client_that_gives_up_leaves_no_yes_behind(running: Running, era: str) -> None:
+    """A modern one hangs up; one with a session says so."""
+    word = f"gone-{era}"
+    peer = Wire(running.mcp, era)
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(peer.request, "tools/call", params(word))
+        row = waiting(running, word)
+        if era == MODERN:
+            peer.http.close()
+        else:
+            other = httpx.post(
+                running.mcp,
+                json={"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": next(peer.ids) - 1}},
+                headers=peer.headers, timeout=60,
+            )  # fmt: skip
+            assert other.status_code == 202, other.text
+        until(lambda: running.get(f"/confirmations/{row['id']}")["status"] == "cancelled", what="the call to be gone")
+        call.exception(60)
+    assert decide(running, row, "approve").status_code == 409
+    assert reached(running, word) == 0
+    assert recorded(running, row["activity_id"])["status"] == "cancelled"
+
+
+def test_one_of_the_handshake_era_hears_progress_while_it_waits(running: Running) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        peer = Wire(running.mcp, HANDSHAKE)
+        call = pool.submit(peer.send, "tools/call", params("progress"), progressToken="mine")
+        row = waiting(running, "progress")
+        assert decide(running, row, "approve").status_code == 200
+        *before, last = call.result(60)
+    told = [each["params"] for each in before if each.get("method") == "notifications/progress"]
+    assert told and told[0]["progressToken"] == "mine" and row["id"] in told[0]["message"]
+    assert not last["result"].get("isError")
+
+
+def test_rest_keeps_its_own_question(running: Running) -> None:
+    body = {"variant": "destructive", **params("by-rest")["arguments"]}
+    answer = running.post("/call", body)
+    assert answer.status_code == 403 and answer.json()["error"]["code"] == "NOT_CONFIRMED"
+
+
+@ERAS
+def test_silence_is_a_no(tmp_path: Path, era: str) -> None:
+    with gateway(tmp_path / "data", configuration(tmp_path, limits={"input_timeout": 1})) as running:
+        with calling(running, "unheard", era) as call:
+            if era == MODERN:
+                result = rounds(running, "unheard", call.result(60))
+            else:
+                result = call.result(60)
+        assert result["isError"] and "nobody answered within 1 s" in text(result)
+        rows = running.get("/confirmations")["confirmations"]
+        until(lambda: running.get("/confirmations")["confirmations"][0]["status"] == "expired", what="it to expire")
+        assert decide(running, rows[0], "approve").status_code == 409
+        assert reached(running, "unheard") == 0
+
+
+def rounds(running: Running, word: str, result: dict[str, Any]) -> dict[str, Any]:
+    """A modern client comes back with the state as long as there is nothing but that."""
+    for _ in range(20):
+        if result.get("resultType") != "input_required":
+            return result
+        assert "inputRequests" not in result
+        result = Wire(running.mcp).request("tools/call", {**params(word), "requestState": result["requestState"]})
+    raise AssertionError("more rounds than a client follows")
+
+
+def test_a_modern_client_comes_back_for_the_answer(tmp_path: Path) -> None:
+    with gateway(tmp_path / "data", configuration(tmp_path, limits={"input_timeout": 16})) as running:
+        with calling(running, "later") as call:
+            first = call.result(60)
+            assert (first["resultType"], "inputRequests" in first) == ("input_required", False)
+            with ThreadPoolExecutor(1) as pool:
+                rest = pool.submit(rounds, running, "later", first)
+                assert decide(running, waiting(running, "later"), "approve").status_code == 200
+                result = rest.result(60)
+        assert not result.get("isError"), result
+        assert reached(running, "later") == 1
+        with pytest.raises(RpcError):
+            Wire(running.mcp).request("tools/call", {**params("later"), "requestState": first["requestState"]})
+        assert reached(running, "later") == 1
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_after_a_restart_it_is_cancelled(tmp_path: Path, how: str) -> None:
+    running = start(tmp_path / "data", configuration(tmp_path))
+    try:
+        with calling(running, "restarted") as call:
+            row = waiting(running, "restarted")
+            running.stop() if how == "stopped" else running.kill()
+            call.exception(60)
+        running = start(tmp_path / "data")
+        seen = running.get(f"/confirmations/{row['id']}")
+        assert seen["status"] == "cancelled"
+        assert decide(running, row, "approve").status_code == 409
+        assert reached(running, "restarted") == 0
+        assert running.get("/status")["store"]["unbelieved"] == []
+    finally:
+        running.stop()
