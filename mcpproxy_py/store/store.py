@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FolderLock, private_folder
-from mcpproxy_py.store.activity.feed import ActivityFeed, FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.feed import ActivityFeed, FeedBatch, FeedPosition
 from mcpproxy_py.store.activity.gap_signals import GapSignals
 from mcpproxy_py.store.activity.reader import Filters, Page, Reader
 from mcpproxy_py.store.approvals import ApprovalStore
@@ -283,7 +283,7 @@ class Store:
         """How far the events are now."""
         return await self._stream.now()
 
-    def events(self, after: FeedPosition | None = None, *, brief: bool = False) -> AsyncGenerator[FeedEvent | None]:
+    def events(self, after: FeedPosition | None = None, *, brief: bool = False) -> AsyncGenerator[FeedBatch | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
         return self._stream.follow(after, self._event_bus, brief=brief)
 
