@@ -125,7 +125,7 @@ class AgentToken:
 
     def __init__(self, kept: KeptToken, deadlines: TokenDeadlines, profile_scope: Callable[[str], Scope]) -> None:
         self.kept = kept
-        self.lasts = False
+        self.lasts = kept.revoked is None and kept.terms.expires is None
         """Whether it is alive until its record changes."""
         self.clock = deadlines.clock
         self.access = Access(kept.principal, self._scope)
@@ -135,12 +135,12 @@ class AgentToken:
         """When it was last used here, and how much of that is in the database."""
         self._deadlines = deadlines
         self._profile_scope = profile_scope
-        self._own: Scope | None = None
+        self._own = kept.terms.scope()
         self._last: tuple[Scope | None, Scope | None] = (None, None)
 
     def use(self, kept: KeptToken) -> None:
         """What is kept of it has changed, or not."""
-        if kept != self.kept or self._own is None:
+        if kept != self.kept:
             self.kept, self._own, self._last = kept, kept.terms.scope(), (None, None)
             self.lasts = kept.revoked is None and kept.terms.expires is None
 
