@@ -102,6 +102,7 @@ log = logging.getLogger(__name__)
 IDLE_CHECK: Final = 1.0
 HURRIED: Final = 0.1
 """Of the time for an answer, what a client may be away for while another call waits for the place."""
+YOUNG: Final = 5000  # objects made and not dropped again, before anybody looks for garbage among them
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
@@ -315,9 +316,11 @@ async def _opened(settings: Settings) -> AsyncIterator[Store]:
 
 def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
-    tenth of a second each, were the tail of the calls they hit."""
+    tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
+    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 async def _until_told(

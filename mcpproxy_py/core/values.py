@@ -313,7 +313,7 @@ class Snapshot:
         default_factory=dict[ViewKey, ToolView], init=False, compare=False, repr=False
     )
     """Of the tools that were called since this was published; only names of tools that exist get in."""
-    narrowed: dict[Any, Snapshot] = field(default_factory=dict[Any, "Snapshot"], init=False, compare=False, repr=False)
+    narrowed: dict[str, Snapshot] = field(default_factory=dict[str, "Snapshot"], init=False, compare=False, repr=False)
     """What of it is in which scope; written and read by `core.policy.scope` alone."""
 
 
