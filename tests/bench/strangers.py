@@ -20,7 +20,7 @@ from mcpproxy_py import word_vectors
 from mcpproxy_py.core.search import fusion
 from mcpproxy_py.core.search.index import Index, IndexSegment, segment
 from mcpproxy_py.core.values import Tool
-from tests.bench.search_sets import SETS, Query, SearchSet, Unreachable, needless, reader
+from tests.bench.search_sets import SETS, Query, SearchSet, Unreachable, reader
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CUTS: Final = (1, 3, 5)

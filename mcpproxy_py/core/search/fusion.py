@@ -1,8 +1,8 @@
 """Words and meaning as one ranking (FIND-5).
 
 What a tool says in words, and how close what it means is to what was asked, are two shares of what could be had, and
-are added up here and nowhere else. Meaning comes with vectors, which are made elsewhere: this module knows what they can
-be asked, and not how they do it. A tool whose vector is not there yet counts by its words alone.
+are added up here and nowhere else. Meaning comes with vectors, which are made elsewhere: this module knows what can be
+asked of them, and not how they do it. A tool whose vector is not there yet counts by its words alone.
 """
 
 from __future__ import annotations

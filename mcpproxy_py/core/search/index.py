@@ -26,6 +26,7 @@ from mcpproxy_py.core.values import Tool
 __all__ = ["Hit", "Index", "IndexSegment", "Ranking", "ToolFilter", "segment"]
 
 Scores = dict[int, float]  # by the tool's number in the index
+Row = tuple[float, int]
 
 # What counts for a word that is meant, hinted at or misspelled, as a share of what it would count if it were there.
 SENSE_SHARE: Final = 0.8
@@ -172,7 +173,7 @@ class Index:
         rows = self._after_successors([(score, number) for score, _, number in rows], limit, among)
         return tuple(Hit(self._tools[number], min(score / worth, 1.0)) for score, number in rows)
 
-    def _after_successors(self, rows: list[tuple[float, int]], limit: int, among: int | None) -> list[tuple[float, int]]:
+    def _after_successors(self, rows: list[Row], limit: int, among: int | None) -> list[Row]:
         """A tool that says it is deprecated lets those go first that it names in its place, if they can be had."""
         if not self._successors:
             return rows[:limit]

@@ -80,9 +80,9 @@ class IndexSegment:
         """What its tools mean. They are made beside the event loop, and come later than the words; a part of a segment
         has its part of them."""
         source, impacts = self._source, self.impacts
-        if self._vectors is None and source is not None and isinstance(impacts, ImpactsOfSome):
-            if (theirs := source.vectors) is not None:
-                self.give(theirs.only(impacts.kept()))
+        theirs = None if source is None or self._vectors is not None else source.vectors
+        if theirs is not None and isinstance(impacts, ImpactsOfSome):
+            self.give(theirs.only(impacts.kept()))
         return self._vectors
 
     def give(self, vectors: VectorsOfTools) -> None:

@@ -16,7 +16,9 @@ from mcpproxy_py.core.values import Tool
 READ: Final = 2_000
 """Characters of a description."""
 NAMED: Final = 8
-_DEPRECATED: Final = re.compile(r"\b(?:deprecated|obsolete|superseded|replaced by|no longer (?:maintained|supported))\b", re.I)
+_DEPRECATED: Final = re.compile(
+    r"\b(?:deprecated|obsolete|superseded|replaced by|no longer (?:maintained|supported))\b", re.I
+)
 _INSTEAD: Final = re.compile(
     r"\b(?:use|using|prefer|see|call|try|switch to|migrate to|(?:replaced|superseded) (?:by|with)|in favou?r of)"
     r"(?: the)?(?: new| newer)?(?: tool)?[\s:]+[`'\"*]{0,3}([A-Za-z0-9_.:/-]{2,160})",
