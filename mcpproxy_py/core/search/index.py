@@ -253,7 +253,7 @@ class Index:
         size, share = 2 * len(self._tools), 1 / worth if worth else 0.0
         return fusion.best(
             near, bounds.to_bytes(size, "little"), share / self._steps, running.to_bytes(size, "little"), limit,
-            lambda number: min(_score(gets, number) * share, 1.0),
+            lambda number: min(_score(gets, number) / worth, 1.0) if worth else 0.0,
         )  # fmt: skip
 
     def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
