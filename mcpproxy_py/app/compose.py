@@ -40,6 +40,7 @@ from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
+from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
@@ -157,13 +158,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
+        meanings = ToolMeanings(store.tool_vectors)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
-            on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
+            on_change=lambda: list_changes.snapshot_changed(meanings.seen(upstreams.snapshot)),
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
@@ -269,6 +271,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
+        tasks.start_soon(meanings.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})

@@ -227,6 +227,7 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         frozen=frozen,
         max_depth=settings.limits.max_argument_depth,
         offers_requests=settings.capture_missing_capabilities,
+        detail=settings.discovery.detail,
     )
 
 

@@ -333,8 +333,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "intent_declaration.missing": ranked("infer", "refuse"),
     "intent_declaration.host_confirm": ranked("never", "destructive"),
     "intent_declaration.schema": neutral,
-    "capture_missing_capabilities": neutral,
-    "request_capability_description": neutral,
+    **dict.fromkeys(("discovery.detail", "capture_missing_capabilities", "request_capability_description"), neutral),
     "activity.on_failure": ranked("allow", "refuse"),
     "activity.max_payload_bytes": sized("tighter"),  # less is on record
     "activity.mask_patterns": _masked,

@@ -82,6 +82,18 @@ class IntentDeclaration(BaseModel):
     )
 
 
+class Discovery(BaseModel):
+    """What agents get of the tools that they find."""
+
+    model_config = FROZEN
+
+    detail: Literal["full", "compact", "auto"] = Field(
+        default="auto",
+        description="How `retrieve_tools` shows what it finds, where the agent does not say: with schemas, with "
+        "one-line signatures, or the first with its schema and the others with signatures.",
+    )
+
+
 class MaskPattern(BaseModel):
     """Something of one's own that must not be recorded."""
 
@@ -264,6 +276,7 @@ class Settings(BaseSettings):
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="Additional `Host` headers to accept.")
     allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="Additional `Origin` headers to accept.")
     intent_declaration: IntentDeclaration = IntentDeclaration()
+    discovery: Discovery = Discovery()
     capture_missing_capabilities: Flag = Field(default=True, description="Offer the tool `request_capability`.")
     request_capability_description: str | None = Field(
         default=None,

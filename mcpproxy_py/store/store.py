@@ -32,6 +32,7 @@ from mcpproxy_py.store.database.last_uses import LastUses
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.pinned_texts import PinnedTexts
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
+from mcpproxy_py.store.database.tool_vectors import StoredToolVectors
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import ChainHead
 from mcpproxy_py.store.journal.journal import Journal
@@ -199,15 +200,14 @@ class Store:
         self._who = who
         self._options = options
         self._reader = Reader(database)
-        self._saved = saved
-        self._shelf = saved.saved_state
+        self._saved, self._shelf = saved, saved.saved_state
         self._stream = ActivityFeed(database, saved.seals)
         self._patience = CommitWaiters(writer)
         writer.on_move = self._moved
         self._in_thread = saved.in_thread
         self.approvals, self.pinned_texts = saved.approvals, saved.pinned_texts
-        self.gaps = GapSignals(database, self._in_thread)
-        self.last_uses = LastUses(database, self._in_thread)
+        self.gaps, self.last_uses = GapSignals(database, self._in_thread), LastUses(database, self._in_thread)
+        self.tool_vectors = StoredToolVectors(database, self._in_thread)
         self._closed = False
         self._event_bus = database.event_bus()
         self._watchman = Heartbeat(database, me, self._bury) if database.shared else None

@@ -1,6 +1,6 @@
 """The five tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
 
-Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,200 tokens.
+Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,300 tokens.
 
 The asks the gateway answers itself: their parameters, as one table for schema and check alike.
 
@@ -21,6 +21,8 @@ from mcpproxy_py.core.policy.tool_class import class_of, effective
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Operation, Policy, Tool
 
 MAX_TEXT: Final = 4000
+NAMED: Final = 20
+"""Tools that one ask may name."""
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Hosts with a tool search of their own show this tool without it. A search for the search would find nothing."""
@@ -44,10 +46,15 @@ class Param:
     choices: tuple[str, ...] = ()
     least: int | None = None
     most: int | None = None
+    """Of a number what it may be, of an array how many texts it may hold."""
 
     def schema(self) -> dict[str, Any]:
         said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
-                                "enum": list(self.choices), "minimum": self.least, "maximum": self.most}  # fmt: skip
+                                "enum": list(self.choices)}  # fmt: skip
+        if self.kind == "array":
+            said |= {"items": {"type": "string"}, "maxItems": self.most}
+        else:
+            said |= {"minimum": self.least, "maximum": self.most}
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
     def problem(self, value: Any) -> str | None:
@@ -57,9 +64,18 @@ class Param:
             return f"must be {self.kind}, not {json_values.kind(value)}"
         if self.choices and value not in self.choices:
             return f"must be {' or '.join(self.choices)}, not '{json_values.quoted(value)}'"
+        if (texts := json_values.as_array(value)) is not None:
+            return self._wrong_texts(texts)
         if self.least is not None and self.most is not None and not self.least <= value <= self.most:
             return f"must be between {self.least} and {self.most}, not {json_values.quoted(value)}"
         return self._wrong_text(value) if isinstance(value, str) else None
+
+    def _wrong_texts(self, texts: list[Any]) -> str | None:
+        if self.most is not None and len(texts) > self.most:
+            return f"has {len(texts)} items; at most {self.most} are allowed"
+        if wrong := next((each for each in texts if not isinstance(each, str)), None):
+            return f"must hold strings, not {json_values.kind(wrong)}"
+        return next(filter(None, map(self._wrong_text, texts)), None)
 
     def _wrong_text(self, text: str) -> str | None:
         if self.required and not text.strip():
@@ -71,9 +87,12 @@ class Param:
 
 PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
     "retrieve_tools": {
-        "query": Param("string", "What you need, in plain words", required=True),
+        "query": Param("string", "What you need, in plain words"),
+        "names": Param("array", "Instead of query: server:tool names to get in full", most=NAMED),
         "limit": Param("integer", default=5, least=1, most=50),
-        "detail": Param("string", "compact: signatures, no schemas", default="full", choices=("full", "compact")),
+        "detail": Param(
+            "string", "compact: signatures, no schemas; auto: the first in full", choices=("full", "compact", "auto")
+        ),
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
         "server": Param("string", "Only this server's tools"),
@@ -101,16 +120,25 @@ def check(tool: str, params: Any) -> Mapping[str, Any] | str:
             continue
         if problem := param.problem(given[name]):
             return f"{name} {problem}"
+    if tool == "retrieve_tools" and not given.get("names") and (problem := _no_query(given)):
+        return problem
     return {name: given.get(name, param.default) for name, param in table.items()}
+
+
+def _no_query(given: Mapping[str, Any]) -> str | None:
+    if "query" not in given:
+        return "query is required, or names"
+    return None if given["query"].strip() else "query must not be empty"
 
 
 def input_schema(tool: str) -> dict[str, Any]:
     """A fresh JSON Schema of the parameters; the caller owns it."""
     table = PARAMS[tool]
+    required = [name for name, param in table.items() if param.required]
     return {
         "type": "object",
         "properties": {name: param.schema() for name, param in table.items()},
-        "required": [name for name, param in table.items() if param.required],
+        **({"required": required} if required else {}),
         "additionalProperties": False,
     }
 
@@ -128,6 +156,16 @@ USAGE: Final = (
     "Use call_tool_read for read-only operations, call_tool_write for modifications, call_tool_destructive for "
     "deletions. Intent must match tool variant. Each result's call_with names the variant to use."
 )
+
+SAID_ONCE: Final = "A $ref names a tool of this list, and its parameter that is the same."
+
+NOTHING_FITS: Final = (
+    "Nothing here fits the query well: these are only the nearest, without schemas. If none is plainly what is needed, "
+    "search once in other words, or for the parts of the task; else call none, and say what is missing with "
+    "request_capability."
+)
+
+NOT_THERE: Final = "None of these names can be called now. Search with query, and use names from the results."
 
 PURPOSE: Final[dict[Operation, str]] = {
     "read": "Call an upstream tool that only reads.",
@@ -156,6 +194,7 @@ RETRIEVE_OUTPUT: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "tools": {"type": "array", "items": {"type": "object", "required": ["name", "score", "server", "call_with"]}},
+        "fits": {"type": "boolean"},
         "usage_instructions": {"type": "string"},
         "total": {"type": "integer"},
     },

@@ -24,10 +24,10 @@ def test_the_gate_has_its_five_tools_in_a_stable_order() -> None:
 
 @pytest.mark.proves("SURF-1")
 @pytest.mark.parametrize("schema", ["nested", "flat"])
-def test_all_definitions_together_cost_an_agent_less_than_1200_tokens(schema: str) -> None:
+def test_all_definitions_together_cost_an_agent_less_than_1300_tokens(schema: str) -> None:
     text = json.dumps(definitions(schema=schema), ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
 
 
 @pytest.mark.proves("SURF-1", "SURF-11")
@@ -36,7 +36,7 @@ def test_they_still_do_with_twenty_servers_named_and_all_that_hosts_are_told(sch
     tools = definitions(schema=schema, servers=server_line(TWENTY), host_confirm=True)
     text = json.dumps(tools, ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
 
 
 @pytest.mark.proves("SURF-11")
