@@ -31,6 +31,7 @@ from mcpproxy_py.app.from_settings import (
     call_limits,
     connection_limits,
     guard_rules,
+    kept_limits,
     sealing_keys,
     share_limits,
     shared_keys,
@@ -46,6 +47,7 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayEr
 from mcpproxy_py.gateway.admin import FROZEN, Admin
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.kept_results import KeptResults
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
@@ -174,6 +176,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
+        gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
             store,
@@ -224,7 +227,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
+        current.on_reload = lambda _: (
+            list_changes.settings_changed(current.gate_options()), kept.use(current.result_limits())
+        )  # fmt: skip
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.settings_changed(current.gate_options())
         limits = settings.limits
@@ -236,7 +241,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard):
+            for part in (endpoints, asking.rounds, links, attachments, guard, kept):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)

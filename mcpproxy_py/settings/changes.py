@@ -346,6 +346,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.max_result_bytes": sized("looser"),
     "limits.max_body_values": sized("looser"),
     "limits.max_result_values": sized("looser"),
+    "limits.result_tokens": neutral,  # all of a result is there, in more parts
+    "limits.kept_results_mb": sized("looser"),
+    "limits.kept_results_seconds": sized("looser"),
     "limits.max_argument_depth": sized("looser"),
     "limits.max_sessions": sized("looser"),
     "limits.max_in_flight": sized("looser"),
@@ -361,6 +364,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "limits.per_principal.sessions": sized("looser"),
     "limits.per_principal.streams": sized("looser"),
     "limits.per_principal.record_mb": sized("looser"),
+    "limits.per_principal.kept_results_mb": sized("looser"),
     "shutdown_timeout": neutral,
     "log.level": neutral,
     "log.format": neutral,
@@ -374,6 +378,7 @@ OF_ANY: Final[Mapping[str, Rule]] = {
     "allow_tools": _allowed,
     "deny_tools": _denied,
     "confirm": ranked("none", "destructive", "write"),
+    "result_tokens": neutral,
 }
 OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "transport": replaced("another server is reached: {key} changed"),

@@ -19,6 +19,7 @@ from mcpproxy_py.settings.fields import (
     Line,
     Seconds,
     Text,
+    Tokens,
     UpstreamUrl,
     VariableName,
 )
@@ -126,6 +127,18 @@ class UpstreamSettings(BaseModel):
     confirm: Literal["none", "write", "destructive"] = Field(
         default="none", description="Before calls of this risk and above a person is asked."
     )
+
+    result_tokens: Tokens | dict[ToolName, Tokens] | None = Field(
+        default=None,
+        description="Its own `limits.result_tokens`: a number, or numbers by name or glob of a tool. The name of a "
+        "tool goes before globs, and of several globs the lowest number counts.",
+    )
+
+    @property
+    def result_limits(self) -> dict[str, int]:
+        """In tokens, by tool or glob."""
+        told = self.result_tokens
+        return {} if told is None else told if isinstance(told, dict) else {"*": told}
 
     @property
     def overrides(self) -> dict[str, tuple[tuple[Operation, Mapping[str, Any] | None], ...]]:

@@ -1,6 +1,6 @@
-"""The five tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
+"""The six tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
 
-Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,200 tokens.
+Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,300 tokens.
 
 The asks the gateway answers itself: their parameters, as one table for schema and check alike.
 
@@ -21,6 +21,8 @@ from mcpproxy_py.core.policy.tool_class import class_of, effective
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Operation, Policy, Tool
 
 MAX_TEXT: Final = 4000
+MAX_SAFE: Final = (1 << 53) - 1
+"""The largest number that every JSON parser reads exactly."""
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Hosts with a tool search of their own show this tool without it. A search for the search would find nothing."""
@@ -35,7 +37,8 @@ LARGE_RESULT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces."""
+    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. A bound that nobody
+    reaches by mistake is not worth its tokens."""
 
     kind: str
     description: str = ""
@@ -46,8 +49,9 @@ class Param:
     most: int | None = None
 
     def schema(self) -> dict[str, Any]:
+        most = None if self.most is None or self.most > MAX_SAFE else self.most
         said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
-                                "enum": list(self.choices), "minimum": self.least, "maximum": self.most}  # fmt: skip
+                                "enum": list(self.choices), "minimum": self.least, "maximum": most}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
     def problem(self, value: Any) -> str | None:
@@ -77,6 +81,11 @@ PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
         "server": Param("string", "Only this server's tools"),
+    },
+    "read_result": {
+        "id": Param("string", required=True),
+        "from": Param("integer", default=0, least=0, most=MAX_SAFE + 1),
+        "query": Param("string", "Only lines or items with all these words"),
     },
     "request_capability": {
         "capability": Param("string", "In the user's own words: 'export the report as PDF'", required=True),
@@ -171,12 +180,15 @@ def instructions(sentences: str, servers: str) -> str:
 def definitions(
     *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None,
     servers: str = "", host_confirm: bool = False, ceiling: Operation = "destructive",
+    reads_on: bool = True,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's. With
     `host_confirm` hosts are told to ask their user before each destructive call. What is above the `ceiling` is not
-    there (SEC-2)."""
+    there (SEC-2); `reads_on` says whether any result is cut (SURF-13)."""
     variants = OPERATIONS[: OPERATIONS.index(ceiling) + 1]
     tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in variants)]
+    if reads_on:
+        tools.append(_read_result())
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
@@ -230,6 +242,16 @@ def _nested_intent(operation: Operation) -> dict[str, Any]:
 
 def _flat_intent(operation: Operation) -> dict[str, Any]:
     return {f"intent_{field}": schema for field, schema in _intent_fields(operation).items()}
+
+
+def _read_result() -> dict[str, Any]:
+    return {
+        "name": "read_result",
+        "description": "Read on in a result that was cut, by the id it names.",
+        "inputSchema": input_schema("read_result"),
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        "_meta": {ALWAYS_LOAD: True, MAX_RESULT_CHARS: LARGE_RESULT},
+    }
 
 
 def _request_capability(text: str | None) -> dict[str, Any]:
