@@ -21,7 +21,7 @@ HISTORY = "migrations/versions"
 
 MOST_LINES = 400
 LONGER: dict[str, int] = {
-    "bench/models.py": 408, "core/policy/rungs.py": 413, "gateway/gateway.py": 435, "upstream/session/rpc.py": 541,
+    "bench/models.py": 408, "core/policy/rungs.py": 413, "gateway/gateway.py": 425, "upstream/session/rpc.py": 541,
 }  # fmt: skip
 """Modules with more, and how many they may have."""
 

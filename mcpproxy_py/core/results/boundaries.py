@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.core import json_values
 from mcpproxy_py.core.results.tokens import Steps
 
 DEEPEST: Final = 200
@@ -126,8 +127,13 @@ def _in_string(text: bytes, begin: int, most: int) -> int:
 
 
 def _at_least_one(text: bytes, begin: int, end: int) -> int:
-    """However small the room is, reading on gets on."""
-    return end if end > begin else min(len(text), begin + 1)
+    """However small the room is, reading on gets on by a character."""
+    if end > begin:
+        return end
+    end = begin + 1
+    while end < len(text) and text[end] & 0xC0 == 0x80:
+        end += 1
+    return min(len(text), end)
 
 
 def inside_json(text: bytes, begin: int, most: int, in_string: bool) -> Steps[int]:
@@ -198,7 +204,8 @@ def value_of(text: bytes) -> Any:
 
 
 def last_of(value: Any) -> tuple[str | int, Any]:
-    if isinstance(value, dict):
-        key: str = next(reversed(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return key, value[key]
+    """Of a list or an object: where its last item is, and that."""
+    if (members := json_values.as_object(value)) is not None:
+        key = next(reversed(members))
+        return key, members[key]
     return len(value) - 1, value[-1]

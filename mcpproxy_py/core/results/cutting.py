@@ -23,6 +23,7 @@ NOTE: Final = 500
 END: Final = 400
 """Bytes of the end that are shown: a log says there what came of it, and a list how many there are."""
 A_STEP: Final = 4096
+LINE_END: Final = b"\n"
 
 
 class Handle(NamedTuple):
@@ -48,11 +49,16 @@ def room(limit: int) -> int:
 
 
 def texts_of(result: Mapping[str, Any]) -> list[str]:
-    return [item["text"] for item in json_values.as_array(result.get("content")) or [] if _is_text(item)]
+    found = (_text_of(item) for item in json_values.as_array(result.get("content")) or [])
+    return [text for text in found if text is not None]
 
 
-def _is_text(item: object) -> bool:
-    return type(item) is dict and item.get("type") == "text" and type(item.get("text")) is str  # pyright: ignore[reportUnknownMemberType]
+def _text_of(item: object) -> str | None:
+    of = json_values.as_object(item)
+    if of is None or of.get("type") != "text":
+        return None
+    text = of.get("text")
+    return text if type(text) is str else None
 
 
 def cut(
@@ -80,7 +86,8 @@ def cut(
     if cut_structured:
         base = kept.starts[-1]
         _, piece = yield from _first_piece(kept, base, len(kept.text), room(limit), original)
-        shown["structuredContent"] = piece.value if type(piece.value) is type(original) else {}
+        fits = type(piece.value) is type(original)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        shown["structuredContent"] = piece.value if fits else {}
         if not cut_texts:
             rest, says = piece.rest, piece.says
     note = _note(kept, rest, says, handle)
@@ -99,7 +106,7 @@ def _content(items: Sequence[Any], number: int, text: bytes) -> Steps[list[Any]]
     for at, item in enumerate(items):
         if not at % A_STEP:
             yield
-        if not _is_text(item):
+        if _text_of(item) is None:
             content.append(item)
             continue
         seen += 1
@@ -114,6 +121,8 @@ def _first_piece(kept: KeptText, begin: int, end: int, budget: int, original: An
     """In which part it is cut, and what is left of that."""
     most = min((yield from within(kept.text, begin, budget)), end)
     number, start, stop = kept.part_at(min(most, end - 1))
+    if start > boundaries.edge(begin, most):
+        return number, Cut(b"", start, f"it shows the first {number:,} of its texts")
     if kept.is_json(number, start, stop):
         found = yield from boundaries.json_cut(kept.text, start, most)
         if found is not None:
@@ -125,10 +134,11 @@ def _first_piece(kept: KeptText, begin: int, end: int, budget: int, original: An
         kept.is_no_json(number)
     at = boundaries.of_lines(kept.text, start, most)
     text = kept.text[start:at]
-    many = text.count(b"\n")
+    many = text.count(LINE_END)
     yield
     if many > 1:
-        says = f"it shows the first {many:,} of {kept.text.count(b'\n', start, stop) + 1:,} lines"
+        all_lines = kept.text.count(LINE_END, start, stop) + 1
+        says = f"it shows the first {many:,} of {all_lines:,} lines"
     else:
         says = f"it shows the first {at - start:,} of {stop - start:,} bytes of text"
     return number, Cut(text, at, says)
@@ -150,21 +160,23 @@ def _where(value: Any, found: JsonCut, original: Any) -> str:
     place = "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     name = json_values.quoted(place, 120)
     if isinstance(at, str):
-        of = f" of {len(there):,}" if isinstance(there, str) else ""
+        of = f" of {len(there):,}" if type(there) is str else ""
         return f"it shows the first {len(at):,}{of} characters of {name}"
-    of = f" of {len(there):,}" if isinstance(there, list | dict) else ""
+    every = json_values.as_array(there) or json_values.as_object(there)
+    of = f" of {len(every):,}" if every else ""
     kind = "items" if isinstance(at, list) else "members"
     return f"it shows the first {len(at):,}{of} {kind} of {name}"
 
 
 def _under(value: Any, key: str | int) -> Any:
     if isinstance(key, int):
-        return value[key] if isinstance(value, list) and key < len(value) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        items = json_values.as_array(value) or ()
+        return items[key] if key < len(items) else None
     return (json_values.as_object(value) or {}).get(key)
 
 
 def _note(kept: KeptText, rest: int, says: str, handle: Handle) -> str:
-    missing, read_on = about(kept.text[rest:]), json.dumps({"id": handle.id, "from": rest})
+    missing, read_on = about(kept.text, rest), json.dumps({"id": handle.id, "from": rest})
     search = json.dumps({"id": handle.id, "query": "WORDS"})
     return (
         f"[Cut by mcpproxy: {says}. About {missing:,} tokens are missing, from byte {rest:,} of {len(kept.text):,} on. "

@@ -30,8 +30,6 @@ class KeptText:
     def part_at(self, at: int) -> tuple[int, int, int]:
         """Which part this is in, where it begins and where it ends."""
         number = bisect_right(self.starts, at) - 1
-        while number + 1 < len(self.starts) and self.starts[number + 1] == self.starts[number]:
-            number += 1
         after = number + 1
         return number, self.starts[number], self.starts[after] if after < len(self.starts) else len(self.text)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from mcpproxy_py.core.policy.tool_results import CUT_KEY
 from mcpproxy_py.core.results.cutting import room
 from mcpproxy_py.core.results.kept_text import KeptText
 from mcpproxy_py.core.results.matches import MOST_WORDS, matches, words_of
 from mcpproxy_py.core.results.tokens import Steps, about
+
+ECHOED: Final = 200
+"""Characters of a query that are said again."""
 
 
 def problem(kept: KeptText, begin: int, query: str) -> str | None:
@@ -41,10 +44,12 @@ def _next(kept: KeptText, handle: str, end: int, query: str = "") -> str:
     total = len(kept.text)
     if end >= total:
         return f"That is all: the result ends at byte {total:,}."
-    more = json.dumps({"id": handle, "from": end, **({"query": query} if query else {})}, ensure_ascii=False)
+    told = query if len(query) <= ECHOED else "the same"
+    more = json.dumps({"id": handle, "from": end, **({"query": told} if query else {})}, ensure_ascii=False)
     if query:
         return f"Searched up to byte {end:,} of {total:,}. Go on with read_result {more}."
-    return f"About {about(kept.text[end:]):,} tokens are left, from byte {end:,} of {total:,} on. Read on with read_result {more}."
+    left = f"About {about(kept.text, end):,} tokens are left, from byte {end:,} of {total:,} on."
+    return f"{left} Read on with read_result {more}."
 
 
 def _answer(kept: KeptText, handle: str, text: str, begin: int, end: int, says: str) -> dict[str, Any]:

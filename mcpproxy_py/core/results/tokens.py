@@ -31,13 +31,14 @@ def tokens(text: bytes) -> int:
     return len(_PIECE.findall(text))
 
 
-def about(text: bytes) -> int:
-    """Of a long text by samples, which are always the same for the same text."""
-    if len(text) <= SAMPLES * SAMPLE:
-        return tokens(text)
-    apart = (len(text) - SAMPLE) // (SAMPLES - 1)
-    found = sum(tokens(text[begin : begin + SAMPLE]) for begin in range(0, apart * SAMPLES, apart))
-    return found * len(text) // (SAMPLES * SAMPLE)
+def about(text: bytes, begin: int = 0) -> int:
+    """Of a text from `begin` on; of a long one by samples, which are always the same for the same text."""
+    size = len(text) - begin
+    if size <= SAMPLES * SAMPLE:
+        return tokens(text[begin:])
+    apart = (size - SAMPLE) // (SAMPLES - 1)
+    places = range(begin, begin + apart * SAMPLES, apart)
+    return sum(tokens(text[at : at + SAMPLE]) for at in places) * size // (SAMPLES * SAMPLE)
 
 
 def within(text: bytes, begin: int, budget: int) -> Steps[int]:
