@@ -9,6 +9,7 @@ A tool as the direct surface shows it: its own wire object under another name, w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,8 +38,8 @@ LARGE_RESULT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. A bound that nobody
-    reaches by mistake is not worth its tokens."""
+    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. Bounds that nobody gets
+    to without meaning it are not said: they would cost tokens."""
 
     kind: str
     description: str = ""
@@ -49,9 +50,9 @@ class Param:
     most: int | None = None
 
     def schema(self) -> dict[str, Any]:
-        most = None if self.most is None or self.most > MAX_SAFE else self.most
+        bounds = {} if self.most == MAX_SAFE else {"minimum": self.least, "maximum": self.most}
         said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
-                                "enum": list(self.choices), "minimum": self.least, "maximum": most}  # fmt: skip
+                                "enum": list(self.choices), **bounds}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
     def problem(self, value: Any) -> str | None:
@@ -84,8 +85,8 @@ PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
     },
     "read_result": {
         "id": Param("string", required=True),
-        "from": Param("integer", default=0, least=0, most=MAX_SAFE + 1),
-        "query": Param("string", "Only lines or items with all these words"),
+        "from": Param("integer", least=0, most=MAX_SAFE),
+        "query": Param("string"),
     },
     "request_capability": {
         "capability": Param("string", "In the user's own words: 'export the report as PDF'", required=True),
@@ -188,7 +189,7 @@ def definitions(
     variants = OPERATIONS[: OPERATIONS.index(ceiling) + 1]
     tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in variants)]
     if reads_on:
-        tools.append(_read_result())
+        tools.append(json.loads(_READ_RESULT))
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
@@ -244,14 +245,14 @@ def _flat_intent(operation: Operation) -> dict[str, Any]:
     return {f"intent_{field}": schema for field, schema in _intent_fields(operation).items()}
 
 
-def _read_result() -> dict[str, Any]:
-    return {
-        "name": "read_result",
-        "description": "Read on in a result that was cut, by the id it names.",
-        "inputSchema": input_schema("read_result"),
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-        "_meta": {ALWAYS_LOAD: True, MAX_RESULT_CHARS: LARGE_RESULT},
-    }
+_READ_RESULT: Final = json.dumps({
+    "name": "read_result",
+    "description": "Read on in a cut result, or what of it matches a query.",
+    "inputSchema": {key: said for key, said in input_schema("read_result").items() if key != "additionalProperties"},
+    "annotations": {"readOnlyHint": True},
+    "_meta": {ALWAYS_LOAD: True},
+})  # fmt: skip
+"""Always the same. How to use it stands in each result that is cut, so it says no more than it must."""
 
 
 def _request_capability(text: str | None) -> dict[str, Any]:

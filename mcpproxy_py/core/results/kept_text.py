@@ -11,10 +11,12 @@ from itertools import accumulate
 from typing import Final
 
 from mcpproxy_py.core.results import boundaries
-from mcpproxy_py.core.results.tokens import Steps, within
+from mcpproxy_py.core.results.tokens import MOST_BYTES, Steps, within
 
 PIECE: Final = 32 * 1024
 """Bytes of JSON after which it is known whether one is in a string."""
+MOST: Final = 49_000
+"""Bytes of a piece. Claude Code hands 50,000 characters to a model where a tool's definition does not say otherwise."""
 
 
 class KeptText:
@@ -57,7 +59,7 @@ class KeptText:
     def piece(self, begin: int, budget: int) -> Steps[tuple[int, int]]:
         """Where a piece of so many tokens begins and ends."""
         begin = boundaries.character(self.text, begin)
-        most = yield from within(self.text, begin, budget)
+        most = yield from within(self.text, begin, budget, min(MOST, budget * MOST_BYTES))
         if most >= len(self.text):
             return begin, len(self.text)
         number, start, end = self.part_at(most)

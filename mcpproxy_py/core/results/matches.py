@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from mcpproxy_py.core.results.boundaries import CLOSING, REST, STEP, TOKEN, character
-from mcpproxy_py.core.results.kept_text import PIECE, KeptText
+from mcpproxy_py.core.results.kept_text import MOST, PIECE, KeptText
 from mcpproxy_py.core.results.tokens import Steps, tokens
 
 LARGEST: Final = 2000
@@ -26,7 +26,7 @@ class Unit(NamedTuple):
     end: int
 
 
-class Found(NamedTuple):
+class Matches(NamedTuple):
     units: Sequence[tuple[int, bytes]]
     """By their place; of long ones, what is around the words."""
     searched: int
@@ -37,10 +37,10 @@ def words_of(query: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(query.casefold().split()))
 
 
-def matches(kept: KeptText, words: Sequence[str], begin: int, budget: int) -> Steps[Found]:
+def matches(kept: KeptText, words: Sequence[str], begin: int, budget: int) -> Steps[Matches]:
     """Units that hold all the words, in any case, from `begin` on."""
     found: list[tuple[int, bytes]] = []
-    looked, at = 0, character(kept.text, begin)
+    looked, left, at = 0, MOST, character(kept.text, begin)
     longest = max(len(word.encode()) for word in words)
     overlap = max(LARGEST, longest)
     while at < len(kept.text):
@@ -67,15 +67,15 @@ def matches(kept: KeptText, words: Sequence[str], begin: int, budget: int) -> St
                 shown = _shown(kept.text, unit, words)
                 if shown is None:
                     continue
-                budget -= tokens(shown) + OVERHEAD
-                if budget < 0 and found:
-                    return Found(found, unit.begin)
+                budget, left = budget - tokens(shown) - OVERHEAD, left - len(shown) - OVERHEAD
+                if min(budget, left) < 0 and found:
+                    return Matches(found, unit.begin)
                 found.append((unit.begin, shown))
                 taken = unit.begin + 1
         at = stop
         if looked == MOST_PIECES:
             break
-    return Found(found, min(at, len(kept.text)))
+    return Matches(found, min(at, len(kept.text)))
 
 
 def _shown(text: bytes, unit: Unit, words: Sequence[str]) -> bytes | None:

@@ -21,8 +21,9 @@ _PIECE: Final = re.compile(
 )
 SLICE: Final = 2048
 """Bytes that are counted in one step."""
-MOST_BYTES: Final = 8
-"""Of a token. Runs of blanks have more, and are not worth a larger answer."""
+MOST_BYTES: Final = 5
+"""Of a token. Runs of one character have more, and are not worth a larger answer: the default limit of 20,000 tokens is
+then 100,000 characters at most, which is what the gate tells hosts to expect (`anthropic/maxResultSizeChars`)."""
 SAMPLES: Final = 16
 SAMPLE: Final = 256
 
@@ -41,9 +42,9 @@ def about(text: bytes, begin: int = 0) -> int:
     return sum(tokens(text[at : at + SAMPLE]) for at in places) * size // (SAMPLES * SAMPLE)
 
 
-def within(text: bytes, begin: int, budget: int) -> Steps[int]:
+def within(text: bytes, begin: int, budget: int, most_bytes: int | None = None) -> Steps[int]:
     """Up to where a text has so many tokens, from `begin` on."""
-    most = min(len(text), begin + budget * MOST_BYTES)
+    most = min(len(text), begin + (most_bytes or budget * MOST_BYTES))
     while begin < most:
         end = min(begin + SLICE, most)
         found = tokens(text[begin:end])
