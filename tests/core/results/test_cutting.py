@@ -14,7 +14,7 @@ from mcpproxy_py.core.results import cutting, reading
 from mcpproxy_py.core.results.cutting import Handle
 from mcpproxy_py.core.results.kept_text import KeptText
 from mcpproxy_py.core.results.tokens import Made, Steps, about, tokens
-from tests.core.results.shapes import SHAPES, rows
+from tests.servers.long_results import SHAPES, rows
 
 HANDLE = Handle("ab12-xyz", 15)
 LIMIT = 2000
