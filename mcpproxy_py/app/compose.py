@@ -31,6 +31,7 @@ from mcpproxy_py.app.from_settings import (
     call_limits,
     connection_limits,
     guard_rules,
+    kept_limits,
     sealing_keys,
     share_limits,
     shared_keys,
@@ -50,6 +51,7 @@ from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.kept_results import KeptResults
 from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
@@ -191,6 +193,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
                                on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
+        gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
             store,
@@ -247,7 +250,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
+        current.on_reload = lambda _: (
+            list_changes.settings_changed(current.gate_options()), kept.use(current.result_limits())
+        )  # fmt: skip
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.settings_changed(current.gate_options())
         limits = settings.limits
@@ -259,7 +264,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting, kept):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)

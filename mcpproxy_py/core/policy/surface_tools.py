@@ -1,4 +1,4 @@
-"""The five tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
+"""The six tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
 
 Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,300 tokens.
 
@@ -9,6 +9,7 @@ A tool as the direct surface shows it: its own wire object under another name, w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,6 +24,8 @@ from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Opera
 MAX_TEXT: Final = 4000
 NAMED: Final = 20
 """Tools that one ask may name."""
+MAX_SAFE: Final = (1 << 53) - 1
+"""The largest number that every JSON parser reads exactly."""
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Hosts with a tool search of their own show this tool without it. A search for the search would find nothing."""
@@ -37,7 +40,8 @@ LARGE_RESULT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces."""
+    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. Bounds that nobody gets
+    to without meaning it are not said: they would cost tokens."""
 
     kind: str
     description: str = ""
@@ -49,12 +53,11 @@ class Param:
     """Of a number what it may be, of an array how many texts it may hold."""
 
     def schema(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
-                                "enum": list(self.choices)}  # fmt: skip
+        bounds: dict[str, Any] = {} if self.most == MAX_SAFE else {"minimum": self.least, "maximum": self.most}
         if self.kind == "array":
-            said |= {"items": {"type": "string"}, "maxItems": self.most}
-        else:
-            said |= {"minimum": self.least, "maximum": self.most}
+            bounds = {"items": {"type": "string"}, "maxItems": self.most}
+        said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
+                                "enum": list(self.choices), **bounds}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
     def problem(self, value: Any) -> str | None:
@@ -96,6 +99,11 @@ PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
         "server": Param("string", "Only this server's tools"),
+    },
+    "read_result": {
+        "id": Param("string", required=True),
+        "from": Param("integer", least=0, most=MAX_SAFE),
+        "query": Param("string"),
     },
     "request_capability": {
         "capability": Param("string", "In the user's own words: 'export the report as PDF'", required=True),
@@ -210,12 +218,15 @@ def instructions(sentences: str, servers: str) -> str:
 def definitions(
     *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None,
     servers: str = "", host_confirm: bool = False, ceiling: Operation = "destructive",
+    reads_on: bool = True,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's. With
     `host_confirm` hosts are told to ask their user before each destructive call. What is above the `ceiling` is not
-    there (SEC-2)."""
+    there (SEC-2); `reads_on` says whether any result is cut (SURF-13)."""
     variants = OPERATIONS[: OPERATIONS.index(ceiling) + 1]
     tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in variants)]
+    if reads_on:
+        tools.append(json.loads(_READ_RESULT))
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
@@ -269,6 +280,16 @@ def _nested_intent(operation: Operation) -> dict[str, Any]:
 
 def _flat_intent(operation: Operation) -> dict[str, Any]:
     return {f"intent_{field}": schema for field, schema in _intent_fields(operation).items()}
+
+
+_READ_RESULT: Final = json.dumps({
+    "name": "read_result",
+    "description": "Read on in a cut result, or what of it matches a query.",
+    "inputSchema": {key: said for key, said in input_schema("read_result").items() if key != "additionalProperties"},
+    "annotations": {"readOnlyHint": True},
+    "_meta": {ALWAYS_LOAD: True},
+})  # fmt: skip
+"""Always the same. How to use it stands in each result that is cut, so it says no more than it must."""
 
 
 def _request_capability(text: str | None) -> dict[str, Any]:

@@ -368,6 +368,8 @@ async def call_linking(
         if isinstance(reply.decision, Route) and _links(result):
             there = asking.there(exchange)
             links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
+        if kind == "gate" and reply.size > (kept := asking.gateway.local.kept).floor:
+            result = await kept.cut(reply)
     return as_ours(result)
 
 
