@@ -66,10 +66,10 @@ def marked(shape: str, size: int, mark: str) -> str:
     if shape == "a million lines":
         return "".join(f"{n} {mark}\n" for n in range(1_000_000))
     if shape == "a million rows":
-        return json.dumps([[n, mark] for n in range(1_000_000)], separators=(",", ":"))
+        return json.dumps([f"{mark}{n}" for n in range(1_000_000)], separators=(",", ":"))
     if shape == "rows":
         return json.dumps(
-            {"rows": [{"id": n, "mark": mark, "text": "x" * 180} for n in range(size // 220)], "end": mark}
+            {"rows": [{"id": n, "mark": mark, "text": "x" * 380} for n in range(size // 420)], "end": mark}
         )
     if shape == "deep":
         return f'{{"{mark}":[' * 30 + json.dumps([f"{mark}-{n}" for n in range(size // 14)]) + "]}" * 30
