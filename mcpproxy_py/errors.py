@@ -45,9 +45,11 @@ class Code(StrEnum):
     FROZEN = "FROZEN"
     INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
     UPSTREAM_ERROR = "UPSTREAM_ERROR"
+    RESULT_NOT_KEPT = "RESULT_NOT_KEPT"
     # Requests that never become an ask.
     BAD_REQUEST = "BAD_REQUEST"
     UNAUTHORIZED = "UNAUTHORIZED"
+    KEY_NEEDED = "KEY_NEEDED"
     IDENTITY_UNAVAILABLE = "IDENTITY_UNAVAILABLE"
     FOREIGN_HOST = "FOREIGN_HOST"
     FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
@@ -101,8 +103,10 @@ FACTS: Final[Mapping[Code, Fact]] = {
     Code.FROZEN: Fact(423, _R, "Only reads run until a person lifts it with `mcpproxy unfreeze`."),
     Code.INSUFFICIENT_SCOPE: Fact(403, _R, "Authorize again, with the scopes that WWW-Authenticate names."),
     Code.UPSTREAM_ERROR: Fact(502, EXIT_FAILED, "The server answered with an error; see its message."),
+    Code.RESULT_NOT_KEPT: Fact(404, _R, "Call the tool again for its result."),
     Code.BAD_REQUEST: Fact(400, EXIT_USAGE, "Correct the request."),
     Code.UNAUTHORIZED: Fact(401, EXIT_FAILED, "Send the admin key (`mcpproxy key show`) or the agent token."),
+    Code.KEY_NEEDED: Fact(403, EXIT_FAILED, "Use the command line, which has the admin key."),
     Code.IDENTITY_UNAVAILABLE: Fact(503, EXIT_FAILED, "Try again shortly; `mcpproxy doctor` says what is wrong."),
     Code.FOREIGN_HOST: Fact(421, EXIT_FAILED, "Add the host to allowed_hosts."),
     Code.FOREIGN_ORIGIN: Fact(403, EXIT_FAILED, "Add the origin to allowed_origins."),

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from mcpproxy_py.app.from_settings import (
     call_limits,
     connection_limits,
     guard_rules,
+    kept_limits,
     sealing_keys,
     share_limits,
     shared_keys,
@@ -40,16 +41,20 @@ from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
+from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.admin import FROZEN, Admin
+from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.kept_results import KeptResults
+from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import without_effect
@@ -75,6 +80,7 @@ from mcpproxy_py.serve.mcp.surfaces.gate import GateSurface
 from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
@@ -83,9 +89,9 @@ from mcpproxy_py.settings import (
     check_doors,
     ensure_data_dir,
     load_or_create_key,
+    load_or_create_seal,
     login_keys,
     rotate_key,
-    shown,
 )
 from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store import chain_key
@@ -99,12 +105,16 @@ log = logging.getLogger(__name__)
 IDLE_CHECK: Final = 1.0
 HURRIED: Final = 0.1
 """Of the time for an answer, what a client may be away for while another call waits for the place."""
+YOUNG: Final = 5000  # objects made and not dropped again, before anybody looks for garbage among them
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
 
-def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False) -> int:
-    """Run the gateway until it is told to stop. Returns the exit status."""
+def serve(
+    loaded: Loaded, *, idle_exit: float | None = None, detached: bool = False, examine: Examine = nothing_found
+) -> int:
+    """Run the gateway until it is told to stop. Returns the exit status. `examine` finds out what keeps it from
+    working; it is of a room above this one."""
     logs.configure(loaded.settings.log.level, loaded.settings.log.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
@@ -112,8 +122,9 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     status, again = EXIT_OK, False
     try:
         again = anyio.run(
-            serve_until_stopped, loaded, idle_exit, detached, backend_options={"use_uvloop": sys.platform != "win32"}
-        )
+            serve_until_stopped, loaded, idle_exit, detached, examine,
+            backend_options={"use_uvloop": sys.platform != "win32"},
+        )  # fmt: skip
     except* GatewayError as problems:
         status = _say(problems)
     except* StoreUnavailable as problems:
@@ -123,7 +134,7 @@ def serve(loaded: Loaded, *, idle_exit: float | None = None, detached: bool = Fa
     return status
 
 
-async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool) -> bool:
+async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached: bool, examine: Examine) -> bool:
     """Whether it was told to start again."""
     settings = loaded.settings
     data_dir = settings.data_dir
@@ -149,13 +160,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
+        meanings = ToolMeanings(store.tool_vectors)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
-            on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
+            on_change=lambda: list_changes.snapshot_changed(meanings.seen(upstreams.snapshot)),
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
@@ -181,16 +193,15 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
                                on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
+        gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
             store,
             ConfigFile(loaded.path, check=current.check),
-            edit=current.edit,
-            reread=current.reread,
+            current,
             rotate_key=lambda: rotate_key(data_dir),
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
-            shown_config=lambda: shown(current.settings),
             status=lambda: {
                 **_status(current, gateway, store, url, started),
                 "tokens": tokens.counts(),
@@ -199,7 +210,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             new_id=new_id,
             masker=masker,
             logins=logins,
+            examine=examine,
         )
+        patience = settings.limits.input_timeout
+        gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
         pins.serve(admin.on_record, upstreams.judge_again)
         waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
@@ -207,12 +221,16 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             store, admin.on_record, server_names=lambda: set(upstreams.snapshot.servers), on_rates=shares.rates.use,
             profile_scope=current.profiles.scope, on_end=lambda principal: end_access(principal),
         )  # fmt: skip
+        page = PageSessions(
+            store, admin.on_record, address=url, admin_key=admin_key(settings), spawn=tasks.start_soon,
+            secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
+        )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(
-            gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
-        )
+        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
         rest = traces.edge(
-            answered_by(rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles))
+            answered_by(
+                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+            )
         )
         endpoints = Endpoints(
             hub,
@@ -232,7 +250,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
+        current.on_reload = lambda _: (
+            list_changes.settings_changed(current.gate_options()), kept.use(current.result_limits())
+        )  # fmt: skip
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.settings_changed(current.gate_options())
         limits = settings.limits
@@ -241,10 +261,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             current.profiles, detached=detached, credential=tokens.find,
         )  # fmt: skip
         identity = identity_provider(settings.auth, current.profiles.scope)
-        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity))
+        guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting, kept):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -256,6 +276,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
+        tasks.start_soon(meanings.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
@@ -303,9 +324,11 @@ async def _opened(settings: Settings) -> AsyncIterator[Store]:
 
 def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
-    tenth of a second each, were the tail of the calls they hit."""
+    tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
+    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 async def _until_told(
@@ -362,6 +385,7 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "draining": gateway.draining,
         "uptime_seconds": round(time.time() - started, 1),
         "config_error": current.error,
+        "awaits_restart": current.awaits_restart(),
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),

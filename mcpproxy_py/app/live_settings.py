@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +17,11 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import CATALOG, BuiltinUpstreams, server_specs
+from mcpproxy_py.app.from_settings import result_limits
 from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.results.limits import ResultLimits
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.profiles import ProfileTable
@@ -33,6 +35,7 @@ from mcpproxy_py.settings import (
     load,
     loosened,
     needs_restart,
+    shown,
 )
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -54,11 +57,13 @@ class LiveSettings:
         frozen: bool,
     ) -> None:
         self._loaded = loaded
+        self._at_start = loaded.settings
         self._upstreams = upstreams
         self._store = store
         self._new_id = new_id
         self._inside = inside
         self._changing = anyio.Lock()
+        self._result_tokens = loaded.settings.limits.result_tokens
         self._gate_options: tuple[Settings, GateOptions] | None = None
         self.profiles = ProfileTable(scopes_of(loaded.settings))
         self.error: str | None = None
@@ -74,6 +79,18 @@ class LiveSettings:
     def settings(self) -> Settings:
         return self._loaded.settings
 
+    def shown(self) -> dict[str, Any]:
+        """The configuration in force, secrets masked."""
+        return shown(self.settings)
+
+    def sources(self) -> Mapping[str, str]:
+        """Where each value comes from that is no default."""
+        return self._loaded.sources
+
+    def awaits_restart(self) -> list[str]:
+        """Keys that were changed since the start, and whose change is not in force."""
+        return needs_restart(self._at_start, self.settings)
+
     def gate_options(self) -> GateOptions:
         """Made once for each version of the settings. In reach is what is enabled, connected at this moment or not, so
         that a server which comes and goes does not change what agents read; the catalog is there always."""
@@ -86,9 +103,13 @@ class LiveSettings:
                 private=settings.accepts_tokens or settings.require_mcp_auth,
                 in_reach=tuple(sorted(name for name in self.enabled if name != CATALOG)),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
+                reads_on=self.result_limits().any,
             )
             self._gate_options = settings, made
         return self._gate_options[1]
+
+    def result_limits(self) -> ResultLimits:
+        return result_limits(self.settings, self._result_tokens)
 
     async def edit(self, change: Callable[[], object]) -> None:
         """What somebody changes in the file through us. Nobody reads it in between: who watches it would take this for
@@ -116,7 +137,7 @@ class LiveSettings:
         for sentence in (*loosens, *(f"{key} changes at the next start" for key in waits)):
             log.warning("configuration: %s", sentence)
         before, servers = self.settings.surfaces, self.enabled
-        self._loaded = replace(self._loaded, settings=fresh.settings, awaited=fresh.awaited)
+        self._loaded = replace(self._loaded, settings=fresh.settings, awaited=fresh.awaited, sources=fresh.sources)
         after, frozen = fresh.settings.surfaces, self._upstreams.snapshot.policy.frozen
         specs = server_specs(fresh.settings) | self._inside.specs(fresh.settings)
         self._upstreams.tighten(specs, policy_of(fresh.settings, frozen=frozen))
@@ -213,6 +234,7 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         frozen=frozen,
         max_depth=settings.limits.max_argument_depth,
         offers_requests=settings.capture_missing_capabilities,
+        detail=settings.discovery.detail,
     )
 
 

@@ -33,6 +33,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     ),
     "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
     "status": CommandEntry("status:app", "State of the running gateway."),
+    "ui": CommandEntry("page:app", "Open the page of the gateway in a browser."),
     "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),
     "restart": CommandEntry("process:app", "Restart the gateway in place."),
     "logs": CommandEntry("process:app", "The gateway's own log, or that of one upstream."),
@@ -69,7 +70,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
 
 
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Run it": ("serve", "stdio", "status", "stop", "restart", "logs", "service", "doctor"),
+    "Run it": ("serve", "stdio", "status", "ui", "stop", "restart", "logs", "service", "doctor"),
     "Connect": (
         "connect",
         "disconnect",

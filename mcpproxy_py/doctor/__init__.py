@@ -1,5 +1,6 @@
 """What keeps a gateway from working, and how to mend it (USE-3). Looks, and changes nothing."""
 
+from mcpproxy_py.doctor.examined import examined
 from mcpproxy_py.doctor.identity import identity_provider
 from mcpproxy_py.doctor.machine import before_start, folder
 from mcpproxy_py.doctor.running import CheckResult, gateway_at_work, servers_at_work
@@ -9,6 +10,7 @@ __all__ = [
     "CheckResult",
     "before_start",
     "commands",
+    "examined",
     "folder",
     "gateway_at_work",
     "identity_provider",

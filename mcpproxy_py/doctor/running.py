@@ -52,6 +52,9 @@ def gateway_at_work(status: Mapping[str, Any], version: str) -> Iterator[CheckRe
     if status.get("config_error"):
         says = f"the configuration changed and cannot be used, so the old one applies: {status['config_error']}"
         yield CheckResult("configuration", "problem", says)
+    if waits := status.get("awaits_restart"):
+        says = f"changed since the start, and in force after `mcpproxy restart`: {', '.join(waits)}"
+        yield CheckResult("configuration", "warning", says)
     if status.get("frozen"):
         yield CheckResult("gateway", "warning", "it is frozen: only reads run, until `mcpproxy unfreeze`")
     yield from _tokens(status.get("tokens") or {})

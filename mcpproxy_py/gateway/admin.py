@@ -20,6 +20,8 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, Policy, Snapshot
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.settings import Settings, TextChange
+from mcpproxy_py.settings.document import put_at, take_from
 from mcpproxy_py.upstream.calls.scheduler import ServerStats
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,12 @@ class Ledger(Protocol):
 class ConfigStore(Protocol):
     """The configuration file, edited in place with its comments kept."""
 
+    @property
+    def path(self) -> Path: ...
+    @property
+    def tried(self) -> TextChange | None: ...
+    def trial(self) -> ConfigStore: ...
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> TextChange: ...
     def put_server(
         self, name: str, config: dict[str, Any], *, replace: bool = False, secrets_must_be_there: bool = True
     ) -> None: ...
@@ -67,6 +75,27 @@ class ConfigStore(Protocol):
     def drop_server(self, name: str) -> Any: ...
     def set_enabled(self, name: str, enabled: bool) -> None: ...
     def set_classes(self, name: str, classes: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+class SettingsInForce(Protocol):
+    """What this needs of the settings; see `app.live_settings`."""
+
+    @property
+    def settings(self) -> Settings: ...
+    def shown(self) -> dict[str, Any]: ...
+    def sources(self) -> Mapping[str, str]: ...
+    def awaits_restart(self) -> list[str]: ...
+    async def edit(self, change: Callable[[], object]) -> None: ...
+    async def reread(self) -> None: ...
+
+
+Examine = Callable[[Settings, Mapping[str, Any], list[dict[str, Any]]], list[dict[str, Any]]]
+"""From the settings, the status and the servers as they are shown to what was found. May read files, so it is called
+in a thread."""
+
+
+def nothing_found(settings: Settings, status: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return []
 
 
 class Admin:
@@ -77,31 +106,32 @@ class Admin:
         servers: ServerEditor,
         ledger: Ledger,
         file: ConfigStore,
+        settings: SettingsInForce,
         *,
-        edit: Callable[[Callable[[], object]], Awaitable[None]],
-        reread: Callable[[], Awaitable[None]],
         rotate_key: Callable[[], str],
         admin_key: Callable[[], str],
         port: int,
-        shown_config: Callable[[], dict[str, Any]],
         status: Callable[[], dict[str, Any]],
         new_id: Callable[[float], str],
         masker: Masker = MASKER,
         logins: LoginActs | None = None,
+        examine: Examine = nothing_found,
     ) -> None:
         self._servers = servers
         self._ledger = ledger
         self._file = file
-        self._edit = edit
-        self._reread = reread
+        self._settings = settings
+        self._edit = settings.edit
+        self._reread = settings.reread
         self._rotate_key = rotate_key
         self._admin_key = admin_key
         self._port = port
-        self.shown_config = shown_config
+        self.shown_config = settings.shown
         self.status = status
         self._new_id = new_id
         self._masker = masker
         self._logins = logins
+        self._examine = examine
 
     async def add_server(
         self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False, check_secrets: bool = True
@@ -124,6 +154,34 @@ class Admin:
         change = lambda: before.update(self._file.set_classes(name, classes))  # noqa: E731
         await self.on_record("set_tool_classes", name, by, {"tools": dict(classes)}, lambda: self._edit(change))
         return before
+
+    def settings_state(self) -> dict[str, Any]:
+        """The values in force, where they come from, and what waits for a restart."""
+        return {
+            "values": self._settings.shown(),
+            "sources": dict(self._settings.sources()),
+            "awaits_restart": self._settings.awaits_restart(),
+            "file": str(self._file.path),
+        }
+
+    async def change_settings(self, changes: Mapping[tuple[str, ...], Any], by: Caller) -> dict[str, list[str]]:
+        """By paths of keys; `None` takes one out, so that its default applies. What it loosens and tightens."""
+        told: list[TextChange] = []
+        details = {"settings": {".".join(path): value for path, value in changes.items()}}
+        change = lambda: told.append(self._file.change(partial(put_all, changes)))  # noqa: E731
+        await self.on_record("change_settings", None, by, details, lambda: self._edit(change))
+        return told[0].says()
+
+    async def tried(self, change: Callable[[ConfigStore], object]) -> dict[str, list[str]]:
+        """What a change of the file would loosen and tighten. Nothing is written. Raises what the change would."""
+        trial = self._file.trial()
+        await anyio.to_thread.run_sync(change, trial)
+        return await anyio.to_thread.run_sync(trial.tried.says) if trial.tried else TextChange(None, "{}").says()
+
+    async def health(self) -> list[dict[str, Any]]:
+        """What a look at everything finds."""
+        look = partial(self._examine, self._settings.settings, self.status(), self.describe_servers())
+        return await anyio.to_thread.run_sync(look)
 
     async def restart_server(self, name: str, by: Caller) -> None:
         self._must_exist(name)
@@ -238,6 +296,20 @@ class Admin:
             self._ledger.append(record_events.finished(event_id, now, outcome, (now - started) * 1000, 0, self._masker))
         except StoreUnavailable:
             log.exception("the end of change %s could not be recorded", event_id)
+
+
+def put_all(changes: Mapping[tuple[str, ...], Any], document: dict[str, Any]) -> None:
+    """Into the file's document, each at its path."""
+    for path, value in changes.items():
+        try:
+            if value is not None:
+                put_at(document, path, value)
+            else:
+                take_from(document, path)
+        except KeyError:
+            continue  # it is not there, and its default applies already
+        except ValueError as error:
+            raise GatewayError(Code.CONFIG_INVALID, str(error)) from None
 
 
 def _tail(path: Path, lines: int) -> list[str]:

@@ -11,8 +11,9 @@ from mcpproxy_py.core.policy.tool_names import entry_for, own_entry
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
+from mcpproxy_py.settings.changes import compared, needs_restart
 from mcpproxy_py.settings.document import flaws, is_comment, parse, render, without_comments
-from mcpproxy_py.settings.loader import TextCheck, check_shape
+from mcpproxy_py.settings.loader import TextCheck, check_shape, settings_of_text
 from mcpproxy_py.settings.masking import masked_entry, unmasked
 
 BACKUP: Final = ".bak"
@@ -27,6 +28,18 @@ class TextChange(NamedTuple):
     before: str | None
     after: str
 
+    def says(self) -> dict[str, list[str]]:
+        """What the change loosens, what it tightens, and what of it waits for a restart, as far as the text tells."""
+        old, new = (settings_of_text(text or "{}") for text in self)
+        if old is None or new is None:
+            return {"looser": [], "tighter": [], "after_restart": []}
+        found = compared(old, new)
+        return {
+            "looser": [each.says for each in found if each.direction == "looser"],
+            "tighter": [each.says for each in found if each.direction == "tighter"],
+            "after_restart": needs_restart(old, new),
+        }
+
 
 class ConfigFile:
     """The file at `path`, which need not exist yet. Every change is checked as a whole before it is written,
@@ -40,8 +53,17 @@ class ConfigFile:
         self.path = path.expanduser().absolute()
         self._check: Check = check or partial(check_shape, origin=str(path))
         self._mends = mends
+        self._writes = True
+        self.tried: TextChange | None = None
+        """The last change that this one was asked for."""
         self.left_wrong: tuple[str, ...] = ()
         """What is still wrong in it after the last change."""
+
+    def trial(self) -> ConfigFile:
+        """The same file, in which every change is checked as ever and none is written: `tried` has what it would be."""
+        same = ConfigFile(self.path, check=self._check, mends=self._mends)
+        same._writes = False
+        return same
 
     def servers(self) -> dict[str, dict[str, Any]]:
         """The servers in the file by name, without comments, as they are written."""
@@ -180,11 +202,7 @@ class ConfigFile:
             before = _text(target)
             after = edited(before)
             self._refuse_worse(TextCheck(), self._check(after))
-            if after != before:
-                if before is not None:
-                    write_private(target.with_name(target.name + BACKUP), before)
-                write_private(target, after)
-        return TextChange(before, after)
+            return self._write(target, before, after)
 
     def _edit(
         self, change: Callable[[Servers], None], judge: Callable[[TextCheck, TextCheck], None], name: str
@@ -199,10 +217,16 @@ class ConfigFile:
             after = render(document)
             found = self._check(after)
             judge(self._check(before or "{}"), found)
+            self._write(target, before, after)
+            self.left_wrong = tuple(says for _, says in found.problems)
+
+    def _write(self, target: Path, before: str | None, after: str) -> TextChange:
+        self.tried = TextChange(before, after)
+        if self._writes and after != before:
             if before is not None:
                 write_private(target.with_name(target.name + BACKUP), before)
             write_private(target, after)
-            self.left_wrong = tuple(says for _, says in found.problems)
+        return self.tried
 
     def _refuse_worse(self, before: TextCheck, after: TextCheck, name: str = "") -> None:
         """`name` is the server that must be right now, whatever it was."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,16 +13,14 @@ from typing import Any
 import pytest
 
 from tests.journeys.test_stdio_restart import Ide
+from tests.support.chromium import QUIET, chromium
 from tests.support.gateway import Running, gateway
-from tests.support.node import environment, lacking, node, packages
+from tests.support.node import environment, node, packages
 from tests.support.wire import HANDSHAKE, MODERN
 
 pytestmark = pytest.mark.proves("UP-11")
 
 PROJECT = Path(__file__).parent / "npm_browsers"
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
-"""What root needs, and what keeps it from looking for the rest of the internet."""
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
@@ -49,13 +46,6 @@ def pages() -> Iterator[str]:
     server.shutdown()
     server.server_close()
     thread.join(60)
-
-
-def chromium() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        lacking("no Chromium on this machine: apt-get install chromium")
-    return found
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -20,11 +21,13 @@ from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Route, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
+from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.waiting_call import WaitingCall
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import CallLimits, Gateway
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.gateway.profiles import ProfileTable
@@ -33,7 +36,9 @@ from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
+from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
+from mcpproxy_py.settings import TextChange
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
 from mcpproxy_py.upstream.lists.in_force import SaidListing
@@ -43,6 +48,7 @@ from mcpproxy_py.upstream.spec import UpstreamSpec
 T = TypeVar("T")
 CATALOG = load()
 KEY = "mcpk_the-first-key"
+ADDRESS = "http://127.0.0.1:8080"
 PATIENCE = 60.0
 """Seconds that whoever reads the record waits for it here. Outside it is two, which a busy machine may not keep."""
 READS = {"readOnlyHint": True}
@@ -124,6 +130,7 @@ class Desk:
     def __init__(self, upstreams: Upstreams) -> None:
         self.upstreams = upstreams
         self.key = KEY
+        self.level: Any = "info"
         self.changes: list[tuple[str, Any, Caller]] = []
         self.rows = {name: self._row(server) for name, server in upstreams.snapshot.servers.items()}
 
@@ -216,6 +223,22 @@ class Desk:
     def shown_config(self) -> dict[str, Any]:
         return {"listen": "127.0.0.1:8080", "api_key": "***"}
 
+    def settings_state(self) -> dict[str, Any]:
+        values = {"log": {"level": self.level}, "api_key": "***"}
+        sources = {"log.level": "/somewhere/mcp_config.json: log.level"}
+        return {"values": values, "sources": sources, "awaits_restart": [], "file": "/somewhere/mcp_config.json"}
+
+    async def change_settings(self, changes: Mapping[tuple[str, ...], Any], by: Caller) -> dict[str, list[str]]:
+        self.level = changes.get(("log", "level"), self.level)
+        self.changes.append(("settings", changes, by))
+        return TextChange("{}", "{}").says()
+
+    async def tried(self, change: Callable[[ConfigStore], object]) -> dict[str, list[str]]:
+        return TextChange("{}", "{}").says()
+
+    async def health(self) -> list[dict[str, Any]]:
+        return [{"subject": "gateway", "state": "ok", "says": "it runs"}]
+
     def status(self) -> dict[str, Any]:
         return {"version": "0", "frozen": self.upstreams.snapshot.policy.frozen}
 
@@ -229,7 +252,13 @@ class House:
         self.upstreams = Upstreams()
         self.gateway = Gateway(self.upstreams, store, CallLimits(), IdMaker(os.urandom))
         self.desk = Desk(self.upstreams)
-        rules = AccessRules(admin_key=lambda: self.desk.key, max_body_bytes=200_000)
+        self.page = PageSessions(
+            store, self._on_record, address=ADDRESS, admin_key=lambda: self.desk.key, secret=lambda: b"own",
+            spawn=lambda act: asyncio.get_running_loop().create_task(act()), clock=lambda: self.now(),
+            on_end=lambda session: self.guard.end(session),
+        )  # fmt: skip
+        page = PageCredentials(self.page)
+        rules = AccessRules(admin_key=lambda: self.desk.key, page=page, max_body_bytes=200_000)
         new_id = IdMaker(os.urandom)
         self.now = time.time
         self.recording: Exception | None = None
@@ -249,7 +278,15 @@ class House:
         self.pins = PinService(PinStorage(store, store.pinned_texts, MASKER), store.on_event)
         profiles = ProfileTable({"notes": Scope(servers=(("notes",),))})
         self.rest = rest_app(
-            self.gateway, store, self.desk, self.approvals, self.waiting, self.tokens, self.pins, profiles=profiles
+            self.gateway,
+            store,
+            self.desk,
+            self.approvals,
+            self.waiting,
+            self.tokens,
+            self.pins,
+            profiles=profiles,
+            page=self.page,
         )
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)

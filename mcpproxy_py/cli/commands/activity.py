@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -22,6 +22,7 @@ from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, Code, 
 app = group("The record: what was called, by whom, and how it ended.")
 
 Text = str | None
+By = Literal["hour", "server", "tool", "client", "status", "rule"]
 Id = Annotated[
     str, typer.Argument(metavar="ID", help="As `activity list` shows it, or the beginning of it that only one has.")
 ]
@@ -263,16 +264,22 @@ def summary(
     session: CommandContext,
     *,
     query: dict[str, Any],
+    by: Annotated[
+        By | None,
+        typer.Option("--by", metavar="|".join(get_args(By)), help="Only a table of these, most frequent first."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="What servers do of their own accord too.")] = False,
 ) -> None:
     """How much was asked and when, of which tools and by whom, how long it took, and what was refused.
 
-    On a terminal durations with a ~ are only about right; those of up to 1,000 records are exact.
+    On a terminal durations with a ~ are only about right; those of up to 1,000 records are exact. `--by hour` has the
+    latest eight days with any records, newest first, by the intent that was declared.
 
     For example: mcpproxy activity summary --since today
     """
     hides = _hide_servers_own(session, query, everything)
-    session.show(session.client.get("activity", "summary", **query), lambda answer: _print_summary(answer, query))
+    answer = session.client.get("activity", "summary", **query)
+    session.show(answer, lambda answer: _print_table(answer, by) if by else _print_summary(answer, query))
     if hides:
         _tell_hidden(session, query)
 
@@ -341,6 +348,21 @@ def _print_summary(answer: Mapping[str, Any], query: Mapping[str, Any]) -> None:
     print_summary(answer, query.get("start_time"))
 
 
+def _print_table(answer: Mapping[str, Any], by: By) -> None:
+    counted, intents = _dict(answer.get(f"by_{by}")), ("read", "write", "destructive", "none")
+    if by == "hour":
+        of_hour = _dict(answer.get("by_hour_and_intent_type"))
+        rows = [[hour, many, *(_dict(of_hour.get(hour)).get(each, 0) for each in intents)]
+                for hour, many in counted.items()]  # fmt: skip
+        table(("hour", "asks", *intents), rows, empty="No records.")
+        return
+    took = _dict(answer.get(f"duration_ms_by_{by}"))
+    columns = (by, "asks", "p50", "p95") if by in ("server", "tool") else (by, "refusals" if by == "rule" else "asks")
+    rows = [[each, many, *(_dict(took.get(each)).get(share) for share in columns[2:])]
+            for each, many in counted.items()]  # fmt: skip
+    table(columns, rows, empty="No records.")
+
+
 def _print_erased(record: Mapping[str, Any]) -> None:
     say("Erased. What is left of the record:")
     _print_record(record)
@@ -354,7 +376,7 @@ def _print_record(record: Mapping[str, Any], full: bool = False) -> None:
         print_page(record, whole=full)
         return
     payloads = ("arguments", "response", "metadata")
-    pairs({key: value for key, value in record.items() if key not in payloads})
+    pairs({key: value for key, value in record.items() if key not in payloads} | {"rungs": facts.rungs(record)})
     for key in payloads:
         if record.get(key) is not None:
             say(f"\n{key}:\n{pretty(record[key])}")

@@ -159,11 +159,20 @@ def list_servers(
 
     For example: mcpproxy catalog servers database
     """
-    from mcpproxy_py.cli.servers import from_catalog
-
-    found = from_catalog.matching(from_catalog.servers(session).values(), query or "")
-    rows = [from_catalog.shown(entry) for entry in found]
+    rows = _asked(session, query) if session.where.is_named else _shipped(session, query or "")
     session.show({"servers": rows}, lambda answer: _print_found(answer["servers"], query))
+
+
+def _asked(session: CommandContext, query: str | None) -> list[dict[str, Any]]:
+    """A gateway elsewhere may have data of its own."""
+    return session.client.get("catalog", limit=200, **({"query": query} if query else {}))["servers"]
+
+
+def _shipped(session: CommandContext, query: str) -> list[dict[str, Any]]:
+    from mcpproxy_py.cli.servers import from_catalog
+    from mcpproxy_py.providers.catalog.choosing import matching, shown
+
+    return [shown(entry) for entry in matching(from_catalog.servers(session).values(), query)]
 
 
 def _print_found(rows: list[Mapping[str, Any]], query: str | None) -> None:

@@ -154,12 +154,16 @@ def set_value(
     session: CommandContext,
     key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Text, or JSON where no text is meant; - reads stdin.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would change, by the running gateway, and write nothing.")
+    ] = False,
 ) -> None:
     """Set one key in the configuration file. All else in it stays, comments and order too.
 
     Says what the change permits that was refused before, and what waits for a restart. A list of texts may be written
     with commas. For a secret write a reference such as ${env:NAME}, or give - and type it into stdin, so that it is not
-    in the history of your shell.
+    in the history of your shell. Of a gateway that is named by its address, the settings are changed over REST: not
+    those that say who may reach it.
 
     For example: mcpproxy config set log.level debug
     """
@@ -168,6 +172,9 @@ def set_value(
     path = _path(key)
     text = sys.stdin.read().rstrip("\n") if value == "-" else value
     wanted = _decoded(path, text)
+    if session.where.is_named or dry_run:
+        _over_rest(session, path, wanted, dry_run)
+        return
 
     def put(document: dict[str, Any]) -> None:
         try:
@@ -176,6 +183,18 @@ def set_value(
             raise GatewayError(Code.BAD_REQUEST, str(error)) from None
 
     _changed(session, path, _file(session).change(put), "Set")
+
+
+def _over_rest(session: CommandContext, path: tuple[str, ...], value: Any, dry_run: bool) -> None:
+    """By the running gateway: the same checks, and on its record."""
+    key = ".".join(path)
+    where = ("preview", "settings") if dry_run else ("settings",)
+    effect = session.client.post(*where, body={"settings": {key: value}})
+    answer = {"changed": not dry_run, **{each: effect[each] for each in ("looser", "tighter", "after_restart")}}
+    if dry_run:
+        session.show(answer, lambda shown: _print_effect(shown, f"{key} was not changed."))
+    else:
+        session.show(answer, lambda shown: _print_effect(shown, f"Set {key}."))
 
 
 @command(app, "unset")
@@ -188,7 +207,11 @@ def unset(session: CommandContext, key: Key) -> None:
     """
     from mcpproxy_py.settings.document import take_from
 
-    path, file = _path(key), _file(session)
+    path = _path(key)
+    if session.where.is_named:
+        _over_rest(session, path, None, dry_run=False)
+        return
+    file = _file(session)
 
     def take(document: dict[str, Any]) -> None:
         try:
@@ -335,37 +358,27 @@ def _unknown(path: tuple[str, ...]) -> GatewayError:
 def _changed(session: CommandContext, path: tuple[str, ...], change: Any, verb: str) -> None:
     """Says what came of it: what is looser or tighter now, and what has to wait for a restart."""
     answer: dict[str, Any] = {"changed": change.before != change.after, "file": str(session.where.config_path()),
-                              **_compared(change)}  # fmt: skip
+                              **change.says()}  # fmt: skip
     session.show(answer, lambda shown: _print_changed(shown, ".".join(path), verb))
-
-
-def _compared(change: Any) -> dict[str, Any]:
-    from mcpproxy_py import settings
-
-    old, new = (settings.settings_of_text(text or "{}") for text in change)
-    if old is None or new is None:
-        return {"looser": [], "tighter": [], "after_restart": []}
-    found = settings.compared(old, new)
-    return {
-        "looser": [each.says for each in found if each.direction == "looser"],
-        "tighter": [each.says for each in found if each.direction == "tighter"],
-        "after_restart": settings.needs_restart(old, new),
-    }
 
 
 def _print_changed(answer: Mapping[str, Any], key: str, verb: str) -> None:
     if not answer["changed"]:
         say("Nothing changed.")
         return
-    say(f"{verb} {key}." if key else f"{verb} {answer['file']}.")
+    _print_effect(answer, f"{verb} {key}." if key else f"{verb} {answer['file']}.")
+    with suppress(KeyError):
+        if variable := _overriding(key):
+            note(f"The variable {variable} is set, and stronger than the file.")
+
+
+def _print_effect(answer: Mapping[str, Any], done: str) -> None:
+    say(done)
     for direction in ("looser", "tighter"):
         for sentence in answer[direction]:
             note(f"{direction.capitalize()}: {clean(sentence)}")
     if answer["after_restart"]:
         note(f"At the next start: {', '.join(answer['after_restart'])}. To start again now: mcpproxy restart")
-    with suppress(KeyError):
-        if variable := _overriding(key):
-            note(f"The variable {variable} is set, and stronger than the file.")
 
 
 def _overriding(key: str) -> str | None:

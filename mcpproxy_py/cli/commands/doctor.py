@@ -39,9 +39,11 @@ def _findings(session: CommandContext) -> Iterator[CheckResult]:
 
 
 def _elsewhere(session: CommandContext) -> Iterator[CheckResult]:
-    """Of a gateway that is not of the files on this machine, what it says itself."""
+    """Of a gateway that is not of the files on this machine, what it finds itself, of its own machine too."""
+    from mcpproxy_py.doctor import CheckResult
+
     try:
-        yield from _at_work(session)
+        yield from (CheckResult(each["subject"], each["state"], each["says"]) for each in _health(session))
     except GatewayError as error:
         yield _problem(error)
 
@@ -82,6 +84,16 @@ def _at_work(session: CommandContext) -> Iterator[CheckResult]:
     status = session.client.get("status")
     yield from doctor.gateway_at_work(status, __version__)
     yield from doctor.servers_at_work(session.client.get("servers")["servers"])
+
+
+def _health(session: CommandContext) -> list[dict[str, Any]]:
+    """One of an earlier version has no such answer, and is looked at from here."""
+    try:
+        return session.client.get("health")["findings"]
+    except GatewayError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        return [each._asdict() for each in _at_work(session)]
 
 
 def _problem(error: GatewayError) -> CheckResult:

@@ -43,7 +43,14 @@ def serve(
 
     gc.freeze()
     gc.enable()
-    return gateway.serve(loaded, idle_exit=idle_exit, detached=detached)
+    return gateway.serve(loaded, idle_exit=idle_exit, detached=detached, examine=_examined)
+
+
+def _examined(settings: Any, status: Any, rows: Any) -> list[dict[str, Any]]:
+    """Imported when somebody asks how it is."""
+    from mcpproxy_py.doctor import examined
+
+    return examined(settings, status, rows)
 
 
 @command(serve_app, "stdio", prints=False)

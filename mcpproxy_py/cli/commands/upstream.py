@@ -13,7 +13,7 @@ from mcpproxy_py.cli.common import CommandContext, Yes, command, confirmed, grou
 from mcpproxy_py.cli.output import Format, note, say
 from mcpproxy_py.cli.servers import add as upstream_add
 from mcpproxy_py.cli.servers import login as upstream_login
-from mcpproxy_py.cli.servers.changes import described, edited, undo_line
+from mcpproxy_py.cli.servers.changes import DryRun, described, edited, previewed, print_previewed, undo_line
 from mcpproxy_py.cli.servers.entry import Name
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
 from mcpproxy_py.cli.servers.view import print_servers
@@ -43,6 +43,7 @@ upstream_login.register(app)
 def remove(
     session: CommandContext,
     name: Name,
+    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Remove an upstream, after a confirmation; without a terminal --yes is needed. Where no gateway runs, this mends
@@ -50,6 +51,9 @@ def remove(
 
     For example: mcpproxy upstream remove time
     """
+    if dry_run:
+        session.show(previewed(session, "remove", name), print_previewed)
+        return
     config = described(session, name)
     what = (config or {}).get("command") or (config or {}).get("url") or "no configuration known"
     confirmed(f"Remove the upstream {name} ({what})?", yes)

@@ -95,3 +95,23 @@ def client_of(record: Mapping[str, Any]) -> str:
 
 def sign_of(record: Mapping[str, Any]) -> StatusSign:
     return SIGNS.get(str(record.get("status")), UNKNOWN_STATUS)
+
+
+def rungs(record: Mapping[str, Any]) -> str:
+    """The ladder that it went up, as far as it came. A gateway of an older version does not tell."""
+    told = record.get("rungs")
+    steps = [step for step in told if isinstance(step, Mapping)] if isinstance(told, list) else []
+    if not steps:
+        return ""
+    passed, left = (
+        [one_cell_each(step.get("rule")) for step in steps if step.get("outcome") == outcome]
+        for outcome in ("passed", "not reached")
+    )
+    refused = next((step for step in steps if step.get("outcome") == "failed"), None)
+    if refused is None:
+        return f"all {len(passed)} passed"
+    rule = one_cell_each(refused.get("rule"))
+    if refused.get("number") is None:
+        return f"all {len(passed)} passed; then refused by {rule}"
+    text = f"{len(passed)} passed ({', '.join(passed)}); {rule} refused" if passed else f"{rule} refused"
+    return f"{text}; not reached: {', '.join(left)}" if left else text

@@ -115,25 +115,7 @@ def _decision(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         hints = decision.get("annotations")
         told = f"; hints {said(hints)}" if hints else ""
         yield "class", f"{said(decision.get('class'))}{origin}{told}"
-    yield "rungs", _rungs(record, said(decision.get("rule")))
-
-
-def _rungs(record: Mapping[str, Any], rule: str) -> str:
-    """The ladder that it went up, as far as it came. The same rungs stand in the same order for every ask."""
-    from mcpproxy_py.core.policy import decide
-
-    surface, kind = record.get("surface"), record.get("type")
-    ladder = decide.GATE if surface in ("gate", "rest") else decide.UNDECLARED
-    ladder = decide.PASSED_THROUGH if surface == "passthrough" else ladder
-    if kind != "tool_call":
-        return ""
-    names = [name for name, _ in ladder]
-    if rule not in names:
-        refused = facts.refused_by(record)
-        return f"all {len(names)} passed" + (f"; then refused by {refused}" if refused else "")
-    passed, left = names[: names.index(rule)], names[names.index(rule) + 1 :]
-    text = f"{len(passed)} passed ({', '.join(passed)}); {rule} refused" if passed else f"{rule} refused"
-    return f"{text}; not reached: {', '.join(left)}" if left else text
+    yield "rungs", facts.rungs(record)
 
 
 def _payload(console: Console, name: str, value: Any, size: Any, whole: bool) -> None:

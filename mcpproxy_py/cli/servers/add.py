@@ -12,7 +12,7 @@ from mcpproxy_py.cli.completion import catalog_slugs
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
 from mcpproxy_py.cli.output import note
 from mcpproxy_py.cli.servers import entry as entries
-from mcpproxy_py.cli.servers.changes import edited, entry_of
+from mcpproxy_py.cli.servers.changes import DryRun, edited, entry_of, previewed, print_previewed
 from mcpproxy_py.cli.servers.editor import edit_entry
 from mcpproxy_py.cli.servers.settle import WAIT_SECONDS, NoWait, WaitFor, report
 from mcpproxy_py.cli.servers.view import LOG_LINES, print_configured, print_server
@@ -59,6 +59,7 @@ def add(
     json_config: entries.Json = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
     no_check: entries.NoCheck = False,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait_for: WaitFor = WAIT_SECONDS,
 ) -> int:
@@ -83,6 +84,10 @@ def add(
         elif bool(program) == bool(url):
             raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
     _recommend(config)
+    if dry_run:
+        action = "replace" if replace else "add"
+        session.show(previewed(session, action, name, config, check=not no_check), print_previewed)
+        return EXIT_OK
     answer = _put(session, name, config, replace=replace, check=not no_check)
     status = report(session, name, answer, f"Added {name}.", wait=not no_wait, seconds=wait_for)
     if url is None or no_wait:

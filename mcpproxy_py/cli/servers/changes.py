@@ -9,7 +9,9 @@ import json
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
@@ -17,6 +19,7 @@ from mcpproxy_py.cli.output import note
 from mcpproxy_py.errors import Code, GatewayError
 
 MASK: Final = "***"
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and change nothing.")]
 
 
 def edited(
@@ -55,6 +58,24 @@ def entry_of(session: CommandContext, name: str) -> Mapping[str, Any]:
         message = f"{name} is not in the configuration file, so there is no entry to change"
         raise GatewayError(Code.NOT_FOUND, message, details={"name": name, "remedy": remedy})
     return entry
+
+
+def previewed(session: CommandContext, action: str, name: str, config: Mapping[str, Any] | None = None,
+              *, check: bool = True) -> dict[str, Any]:  # fmt: skip
+    """What the running gateway says that it would do. Nothing is written."""
+    body = {"action": action, "name": name, "check": check, **({"config": config} if config is not None else {})}
+    return session.client.post("preview", "server", body=body)
+
+
+def print_previewed(answer: Mapping[str, Any]) -> None:
+    from mcpproxy_py.cli.output import clean, say
+
+    for sentence in answer["says"]:
+        say(clean(sentence))
+    for direction in ("looser", "tighter"):
+        for sentence in answer[direction]:
+            note(f"{direction.capitalize()}: {clean(sentence)}")
+    note("Nothing was changed.")
 
 
 def described(session: CommandContext, name: str) -> Mapping[str, Any] | None:

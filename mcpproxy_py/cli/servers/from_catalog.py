@@ -40,6 +40,8 @@ def servers(session: CommandContext) -> dict[str, ServerEntry]:
 
 def found(session: CommandContext, slug: str) -> ServerEntry:
     """The entry of this slug. Raises `NOT_FOUND` with the nearest."""
+    from mcpproxy_py.providers.catalog.choosing import matching
+
     known = servers(session)
     if slug in known:
         return known[slug]
@@ -55,30 +57,6 @@ def _nearest(slug: str, known: Iterable[str]) -> list[str]:
     from mcpproxy_py.core.search.tokens import nearest
 
     return list(nearest(slug, known))
-
-
-def shown(entry: ServerEntry) -> dict[str, Any]:
-    """What a person looks for when choosing."""
-    from mcpproxy_py.providers.catalog.recipe import recipe
-
-    plan = recipe(entry)
-    needs = [each.name for each in plan.questions if each.required] if plan else []
-    return {
-        "slug": entry.slug, "title": entry.title, "description": entry.description, "auth": entry.auth,
-        "needs": needs, "package": entry.package, "url": entry.url,
-    }  # fmt: skip
-
-
-def matching(entries: Iterable[ServerEntry], query: str) -> list[ServerEntry]:
-    """Those that have every word of it, in their names first."""
-    words = query.lower().replace("-", " ").split()
-
-    def text(entry: ServerEntry, *, names: bool) -> str:
-        shown = (entry.slug, entry.title) if names else (entry.slug, entry.title, entry.description, *entry.tags)
-        return " ".join(shown).lower()
-
-    hits = [each for each in entries if all(word in text(each, names=False) for word in words)]
-    return sorted(hits, key=lambda each: (not all(word in text(each, names=True) for word in words), each.slug))
 
 
 def entry_for(entry: ServerEntry, given: Mapping[str, Any], args: Sequence[str], *, name: str) -> dict[str, Any]:

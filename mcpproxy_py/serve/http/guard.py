@@ -22,8 +22,7 @@ import hmac
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -42,6 +41,7 @@ from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.http.identity.provider import IdentityProvider
+    from mcpproxy_py.serve.page.credentials import PageCredentials
 
 log = logging.getLogger("mcpproxy.http")
 
@@ -55,6 +55,7 @@ ZONES: Final[tuple[tuple[str, Zone], ...]] = (
     ("/healthz", "open"),
     ("/readyz", "open"),
     ("/api/v1/proof", "open"),
+    ("/api/v1/page/open", "open"),
     ("/api", "admin"),
     ("/metrics", "metrics"),
     ("/.well-known", "open"),  # where nothing is there, MCP clients that look for OAuth must hear 404, not 401
@@ -70,6 +71,8 @@ MOST_KNOWN_HOSTS: Final = 64
 LOCAL, ADMIN = Access("local"), Access("admin")
 OWN_RECORDS: Final = "/api/v1/activity"
 """With `?mine`, the one thing of REST that opens with a token of an agent."""
+OWN_END: Final = "/api/v1/page/session"
+"""Where a session of the page ends itself, which still hears so."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="mcpproxy"'}
 
 
@@ -87,6 +90,8 @@ class AccessRules:
     require_mcp_auth: bool = False
     identity: IdentityProvider | None = None
     """Whose tokens are accepted, beside our own."""
+    page: PageCredentials | None = field(default=None, repr=False)
+    """Sessions of people in front of the page, who are the admin as well."""
     max_body_bytes: int = 4 << 20
     max_body_values: int = MAX_BODY_VALUES
 
@@ -125,9 +130,13 @@ class AccessControl:
         if zone == "agent":
             if head.authorization is None and not self._agents_need_token:
                 return LOCAL
+            # The same head as before: heads are known as a whole, by their hash, so that how long this takes tells
+            # nobody about a part of a secret. Whether it opens what it did is asked each time.
+            if (known := head.admission) is not None and known[0] is self._credentials and known[1].holds():
+                return known[1].access
             return self._agent(head)
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
-            return self._admin(head)
+            return self._admin(head, request)
         return LOCAL
 
     def _check_host(self, host: str) -> None:
@@ -148,6 +157,8 @@ class AccessControl:
     def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = _bearer(head)
         if (found := self._credentials.find(given)) is not None:
+            admission = None if given is None else self._credentials.admission(given, found)
+            head.admission = None if admission is None else (self._credentials, admission)
             return found
         if (coming := self._credentials.to_verify(given)) is not None:
             return coming
@@ -160,8 +171,10 @@ class AccessControl:
             raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
         raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
 
-    def _admin(self, head: RequestHead) -> Access | Awaitable[Access]:
+    def _admin(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
+        if given is None and (page := self._rules.page) is not None and (coming := page.admit(head, request.peer)):
+            return coming
         may_be_agents = self._credentials.takes_others or (given or "").startswith(PREFIX)
         if may_be_agents and (found := self._credentials.find(given)) is not None:
             if found is not AGENT and head.api_key is None and _asks_for_own_records(head):
@@ -235,8 +248,8 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
-        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
-        """Requests of principals whose access may end."""
+        self._under_way: dict[asyncio.Task[Any] | None, str] = {}
+        """Requests, with what of an access may end: a principal, or a session of the page."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -245,23 +258,11 @@ class Guard:
         self._identity = rules.identity
         self._max_body_bytes, self._max_body_values = rules.max_body_bytes, rules.max_body_values
 
-    def end(self, principal: str) -> None:
-        """Its access has ended: so do its requests under way, with their connections."""
-        for task in tuple(self._under_way.get(principal, ())):
-            task.cancel()
-
-    @contextmanager
-    def _ended_with(self, principal: str) -> Iterator[None]:
-        task = asyncio.current_task()
-        assert task is not None
-        mine = self._under_way.setdefault(principal, set())
-        mine.add(task)
-        try:
-            yield
-        finally:
-            mine.discard(task)
-            if not mine and self._under_way.get(principal) is mine:
-                del self._under_way[principal]
+    def end(self, ends: str) -> None:
+        """This access has ended: so do its requests under way, with their connections."""
+        for task, whose in tuple(self._under_way.items()):
+            if whose == ends and task is not None:
+                task.cancel()
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -280,11 +281,15 @@ class Guard:
             endpoint = self._endpoints.get(head.path) or self._endpoints.get(head.path.rstrip("/"), self._rest)
             if self._identity is not None:
                 endpoint = self._identity.answering(endpoint, request)
-            if request.access.everything:
+            if request.access.ends_with is None or (head.method == "DELETE" and head.path.startswith(OWN_END)):
                 await endpoint(request)
             else:
-                with self._ended_with(request.access.principal):
+                task = asyncio.current_task()
+                self._under_way[task] = request.access.ends_with
+                try:
                     await endpoint(request)
+                finally:
+                    del self._under_way[task]
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

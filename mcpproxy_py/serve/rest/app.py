@@ -20,6 +20,8 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.records import PageAccess
+from mcpproxy_py.gateway.page.sessions import CLIENT, PageSessions
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
@@ -40,14 +42,18 @@ from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.routes import (
     activity,
     calls,
+    catalog,
     confirmations,
     logins,
     pins,
+    previews,
     requests,
     servers,
+    settings,
     system,
     tokens,
 )
+from mcpproxy_py.serve.rest.routes.page import PAGE_ENDPOINTS
 from mcpproxy_py.serve.rest.routes.profiles import PROFILE_ENDPOINTS
 
 NOBODY: Final = Access("nobody", lambda: NOTHING_IN_SCOPE)
@@ -81,6 +87,10 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
     *pins.ENDPOINTS,
     *tokens.TOKEN_ENDPOINTS,
     *PROFILE_ENDPOINTS,
+    *PAGE_ENDPOINTS,
+    *catalog.ENDPOINTS,
+    *settings.ENDPOINTS,
+    *previews.ENDPOINTS,
     *calls.DISCOVERY_ENDPOINTS,
 )
 """In this order the router tries them: fixed paths stand before those with a name in them."""
@@ -89,13 +99,13 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 def rest_app(
     gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals,
     waiting_calls: RestConfirmations, agent_tokens: RestTokens, server_pins: RestPins, masker: Masker = MASKER,
-    profiles: ProfileTable | None = None,
+    profiles: ProfileTable | None = None, page: PageSessions | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
     parts = RestServices(
         gateway, store, operator, approvals, waiting_calls, agent_tokens, server_pins, time.monotonic(), masker
     )
-    parts = parts if profiles is None else replace(parts, profiles=profiles)
+    parts = replace(parts, page=page, profiles=parts.profiles if profiles is None else profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 
 
@@ -129,8 +139,14 @@ class _Path:
             allowed = ", ".join(self._methods)
             raise GatewayError(Code.METHOD_NOT_ALLOWED, f"This takes {allowed}, not {quoted(request.method)}")
         caller = _caller(request)
-        if endpoint.guarded in ("admin", "own") and caller.principal != "admin" and not _is_own(endpoint, request):
+        if (
+            endpoint.guarded in ("admin", "key", "own")
+            and caller.principal != "admin"
+            and not _is_own(endpoint, request)
+        ):
             raise GatewayError(Code.UNAUTHORIZED, "This needs the admin key")  # the guard's work; twice holds better
+        if endpoint.guarded == "key" and _of_page(request):
+            raise GatewayError(Code.KEY_NEEDED, "This needs the admin key itself, and is not done from the page")
         given = await endpoint.handler(
             RestRequest(
                 self._parts,
@@ -146,6 +162,10 @@ class _Path:
         return answer(self._parts.masker.mask(given) if endpoint.masked else given, endpoint.status)
 
 
+def _of_page(request: Request) -> bool:
+    return isinstance(request.scope.get("state", {}).get("access"), PageAccess)
+
+
 def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
     """Of an agent, which the guard let in to read what is its own. The handler keeps to that."""
     access = request.scope.get("state", {}).get("access")
@@ -154,7 +174,7 @@ def _is_own(endpoint: RestEndpoint, request: Request) -> bool:
 
 def _caller(request: Request) -> Caller:
     state: Mapping[str, Any] = request.scope.get("state", {})
-    client = _client(request)
+    client = CLIENT if _of_page(request) else _client(request)
     source = "cli" if client.name == "cli" else "api"
     access: Access = state.get("access", NOBODY)
     return Caller(access.principal, source, client, state.get("request_id"), None if access.everything else access)
@@ -164,7 +184,7 @@ def _client(request: Request) -> ClientInfo:
     """Who it says it is: our own header, else the first product of the user agent."""
     claimed = request.headers.get(CLIENT_HEADER)
     found = _PRODUCT.match(claimed if claimed is not None else request.headers.get("user-agent", ""))
-    if not found or (claimed is None and found[1] == "cli"):
+    if not found or (claimed is None and found[1] == "cli") or found[1] == CLIENT.name:
         return ClientInfo()
     return ClientInfo(found[1], found[2] or "")
 

@@ -19,16 +19,18 @@ from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
+from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.confirmation.waiting_call import ConfirmationStatus
 from mcpproxy_py.gateway.masker import MASKER
+from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinStep
 from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions
 from mcpproxy_py.serve.rest.requests import NoQuery
-from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.feed import FeedBatch, FeedPosition
 from mcpproxy_py.store.activity.gap_signals import GapReading
 from mcpproxy_py.store.activity.reader import Filters, Page
 from mcpproxy_py.store.chain_key import Anchor
@@ -93,7 +95,7 @@ class RestStore(Protocol):
     async def anchor(self) -> Anchor: ...
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None: ...
     async def position(self) -> FeedPosition: ...
-    def events(self, after: FeedPosition | None) -> AsyncGenerator[FeedEvent | None]: ...
+    def events(self, after: FeedPosition | None, *, brief: bool = False) -> AsyncGenerator[FeedBatch | None]: ...
     def health(self) -> Mapping[str, Any]: ...
     async def size(self) -> int | None: ...
 
@@ -120,6 +122,10 @@ class RestAdmin(Protocol):
     def measured(self) -> list[ServerStats]: ...
     async def server_log(self, name: str, lines: int) -> list[str]: ...
     def shown_config(self) -> dict[str, Any]: ...
+    def settings_state(self) -> dict[str, Any]: ...
+    async def change_settings(self, changes: Mapping[tuple[str, ...], Any], by: Caller) -> dict[str, list[str]]: ...
+    async def tried(self, change: Callable[[ConfigStore], object]) -> dict[str, list[str]]: ...
+    async def health(self) -> list[dict[str, Any]]: ...
     def status(self) -> dict[str, Any]: ...
 
 
@@ -174,12 +180,14 @@ class RestServices:
     masker: Masker = MASKER
     questions: ShownQuestions = field(default_factory=ShownQuestions)
     profiles: ProfileTable = field(default_factory=ProfileTable)
+    page: PageSessions | None = None
 
 
 SURFACE = "rest"
 
-Guarded = Literal["admin", "own", "agent", "metrics", "open"]
-"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own."""
+Guarded = Literal["admin", "key", "own", "agent", "metrics", "open"]
+"""Whose door it is; `agent` is that of the MCP surfaces, and `own` the admin's where an agent gets what is its own.
+What needs the `key` itself is not done from the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +215,11 @@ class RestRequest:
             request_id=self.caller.request_id,
             access=self.caller.access,
         )
+
+    @property
+    def access(self) -> Access | None:
+        """As the guard gave it; None where there was none."""
+        return self.request.scope.get("state", {}).get("access")
 
     @property
     def snapshot(self) -> Snapshot:

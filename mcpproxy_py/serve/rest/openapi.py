@@ -19,8 +19,9 @@ from mcpproxy_py.serve.rest.responses import ErrorAnswer
 _REF: Final = "#/components/schemas/{model}"
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
-    "admin": [{"adminKey": []}, {"adminBearer": []}],
-    "own": [{"adminKey": []}, {"adminBearer": []}, {"agentToken": []}],
+    "admin": [{"adminKey": []}, {"adminBearer": []}, {"pageToken": [], "pageCookie": []}],
+    "key": [{"adminKey": []}, {"adminBearer": []}],
+    "own": [{"adminKey": []}, {"adminBearer": []}, {"pageToken": [], "pageCookie": []}, {"agentToken": []}],
     "agent": [{"agentToken": []}, {}],
     "metrics": [{"adminKey": []}, {"adminBearer": []}, {}],
     "open": [],
@@ -28,6 +29,18 @@ _SECURITY: Final[dict[str, list[dict[str, list[str]]]]] = {
 _SCHEMES: Final = {
     "adminKey": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The admin key"},
     "adminBearer": {"type": "http", "scheme": "bearer", "description": "The admin key"},
+    "pageToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Mcpproxy-Page",
+        "description": "One half of a session of the page",
+    },
+    "pageCookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "mcpproxy-ui-PORT",
+        "description": "The other half; with TLS its name begins with `__Host-`",
+    },
     "agentToken": {"type": "http", "scheme": "bearer", "description": "The agent token, where one is needed"},
 }
 _REQUEST_ID: Final = {"X-Request-Id": {"$ref": "#/components/headers/RequestId"}}

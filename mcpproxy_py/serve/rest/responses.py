@@ -54,6 +54,17 @@ class StatusAnswer(ResponseModel):
     frozen: bool
 
 
+class FindingAnswer(ResponseModel):
+    subject: str
+    state: Literal["ok", "warning", "problem"]
+    says: str = Field(description="What is so; where it is a problem, how to mend it too")
+
+
+class HealthAnswer(ResponseModel):
+    healthy: bool = Field(description="Whether nothing is a problem; warnings may be there")
+    findings: list[FindingAnswer]
+
+
 class ConfigAnswer(ResponseModel):
     """The configuration in force; secrets are masked."""
 
@@ -191,6 +202,20 @@ class ActivityAnswer(ResponseModel):
     metadata: dict[str, Any]
 
 
+class RecordedRung(ResponseModel):
+    number: int | None = Field(description="Its place on the ladder; `null` for what stopped the call after that")
+    rule: str
+    looks_at: str = Field(description="For people")
+    outcome: Literal["passed", "failed", "not reached"]
+    message: str
+
+
+class ActivityInFull(ActivityAnswer):
+    rungs: list[RecordedRung] = Field(
+        description="The ladder of the decision, as far as the record tells; empty for what was not decided on one"
+    )
+
+
 class Activities(ResponseModel):
     activities: list[ActivityAnswer]
     next_cursor: str | None
@@ -207,6 +232,9 @@ class Summary(ResponseModel):
     by_tool: dict[str, int]
     by_day: dict[str, int] = Field(description="The latest days, UTC")
     by_hour: dict[str, int] = Field(description="The latest hours of eight days, by their beginning")
+    by_hour_and_intent_type: dict[str, dict[str, int]] = Field(
+        description="The same hours by what was declared: `read`, `write`, `destructive`, or `none`"
+    )
     by_client: dict[str, int] = Field(description="Clients of the newest `sampled` records, as they name themselves")
     by_rule: dict[str, int] = Field(description="What refused, of the newest refusals")
     sampled: int = Field(description="So many records were read one by one")

@@ -23,6 +23,9 @@ from mcpproxy_py.store.seals import Seals
 AT_ONCE: Final = 100
 QUIET: Final = 15.0
 """Seconds after which even nothing is told, so that everybody in between keeps the connection."""
+PACE: Final = 0.2
+"""Seconds from one reading to the next for the same listener. What happened in between is read together: a reading for
+each event would cost the calls more than the calls do."""
 READERS: Final = 2
 """Threads for all streams together; whoever lists and searches has others."""
 
@@ -57,6 +60,17 @@ class FeedEvent(NamedTuple):
     record: dict[str, Any] | None
 
 
+class FeedBatch:
+    """Some events in a row. Listeners that are equally far are given the same one."""
+
+    __slots__ = ("encoded", "events")
+
+    def __init__(self, events: Sequence[FeedEvent]) -> None:
+        self.events = events
+        self.encoded: bytes | None = None
+        """As it is sent, once somebody has written it down: that costs more than reading it does."""
+
+
 APPROVAL: Final = "approval"
 CONFIRMATION: Final = "confirmation"
 
@@ -66,10 +80,13 @@ class ActivityFeed:
         self._database = database
         self._seals = seals
         self._in_thread = ReaderThreads(READERS, database.label).run
+        self._readings: dict[tuple[str, bool], asyncio.Task[FeedBatch | None]] = {}
 
-    async def follow(self, after: FeedPosition | None, event_bus: EventBus) -> AsyncGenerator[FeedEvent | None]:
-        """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
-        from the database when it comes for more."""
+    async def follow(
+        self, after: FeedPosition | None, event_bus: EventBus, *, brief: bool = False
+    ) -> AsyncGenerator[FeedBatch | None]:
+        """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read from the
+        database when it comes for more; those who keep up read together. `brief`: without arguments and answers."""
         notifications, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def heard(kind: str, payload: Any) -> None:
@@ -79,13 +96,14 @@ class ActivityFeed:
         end = event_bus.on_event(heard)
         try:
             position = await self.now() if after is None else after
-            yield FeedEvent(position, "hello", None)
+            yield FeedBatch([FeedEvent(position, "hello", None)])
             while True:
                 notifications.clear()
-                while batch := await self._in_thread(partial(self._after, position)):
-                    for told in batch:
-                        yield told
-                    position = batch[-1].position
+                while batch := await self._read_together(position, brief):
+                    yield batch
+                    position = batch.events[-1].position
+                    if len(batch.events) < AT_ONCE:
+                        await asyncio.sleep(PACE - loop.time() % PACE)  # all at the same time
                 try:
                     async with asyncio.timeout(QUIET):
                         await notifications.wait()
@@ -93,6 +111,23 @@ class ActivityFeed:
                     yield None
         finally:
             end()
+
+    async def _read_together(self, position: FeedPosition, brief: bool) -> FeedBatch | None:
+        key = (str(position), brief)
+        reading = self._readings.get(key)
+        if reading is None:
+            reading = self._readings[key] = asyncio.create_task(self._read(position, brief))
+            reading.add_done_callback(partial(self._was_read, key))
+        return await asyncio.shield(reading)
+
+    def _was_read(self, key: tuple[str, bool], reading: asyncio.Task[FeedBatch | None]) -> None:
+        del self._readings[key]
+        if not reading.cancelled():
+            reading.exception()  # where everybody who waited has left, nobody else asks for it
+
+    async def _read(self, position: FeedPosition, brief: bool) -> FeedBatch | None:
+        found = await self._in_thread(partial(self._after, position, brief))
+        return FeedBatch(found) if found else None
 
     async def now(self) -> FeedPosition:
         """Where somebody begins who wants nothing from before."""
@@ -105,14 +140,14 @@ class ActivityFeed:
             return FeedPosition({chain: connection.execute(query).scalar() or 0
                              for chain, query in zip(chains, last, strict=True)})  # fmt: skip
 
-    def _after(self, position: FeedPosition) -> list[FeedEvent]:
+    def _after(self, position: FeedPosition, brief: bool) -> list[FeedEvent]:
         found: list[FeedEvent] = []
         with self._database.reading() as connection:
             for chain in connection.execute(select(gateways.c.number).order_by(gateways.c.number)).scalars().all():
                 later = events.c.chain == chain, events.c.seq > position.seqs.get(chain, 0)
                 query = select(events.c.seq, events.c.head).where(*later).order_by(events.c.seq).limit(AT_ONCE)
                 told = [entry_of(seq, head, b"", "", _event(head)) for seq, head in connection.execute(query)]
-                subjects = _Subjects(connection, told, self._seals)
+                subjects = _Subjects(connection, told, self._seals, brief)
                 for entry in told:
                     position = FeedPosition({**position.seqs, chain: entry.seq})
                     found.append(FeedEvent(position, *subjects.of(entry)))
@@ -122,10 +157,10 @@ class ActivityFeed:
 class _Subjects:
     """What some events are about, as it is now."""
 
-    def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals) -> None:
+    def __init__(self, connection: Connection, told: Sequence[JournalEntry], seals: Seals, brief: bool) -> None:
         ids = {entry.key for entry in told if entry.key is not None}
         offers_requests = {name(entry.event.get("id")) for entry in told if entry.kind == APPROVAL}
-        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids)))}
+        self._records = {row.id: as_json(row) for row in connection.execute(shown(activity.c.id.in_(ids), brief=brief))}
         known = requests(connection, seals, approvals.c.id.in_(offers_requests)) if offers_requests else []
         self._wishes = {request.id: request.in_full() for request in known}
 

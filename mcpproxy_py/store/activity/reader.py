@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, null, select
 
 from mcpproxy_py.core.record.short_ids import id_ranges
 from mcpproxy_py.store.activity.filters import Filters, PageCursor, equalities, span
@@ -31,9 +31,15 @@ WALK: Final = 2000
 _SHOWN: Final = [column for column in activity.c if column.name not in ("gateway", "tool_variant", "intent_type")]
 
 
-def shown(*where: ColumnElement[bool]) -> Select[Any]:
+_SEARCHED = case((activity.c.type == "tool_search", activity.c.arguments))
+_BRIEF: Final = {"arguments": _SEARCHED.label("arguments"), "response": null().label("response")}
+"""Without payloads; what a search looked for is all that it says of itself."""
+
+
+def shown(*where: ColumnElement[bool], brief: bool = False) -> Select[Any]:
     """Rows that `activity.as_json` can show."""
-    return select(*_SHOWN).where(*where)
+    query: Any = select(*(_BRIEF.get(column.name, column) if brief else column for column in _SHOWN))
+    return query.where(*where)
 
 
 def rows_of(

@@ -44,6 +44,8 @@ SAMPLED = [
 ]
 MOST_GROUPS = 100
 """Names of tools come from agents too, who may ask for any number of tools that do not exist."""
+UNDECLARED = "none"
+"""Of what declares nothing, such as a search."""
 _ROWS_ONLY = ("session_id", "request_id", "client", "principal", "q")
 """Filters by what the roll-ups do not know."""
 _DAY_OF_ROW = activity.c.n // (DAY * HOUR << BITS)
@@ -66,15 +68,15 @@ class _Part(NamedTuple):
 
 
 def summarise(connection: Connection, filters: Filters) -> dict[str, Any]:
-    """`total`, `by_<group>` (the most frequent values and how often; rows without a value are left out), `by_day` and
-    `by_hour`, and `duration_ms` with `p50` and `p95`, of all and by server and tool. `limit` and `cursor` mean nothing
-    here."""
+    """`total`, `by_<group>` (the most frequent values and how often; rows without a value are left out), `by_day`,
+    `by_hour` and `by_hour_and_intent_type`, and `duration_ms` with `p50` and `p95`, of all and by server and tool.
+    `limit` and `cursor` mean nothing here."""
     parts = list(_parts(connection, filters))
     tools = _together(((part.server, part.tool), part.took) for part in parts if any(part.took))
     return {
         "total": sum(part.many for part in parts),
         "by_day": _by_day(connection, filters),
-        "by_hour": _by_hour(connection, filters),
+        **_by_hour(connection, filters),
         **{f"by_{group}": _most(parts, group) for group in GROUPS},
         "duration_ms": durations(_together((None, took) for took in tools.values()).get(None, [0] * BUCKETS)),
         "duration_ms_by_server": _durations_by((server, took) for (server, _), took in tools.items()),
@@ -193,8 +195,19 @@ def _by_day(connection: Connection, filters: Filters) -> dict[str, int]:
     return {(_EPOCH + timedelta(day)).strftime("%Y-%m-%d"): often[day] for day in newest}
 
 
-def _by_hour(connection: Connection, filters: Filters) -> dict[str, int]:
-    """The latest hours, up to that of the newest record or the end that is asked for."""
+def _by_hour(connection: Connection, filters: Filters) -> dict[str, Any]:
+    """The latest hours, up to that of the newest record or the end that is asked for, and the intents in each."""
+    found = _intents_by_hour(connection, filters)
+    hours = {
+        f"{_EPOCH + timedelta(hours=hour):%Y-%m-%dT%H:00:00Z}": found[hour] for hour in sorted(found, reverse=True)
+    }
+    return {
+        "by_hour": {hour: sum(often.values()) for hour, often in hours.items()},
+        "by_hour_and_intent_type": {hour: _ranked(often) for hour, often in hours.items()},
+    }
+
+
+def _intents_by_hour(connection: Connection, filters: Filters) -> dict[int, Counter[str]]:
     newest = connection.execute(select(func.max(activity.c.n))).scalar()
     if newest is None:
         return {}
@@ -204,15 +217,18 @@ def _by_hour(connection: Connection, filters: Filters) -> dict[str, int]:
         return {}
     late = replace(filters, start_time=since if filters.start_time is None else max(since, filters.start_time))
     counted, edges = _spans(late, of_hours=True)
-    often: Counter[int] = Counter()
+    often: defaultdict[int, Counter[str]] = defaultdict(Counter)
     if counted is not None:
-        query = select(rollup.c.hour, func.sum(rollup.c.many)).group_by(rollup.c.hour)
-        often.update({int(hour): int(many) for hour, many in _rows(connection, _of_counts(query, late, counted))})
+        query = select(rollup.c.hour, rollup.c.intent_type, func.sum(rollup.c.many))
+        query = query.group_by(rollup.c.hour, rollup.c.intent_type)
+        for hour, intent, many in _rows(connection, _of_counts(query, late, counted)):
+            often[int(hour)][intent or UNDECLARED] += int(many)
     for edge in edges:
-        query = select(_HOUR_OF_ROW, func.count()).group_by(_HOUR_OF_ROW)
-        for hour, many in _rows(connection, _of_rows(query, late, connection.dialect.name, edge)):
-            often[int(hour)] += many
-    return {f"{_EPOCH + timedelta(hours=hour):%Y-%m-%dT%H:00:00Z}": often[hour] for hour in sorted(often, reverse=True)}
+        query = select(_HOUR_OF_ROW, activity.c.intent_type, func.count())
+        query = query.group_by(_HOUR_OF_ROW, activity.c.intent_type)
+        for hour, intent, many in _rows(connection, _of_rows(query, late, connection.dialect.name, edge)):
+            often[int(hour)][key_part(intent) or UNDECLARED] += many
+    return often
 
 
 def _rows(connection: Connection, query: Any) -> list[Any]:

@@ -137,6 +137,31 @@ def test_show_prints_the_payloads_as_json(run, gateway) -> None:
     assert run("activity", "show", "01ABC", "-o", "json").json == RECORD
 
 
+@pytest.mark.proves("USE-2")
+def test_summary_prints_a_table_of_what_one_asks_for(run, gateway) -> None:
+    hour = "2026-01-31T09:00:00Z"
+    gateway.answer("GET", "/activity/summary", {
+        "total": 3, "by_hour": {hour: 3}, "by_hour_and_intent_type": {hour: {"read": 2, "none": 1}},
+        "by_server": {"github": 2}, "duration_ms_by_server": {"github": {"p50": 1.5, "p95": 9}},
+        "by_rule": {"class": 1},
+    })  # fmt: skip
+    assert run("activity", "summary", "--by", "hour").out.splitlines()[-1].split() == [hour, "3", "2", "0", "0", "1"]
+    assert run("activity", "summary", "--by", "server").out.splitlines()[-1].split() == ["github", "2", "1.5", "9"]
+    assert run("activity", "summary", "--by", "rule").out.splitlines()[-1].split() == ["class", "1"]
+    assert "No records." in run("activity", "summary", "--by", "client").err
+    assert run("activity", "summary", "--by", "moon").status == 2
+
+
+def test_show_tells_how_far_an_ask_came_on_the_ladder(run, gateway) -> None:
+    rungs = [{"number": 1, "rule": "shape", "outcome": "passed"}, {"number": 2, "rule": "name", "outcome": "failed"},
+             {"number": 3, "rule": "intent", "outcome": "not reached"}]  # fmt: skip
+    gateway.answer("GET", "/activity/01ABC", {**RECORD, "rungs": rungs})
+    assert "1 passed (shape); name refused; not reached: intent\n" in run("activity", "show", "01ABC").out
+    after = [rungs[0], {"number": None, "rule": "not_confirmed", "outcome": "failed"}]
+    gateway.answer("GET", "/activity/01ABC", {**RECORD, "rungs": after})
+    assert "all 1 passed; then refused by not_confirmed\n" in run("activity", "show", "01ABC").out
+
+
 def test_summary_prints_every_count_by_its_dotted_name(run, gateway) -> None:
     gateway.answer("GET", "/activity/summary", {"total": 3, "by_status": {"success": 2, "error": 1}, "by_server": {}})
     assert run("activity", "summary", "--since", "1d").out.splitlines() == [

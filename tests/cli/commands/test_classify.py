@@ -200,7 +200,10 @@ def test_the_class_of_one_tool_with_what_it_changes_and_how_to_undo_it(running: 
     assert classes(running, "single")["drop_table"] == "destructive"
 
     lower = here("tools", "set", "single:drop_table", "read", "--yes", "-o", "json")
-    assert lower.json == {"tool": "single:drop_table", "class": "read", "before": "destructive", "lowers": True}
+    past = {"looked_at": 0, "refused": 0, "allowed": 0, "asked": 0, "examples": []}
+    assert lower.json == {
+        "tool": "single:drop_table", "class": "read", "before": "destructive", "lowers": True, "past_calls": past,
+    }  # fmt: skip
     assert "To undo: mcpproxy tools set single:drop_table destructive" in lower.err
     changes = running.activities(type="config_change")
     assert any("can class it read, before destructive" in json.dumps(each) for each in changes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -246,7 +244,7 @@ async def test_nothing_but_the_admin_key_opens_rest(path: str, headers: dict[str
 
 
 @pytest.mark.parametrize("headers", [{}, ADMIN, AGENT, {"accept": "text/html"}])
-@pytest.mark.parametrize("path", ["/ui", "/mcpx", "/sse", "/favicon.ico", "/apix/v1/status", "/a%00b", "/<b>"])
+@pytest.mark.parametrize("path", ["/uix", "/mcpx", "/sse", "/favicon.ico", "/apix/v1/status", "/a%00b", "/<b>"])
 @pytest.mark.parametrize("rules", [{}, PUBLIC])
 async def test_a_path_in_no_zone_reaches_nobody_whatever_the_credential(
     path: str, headers: dict[str, str], rules: dict[str, Any]
@@ -268,31 +266,40 @@ async def test_the_old_transport_is_told_of_the_new_one() -> None:
 
 
 @pytest.mark.parametrize("rules", [{}, PUBLIC, {"allowed_hosts": ("*",)}])
-async def test_a_browser_gets_a_page_without_scripts_that_says_where_agents_connect(rules: dict[str, Any]) -> None:
+async def test_a_browser_is_led_to_the_page_which_runs_only_scripts_of_its_own(rules: dict[str, Any]) -> None:
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8", "sec-fetch-site": "none"}
-    response = await get("/", browser, **({"allowed_hosts": ("127.0.0.1",)} | rules))
-    assert response.status_code == 200
-    assert response.headers["content-type"] == "text/html; charset=utf-8"
-    assert "http://127.0.0.1:8080/mcp" in response.text
-    assert "<script" not in response.text and "src=" not in response.text and "href=" not in response.text
-    policy = response.headers["content-security-policy"]
-    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
-    style = response.text.partition("<style>")[2].partition("</style>")[0]
-    assert f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'" in policy
-    assert response.headers["cache-control"] == "no-store"
-    async with client(**rules, **({} if rules else {"allowed_hosts": ("127.0.0.1",)})) as http:
-        head = await http.head("/", headers=browser)
+    allowed = {"allowed_hosts": ("127.0.0.1",)} | rules
+    led = await get("/", browser, **allowed)
+    assert (led.status_code, led.headers["location"], led.content) == (303, "/ui", b"")
+    page = await get("/ui", browser, **allowed)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    for name, value in (("x-frame-options", "DENY"), ("referrer-policy", "no-referrer"), ("cache-control", "no-cache"),
+                        ("x-content-type-options", "nosniff"), ("cross-origin-opener-policy", "same-origin"),
+                        ("cross-origin-resource-policy", "same-origin")):  # fmt: skip
+        assert page.headers[name] == value
+    assert "<script>" not in page.text and "style=" not in page.text and "http" not in page.text
+    async with client(**allowed) as http:
+        head = await http.head("/ui", headers=browser)
         assert (head.status_code, head.content) == (200, b"")
-        assert head.headers["content-length"] == str(len(response.content))
+        assert head.headers["content-length"] == str(len(page.content))
+        known = await http.get("/ui/", headers={**browser, "if-none-match": page.headers["etag"]})
+        assert (known.status_code, known.content) == (304, b"")
+        assert (await http.post("/ui", headers=browser)).status_code == 405
 
 
-async def test_the_page_names_the_host_that_was_asked_for_and_nothing_that_somebody_put_into_it() -> None:
-    browser = {"accept": "text/html"}
-    assert "box.example:9/mcp" in (await get("/", {**browser, "host": "box.example:9"}, allowed_hosts=("*",))).text
-    strange = await get("/", {**browser, "host": "<script>alert(1)</script>"}, allowed_hosts=("*",))
-    assert code_of(strange) == "FOREIGN_HOST" and strange.headers["content-type"] == "application/json"
-    forwarded = await get("/", {**browser, "x-forwarded-for": "192.0.2.1"})
-    assert "http://" not in forwarded.text, "behind a proxy the scheme is not known"
+@pytest.mark.parametrize(
+    "path", ["/ui/none.js", "/ui/../guard.py", "/ui/%2e%2e/files.py", "/ui/views", "/ui//page.js", "/ui/page.js%00"]
+)
+async def test_nothing_but_the_files_of_the_page_is_served(path: str) -> None:
+    assert code_of(await get(path, {})) == "NOT_FOUND"
+
+
+async def test_a_page_of_another_site_may_neither_load_nor_open_the_page() -> None:
+    for site in ("cross-site", "same-site"):
+        for path in ("/", "/ui", "/ui/page.js"):
+            assert code_of(await get(path, {"accept": "text/html", "sec-fetch-site": site})) == "FOREIGN_ORIGIN"
 
 
 async def test_programs_at_the_root_are_told_where_to_go() -> None:

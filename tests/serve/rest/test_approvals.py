@@ -44,9 +44,9 @@ async def test_a_decision_says_who_made_it_from_where_and_whether_a_terminal_was
     assert (action, details["approval_id"], by.principal, by.source) == ("approve_request", request, "admin", "cli")
 
 
-async def test_the_page_is_told_apart_from_other_programs(http: httpx.AsyncClient) -> None:
-    for client, source in (("ui/1", "ui"), ("mine/1", "api")):
-        request = await filed(http, f"for-{source}")
+async def test_nobody_who_only_says_so_is_taken_for_the_page(http: httpx.AsyncClient) -> None:
+    for client, source in (("ui/1", "api"), ("mine/1", "api")):
+        request = await filed(http, f"for-{client[:2]}")
         path = f"/api/v1/approvals/{request}/deny"
         decided = (await http.post(path, json={}, headers={"X-MCPProxy-Client": client})).json()
         assert (decided["reviewed_from"], decided["reviewed_by"]) == (source, "admin")

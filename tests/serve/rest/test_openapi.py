@@ -15,7 +15,7 @@ from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.serve.rest.app import ENDPOINTS
 from mcpproxy_py.serve.rest.openapi import document
 from mcpproxy_py.serve.rest.reference_page import page
-from tests.serve.parts import House
+from tests.serve.parts import ADDRESS, House
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("ACT-3", "API-1")]
 
@@ -36,8 +36,13 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
+    "POST /api/v1/settings": {"json": {"settings": {"log.level": "debug"}}},
+    "POST /api/v1/preview/settings": {"json": {"settings": {"log.level": None}}},
+    "POST /api/v1/preview/server": {"json": {"action": "add", **NEW}},
+    "POST /api/v1/preview/tools": {"json": {"server": "notes", "tools": {"read_note": "write", "gone": None}}},
     "POST /api/v1/tokens": {"json": {"name": "new", "operations": ["read"], "expires": "30d", "rate": "60/m"}},
     "POST /api/v1/tokens/{name}/rotate": {"json": {"grace": "1h"}},
+    "POST /api/v1/page/links": {"json": {}},
     "GET /api/v1/proof": {"params": {"nonce": "0" * 32}},
 }
 """What a request needs beside its path, where it needs anything."""
@@ -52,7 +57,12 @@ def operations() -> list[tuple[str, str]]:
 
 
 async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "") -> httpx.Response:
-    known = {"id": activity, "server": "notes", "name": "notes:read_note" if "/tools/" in path else "notes"}
+    known = {
+        "id": activity,
+        "server": "notes",
+        "slug": "github",
+        "name": "notes:read_note" if "/tools/" in path else "notes",
+    }
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
 
 
@@ -61,6 +71,18 @@ async def recorded(http: httpx.AsyncClient, path: str) -> str:
     if "/approvals/" in path:
         return (await ask(http, "POST", "/mcp/request-capability")).json()["approval"]["approval_id"]
     return (await ask(http, "POST", "/api/v1/call")).json()["id"]
+
+
+async def at_the_page(http: httpx.AsyncClient, method: str, path: str) -> None:
+    """With the code of a link, or in the session that it became."""
+    made = await http.post("/api/v1/page/links", json={})
+    opening = {"json": {"code": made.json()["url"].partition("#open=")[2]}, "headers": {"origin": ADDRESS}}
+    if path.endswith("/open"):
+        GOOD[f"{method} {path}"] = opening
+    elif path.endswith("/session"):
+        token = (await http.post("/api/v1/page/open", **opening)).json()["page_token"]
+        del http.headers["x-api-key"]
+        http.headers["x-mcpproxy-page"] = token
 
 
 async def test_the_document_is_valid_openapi() -> None:
@@ -94,6 +116,8 @@ async def test_every_documented_operation_answers_as_documented(
         GOOD[f"{method} {path}"] = {} if method == "GET" else {"json": {"seen": house.seen("notes")}}
     if "/tokens/{name}" in path:
         await http.post("/api/v1/tokens", json={"name": "notes"})
+    if path.startswith("/api/v1/page/"):
+        await at_the_page(http, method, path)
     async with AsyncExitStack() as waits:
         if "/confirmations/" in path:
             call = await waits.enter_async_context(house.waits("notes:read_note"))

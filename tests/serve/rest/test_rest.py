@@ -63,6 +63,8 @@ async def test_a_refused_call_never_reaches_the_upstream_and_is_on_record(
     assert house.upstreams.calls == []
     row = (await http.get(f"/api/v1/activity/{details['id']}")).json()
     assert (row["status"], row["error"]["code"]) == ("blocked", "SERVER_MISMATCH")
+    climbed = {rung["rule"]: rung["outcome"] for rung in row["rungs"]}
+    assert (climbed["two_keys"], climbed["class"], climbed["freeze"]) == ("passed", "failed", "not reached")
 
 
 @pytest.mark.parametrize(

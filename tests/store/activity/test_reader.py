@@ -233,6 +233,10 @@ def test_the_summary_counts_what_a_loop_counts(
     assert found["by_day"] == dict(Counter(row["timestamp"][:10] for row in rows))
     hours = Counter(f"{row['timestamp'][:13]}:00:00Z" for row in rows)
     assert found["by_hour"] == dict(hours)
+    declared = Counter((f"{row['timestamp'][:13]}:00:00Z",
+                        row["metadata"].get("intent", {}).get("operation_type") or "none") for row in rows)  # fmt: skip
+    assert {(hour, intent): many for hour, often in found["by_hour_and_intent_type"].items()
+            for intent, many in often.items()} == dict(declared)  # fmt: skip
     assert found["by_client"] == dict(Counter(row["client"]["name"] for row in rows))
     assert found["by_rule"] == dict(Counter(row["metadata"].get("refused_by", "other") for row in rows
                                             if row["status"] == "blocked"))  # fmt: skip

@@ -304,13 +304,32 @@ def set_class(
     now = _class_now(session, name)
     wanted = None if tool_class == "default" else tool_class
     change = _change(name, now, wanted)
+    past = _past_calls(session, server, tool, wanted)
     if session.human:
         say(change.says)
+        if past is not None and past["calls"]:
+            say(past["says"].partition(". ")[2])
     if change.lowers:
         confirmed("It is lower than now. Set it?", yes)
     before = set_classes(session, server, {tool: wanted})[tool]
-    session.show({"tool": name, "class": tool_class, "before": before, "lowers": change.lowers}, lambda _: None)
+    calls = past["calls"] if past else None
+    shown = {"tool": name, "class": tool_class, "before": before, "lowers": change.lowers, "past_calls": calls}
+    session.show(shown, lambda _: None)
     note(f"To undo: {_undo_line(name, before)}")
+
+
+def _past_calls(session: CommandContext, server: str, tool: str, wanted: str | None) -> Mapping[str, Any] | None:
+    """What the class would have done to calls that are on record; nothing where no gateway runs that can tell."""
+    try:
+        return session.client.post("preview", "tools", body={"server": server, "tools": {tool: wanted}})["tools"][0]
+    except NoGatewayError:
+        if session.where.is_named:
+            raise
+        return None
+    except GatewayError as error:
+        if error.code in (Code.NOT_FOUND, Code.CONFIG_INVALID, Code.STORE_UNAVAILABLE):
+            return None  # what is wrong is said by the change itself
+        raise
 
 
 class ClassChange(NamedTuple):

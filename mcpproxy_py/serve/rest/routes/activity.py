@@ -12,6 +12,7 @@ from typing import Any, Final
 from starlette.responses import StreamingResponse
 
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.record.recorded_rungs import rungs_on_record
 from mcpproxy_py.core.record.short_ids import LEAST_TYPED
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway.approvals import ambiguous
@@ -19,7 +20,7 @@ from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.activity_csv import csv_header, csv_lines
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
-from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.feed import FeedBatch, FeedEvent, FeedPosition
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.chain_key import Anchor
 
@@ -44,7 +45,11 @@ async def list_activity(x: RestRequest) -> Mapping[str, Any]:
 
 async def show_activity(x: RestRequest) -> Mapping[str, Any]:
     await x.parts.store.caught_up()
-    return await _found(x, x.path["id"])
+    return _in_full(await _found(x, x.path["id"]))
+
+
+def _in_full(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**record, "rungs": rungs_on_record(record)}
 
 
 async def _found(x: RestRequest, typed: str) -> Mapping[str, Any]:
@@ -128,7 +133,7 @@ async def erase(x: RestRequest) -> Mapping[str, Any]:
     by = {"principal": x.caller.principal, "source": x.caller.source, "client": client}
     await x.parts.store.erase(record_id, by)
     await x.parts.store.caught_up()
-    return await _found(x, record_id)
+    return _in_full(await _found(x, record_id))
 
 
 ACTIVITY_ENDPOINTS: Final = (
@@ -146,9 +151,10 @@ ACTIVITY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
              responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity",
-             "Erase the arguments and the answer of a record", erase, responses.ActivityAnswer, more=SHORT_IDS,
+             "Erase the arguments and the answer of a record", erase, responses.ActivityInFull, more=SHORT_IDS,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
-    RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record", show_activity, responses.ActivityAnswer,
+    RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record, and the rungs of its decision", show_activity,
+             responses.ActivityInFull,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False, more=SHORT_IDS),
 )  # fmt: skip
 
@@ -179,7 +185,7 @@ async def events(x: RestRequest) -> StreamingResponse:
     if after is None:
         await x.parts.store.caught_up()  # what was answered before is not news
     now = await x.parts.store.position()  # a database that cannot be read is told before the answer has begun
-    source = x.parts.store.events(now if after is None else after)
+    source = x.parts.store.events(now if after is None else after, brief=x.query.brief)
     return StreamingResponse(_told(source), headers=dict(NO_STORE), media_type=EVENT_STREAM)
 
 
@@ -192,14 +198,16 @@ def _position(x: RestRequest) -> FeedPosition | None:
         raise bad_request(str(error), parameter="Last-Event-ID") from None
 
 
-async def _told(source: AsyncGenerator[FeedEvent | None]) -> AsyncIterator[bytes]:
+async def _told(source: AsyncGenerator[FeedBatch | None]) -> AsyncIterator[bytes]:
     """A client that hangs up ends this wherever it waits, and everything it held with it."""
     _Seats.taken += 1
     try:
         yield RETRY
         async with aclosing(source) as stream:
             async for told in stream:
-                yield b": still here\n\n" if told is None else _message(told)
+                if told is not None and told.encoded is None:
+                    told.encoded = b"".join(map(_message, told.events))
+                yield b": still here\n\n" if told is None else told.encoded or b""
     finally:
         _Seats.taken -= 1
 

@@ -68,7 +68,7 @@ async def list_servers(x: RestRequest) -> Mapping[str, Any]:
 async def show_server(x: RestRequest) -> Mapping[str, Any]:
     entry = await x.parts.operator.server_entry(x.path["name"])  # masked as a configuration is: references are shown
     if entry is None:
-        _must_know(x.path["name"], (row["name"] for row in x.parts.operator.describe_servers()), "server")
+        must_know(x.path["name"], (row["name"] for row in x.parts.operator.describe_servers()), "server")
     return {**x.parts.masker.mask(_one(x, x.path["name"])), "config": entry}
 
 
@@ -112,7 +112,7 @@ async def server_log(x: RestRequest) -> Mapping[str, Any]:
 async def list_tools(x: RestRequest) -> Mapping[str, Any]:
     snapshot = x.parts.gateway.snapshot
     if x.query.server is not None:
-        _must_know(x.query.server, snapshot.servers, "server")
+        must_know(x.query.server, snapshot.servers, "server")
     tools, last = page_of_tools(snapshot, x.query.server, _place(x.query.cursor), x.query.limit)
     return {"tools": tools, "next_cursor": cursor_of(last) if last is not None else None}
 
@@ -138,7 +138,7 @@ def _one(x: RestRequest, name: str) -> dict[str, Any]:
     return {"server": next((row for row in rows if row["name"] == name), {"name": name})}
 
 
-def _must_know(name: str, known: Iterable[str], what: str) -> None:
+def must_know(name: str, known: Iterable[str], what: str) -> None:
     names = list(known)
     if name not in names:
         raise _not_known(name, names, what)

@@ -36,6 +36,11 @@ async def status(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.status()
 
 
+async def health(x: RestRequest) -> Mapping[str, Any]:
+    found = await x.parts.operator.health()
+    return {"healthy": all(each["state"] != "problem" for each in found), "findings": found}
+
+
 async def config(x: RestRequest) -> Mapping[str, Any]:
     return x.parts.operator.shown_config()
 
@@ -51,7 +56,10 @@ async def unfreeze(x: RestRequest) -> Mapping[str, Any]:
 
 
 async def rotate_key(x: RestRequest) -> Mapping[str, Any]:
-    return {"key": await x.parts.operator.rotate_key(x.caller)}
+    key = await x.parts.operator.rotate_key(x.caller)
+    if x.parts.page is not None:
+        await x.parts.page.end(None, x.caller)  # also those that other gateways opened with keys of their own
+    return {"key": key}
 
 
 _RECORDED: Final = (Code.STORE_UNAVAILABLE,)
@@ -67,6 +75,8 @@ ENDPOINTS: Final = (
              refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
     RestEndpoint("GET", "/api/v1/status", "Gateway", "Version and state of the gateway", status,
              responses.StatusAnswer),
+    RestEndpoint("GET", "/api/v1/health", "Gateway", "What is wrong with it and its servers, and how to mend it",
+             health, responses.HealthAnswer),
     RestEndpoint("GET", "/api/v1/config", "Gateway", "The configuration in force, secrets masked", config,
              responses.ConfigAnswer, masked=False),
     RestEndpoint("POST", "/api/v1/freeze", "Gateway", "Refuse everything above read, at once and until lifted", freeze,
@@ -74,5 +84,6 @@ ENDPOINTS: Final = (
     RestEndpoint("POST", "/api/v1/unfreeze", "Gateway", "Lift the freeze", unfreeze, responses.Frozen,
              refusals=_RECORDED),
     RestEndpoint("POST", "/api/v1/key/rotate", "Gateway", "Make a new admin key; the old one stops working at once",
-             rotate_key, responses.NewKey, refusals=_RECORDED, masked=False),
+             rotate_key, responses.NewKey, refusals=_RECORDED, masked=False, guarded="key",
+             more="All sessions of the page end, too."),
 )  # fmt: skip
