@@ -45,6 +45,7 @@ class Code(StrEnum):
     FROZEN = "FROZEN"
     INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
     UPSTREAM_ERROR = "UPSTREAM_ERROR"
+    RESULT_NOT_KEPT = "RESULT_NOT_KEPT"
     # Requests that never become an ask.
     BAD_REQUEST = "BAD_REQUEST"
     UNAUTHORIZED = "UNAUTHORIZED"
@@ -102,6 +103,7 @@ FACTS: Final[Mapping[Code, Fact]] = {
     Code.FROZEN: Fact(423, _R, "Only reads run until a person lifts it with `mcpproxy unfreeze`."),
     Code.INSUFFICIENT_SCOPE: Fact(403, _R, "Authorize again, with the scopes that WWW-Authenticate names."),
     Code.UPSTREAM_ERROR: Fact(502, EXIT_FAILED, "The server answered with an error; see its message."),
+    Code.RESULT_NOT_KEPT: Fact(404, _R, "Call the tool again for its result."),
     Code.BAD_REQUEST: Fact(400, EXIT_USAGE, "Correct the request."),
     Code.UNAUTHORIZED: Fact(401, EXIT_FAILED, "Send the admin key (`mcpproxy key show`) or the agent token."),
     Code.KEY_NEEDED: Fact(403, EXIT_FAILED, "Use the command line, which has the admin key."),

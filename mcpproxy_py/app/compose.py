@@ -31,6 +31,7 @@ from mcpproxy_py.app.from_settings import (
     call_limits,
     connection_limits,
     guard_rules,
+    kept_limits,
     sealing_keys,
     share_limits,
     shared_keys,
@@ -40,6 +41,7 @@ from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
+from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.record.masking import Masker
@@ -49,6 +51,8 @@ from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
+from mcpproxy_py.gateway.kept_results import KeptResults
+from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
@@ -101,6 +105,7 @@ log = logging.getLogger(__name__)
 IDLE_CHECK: Final = 1.0
 HURRIED: Final = 0.1
 """Of the time for an answer, what a client may be away for while another call waits for the place."""
+YOUNG: Final = 5000  # objects made and not dropped again, before anybody looks for garbage among them
 SWITCH_INTERVAL: Final = 0.0005
 """Seconds that another thread may hold up the event loop; Python's own 5 ms would be the tail of every call."""
 
@@ -155,13 +160,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
+        meanings = ToolMeanings(store.tool_vectors)
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
-            on_change=lambda: list_changes.snapshot_changed(upstreams.snapshot),
+            on_change=lambda: list_changes.snapshot_changed(meanings.seen(upstreams.snapshot)),
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
@@ -187,6 +193,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
                                on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
+        gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
             store,
@@ -205,6 +212,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             logins=logins,
             examine=examine,
         )
+        patience = settings.limits.input_timeout
+        gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
         pins.serve(admin.on_record, upstreams.judge_again)
         waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
@@ -217,9 +226,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(
-            gateway, sealing_keys(settings), settings.limits.input_timeout, neighbours.tell_taken_up, store.spend
-        )
+        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
         rest = traces.edge(
             answered_by(
                 rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
@@ -243,7 +250,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
 
         current.on_surfaces = endpoints.use
-        current.on_reload = lambda _: list_changes.settings_changed(current.gate_options())
+        current.on_reload = lambda _: (
+            list_changes.settings_changed(current.gate_options()), kept.use(current.result_limits())
+        )  # fmt: skip
         endpoints.use(settings.surfaces, current.enabled, current.profiles)
         list_changes.settings_changed(current.gate_options())
         limits = settings.limits
@@ -255,7 +264,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         guard = Guard(endpoints.over_http, rest, guard_rules(settings, tokens, identity, PageCredentials(page)))
 
         def end_access(principal: str) -> None:
-            for part in (endpoints, asking.rounds, links, attachments, guard, waiting):
+            for part in (endpoints, asking.rounds, links, attachments, guard, waiting, kept):
                 part.end(principal)
 
         server = HttpServer(guard.serve, table=table, timeout_keep_alive=settings.limits.idle_timeout)
@@ -267,6 +276,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
+        tasks.start_soon(meanings.run)
         neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
@@ -314,9 +324,11 @@ async def _opened(settings: Settings) -> AsyncIterator[Store]:
 
 def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
-    tenth of a second each, were the tail of the calls they hit."""
+    tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
+    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 async def _until_told(

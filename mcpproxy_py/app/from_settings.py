@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mcpproxy_py.core.results.limits import ResultLimits
+from mcpproxy_py.gateway.kept_results import KeptLimits
 from mcpproxy_py.gateway.shares import CallLimits, ShareLimits
 from mcpproxy_py.serve.http.connections import ConnectionLimits, room_for
 from mcpproxy_py.serve.http.credentials import AgentTokens
@@ -33,6 +35,21 @@ def share_limits(settings: Settings) -> ShareLimits:
     told = settings.limits.per_principal
     megabytes = min(told.record_mb, sys.maxsize >> 21)
     return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, int(megabytes * (1 << 20)))
+
+
+def kept_limits(settings: Settings) -> KeptLimits:
+    told = settings.limits
+    most, mine = (
+        int(min(each, 1e6) * (1 << 20)) for each in (told.kept_results_mb, told.per_principal.kept_results_mb)
+    )
+    return KeptLimits(told.kept_results_seconds, most, mine, told.max_result_values)
+
+
+def result_limits(settings: Settings, of_all: int) -> ResultLimits:
+    """`of_all` is the one of the start; a server's own may change meanwhile."""
+    upstreams = {**settings.servers, **settings.providers}.items()
+    own = {name: each.result_limits for name, each in upstreams if each.result_limits}
+    return ResultLimits(of_all, own)
 
 
 def connection_limits(settings: Settings) -> ConnectionLimits:

@@ -17,9 +17,11 @@ import anyio.to_thread
 
 from mcpproxy_py import __version__
 from mcpproxy_py.app.builtin_upstreams import CATALOG, BuiltinUpstreams, server_specs
+from mcpproxy_py.app.from_settings import result_limits
 from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.results.limits import ResultLimits
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.profiles import ProfileTable
@@ -61,6 +63,7 @@ class LiveSettings:
         self._new_id = new_id
         self._inside = inside
         self._changing = anyio.Lock()
+        self._result_tokens = loaded.settings.limits.result_tokens
         self._gate_options: tuple[Settings, GateOptions] | None = None
         self.profiles = ProfileTable(scopes_of(loaded.settings))
         self.error: str | None = None
@@ -100,9 +103,13 @@ class LiveSettings:
                 private=settings.accepts_tokens or settings.require_mcp_auth,
                 in_reach=tuple(sorted(name for name in self.enabled if name != CATALOG)),
                 host_confirm=settings.intent_declaration.host_confirm == "destructive",
+                reads_on=self.result_limits().any,
             )
             self._gate_options = settings, made
         return self._gate_options[1]
+
+    def result_limits(self) -> ResultLimits:
+        return result_limits(self.settings, self._result_tokens)
 
     async def edit(self, change: Callable[[], object]) -> None:
         """What somebody changes in the file through us. Nobody reads it in between: who watches it would take this for
@@ -227,6 +234,7 @@ def policy_of(settings: Settings, *, frozen: bool) -> Policy:
         frozen=frozen,
         max_depth=settings.limits.max_argument_depth,
         offers_requests=settings.capture_missing_capabilities,
+        detail=settings.discovery.detail,
     )
 
 

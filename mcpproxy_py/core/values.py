@@ -246,6 +246,9 @@ class Server:
 FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
 
 
+Detail = Literal["full", "compact", "auto"]
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The switches a decision depends on; part of the snapshot, so that one read gives all of it."""
@@ -257,6 +260,8 @@ class Policy:
     max_depth: int = 64
     offers_requests: bool = True
     """Whether `request_capability` exists."""
+    detail: Detail = "full"
+    """How `retrieve_tools` shows tools where nobody says."""
     ceiling: Operation = "destructive"
     """The highest risk a call may have; lower only for a principal with a narrower scope."""
 
@@ -273,6 +278,7 @@ class Policy:
             frozen=self.frozen or other.frozen,
             max_depth=min(self.max_depth, other.max_depth),
             offers_requests=self.offers_requests and other.offers_requests,
+            detail=other.detail,
             ceiling=min(self.ceiling, other.ceiling, key=RANK.__getitem__),
         )
 
@@ -313,7 +319,7 @@ class Snapshot:
         default_factory=dict[ViewKey, ToolView], init=False, compare=False, repr=False
     )
     """Of the tools that were called since this was published; only names of tools that exist get in."""
-    narrowed: dict[Any, Snapshot] = field(default_factory=dict[Any, "Snapshot"], init=False, compare=False, repr=False)
+    narrowed: dict[str, Snapshot] = field(default_factory=dict[str, "Snapshot"], init=False, compare=False, repr=False)
     """What of it is in which scope; written and read by `core.policy.scope` alone."""
 
 

@@ -10,11 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
-from mcpproxy_py.core.policy.surface_tools import ACKNOWLEDGEMENT
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
     ClientChannel,
@@ -25,7 +24,6 @@ from mcpproxy_py.core.protocol.client_channel import (
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.search.tool_search import retrieve_tools
 from mcpproxy_py.core.values import (
     Ask,
     ClientInfo,
@@ -40,6 +38,8 @@ from mcpproxy_py.core.values import (
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.gateway.confirmation.call_confirmation import CallConfirmation
+from mcpproxy_py.gateway.local_answers import LocalAnswers
+from mcpproxy_py.gateway.login_offers import CONNECTED, LoginOffers, once_connected
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, Recorder
 from mcpproxy_py.gateway.refusals import (
@@ -56,11 +56,6 @@ from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
 from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
 log = logging.getLogger(__name__)
-
-LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
-    "retrieve_tools": lambda snapshot, params: tool_results.structured(retrieve_tools(snapshot, params)),
-    "request_capability": lambda snapshot, params: tool_results.text(ACKNOWLEDGEMENT),
-}
 
 
 class CallPermit:
@@ -144,8 +139,10 @@ class Gateway:
             self.shares.record,
         )  # fmt: skip
         self.confirmation = CallConfirmation(self.recorder, self.shares, limits.patience)
+        self.local = LocalAnswers(self.shares.record)
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
+        self.login_offers: LoginOffers | None = None
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -188,19 +185,15 @@ class Gateway:
         often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
         call = Call(ask, often or decide.decide(ask, snapshot), snapshot)
         try:
-            if isinstance(call.decision, Refusal) and call.decision.awaits is not None:
-                await self._once_connected(call, call.decision.awaits)
+            if isinstance(call.decision, Refusal) and call.decision.rule == CONNECTED:
+                await once_connected(self.upstreams, call, channel, None if self._draining else self.login_offers)
             if getattr(call.decision, "pending", None) is not None:
                 call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
             if isinstance(decision, Refusal):
                 call.refuse(decision)
             elif isinstance(decision, LocalAnswer):
-                if (share := self.shares.record).is_used_up(ask.principal):
-                    call.refuse(share.refusal(decision.tool, ask.principal))
-                else:
-                    result = LOCAL[decision.tool](call.snapshot, decision.params)
-                    call.answer(events.outcome_of(result, {}), result)
+                await self.local.answer(call, decision)
             else:
                 await self._forward(call, decision, channel or NoClient(ask=ask))
         except asyncio.CancelledError as why:
@@ -346,12 +339,6 @@ class Gateway:
         call.ask_back(result)
 
     # What has to be there before the permit is asked for.
-
-    async def _once_connected(self, call: Call, server: str) -> None:
-        """Wait, once and bounded, where the answer hangs on a connection that is under way (UP-2)."""
-        await self.upstreams.ready(server)
-        call.snapshot = self.snapshot if call.ask.access is None else call.ask.access.view(self.snapshot)
-        call.decision = decide.decide(call.ask, call.snapshot)
 
     def _check_room(self, to: Route | Relay, principal: str) -> None:
         if self._draining:

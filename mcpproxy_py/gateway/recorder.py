@@ -48,8 +48,8 @@ class Call:
     `pending` one asks back, and the call goes on with the next round."""
 
     __slots__ = (
-        "ask", "closed", "confirmed", "decision", "handed_over", "on_disk", "on_record", "outcome", "refusal", "result",
-        "rule", "snapshot", "started", "turn", "yes_by",
+        "ask", "closed", "confirmed", "decision", "handed_over", "metadata", "on_disk", "on_record", "outcome",
+        "refusal", "result", "rule", "size", "snapshot", "started", "turn", "yes_by",
     )  # fmt: skip
 
     def __init__(self, ask: Ask, decision: Decision, snapshot: Snapshot) -> None:
@@ -74,6 +74,10 @@ class Call:
         self.rule: str | None = None
         """What turned it down after all, where that was not the decision."""
         self.result: Mapping[str, Any] = NOTHING
+        self.size = 0
+        """Of the result as JSON, in bytes, once it is recorded."""
+        self.metadata: Mapping[str, Any] = NOTHING
+        """What its record says of an answer of our own."""
         self.turn: Callable[[], Awaitable[None]] | None = None
         """To be awaited before something is done with all of its result, where that is large."""
         self.refusal: Refusal | None = None
@@ -108,7 +112,7 @@ class Call:
         return self
 
 
-OWN_TOOLS: Final = frozenset({*VARIANTS, "retrieve_tools", "request_capability"})
+OWN_TOOLS: Final = frozenset({*VARIANTS, "retrieve_tools", "request_capability", "read_result"})
 NONE: Final = "none"
 """The class of an ask that was turned down before its tool was known, or is about no tool."""
 
@@ -253,6 +257,7 @@ class Recorder:
             event = record_events.finished_text(
                 call.ask.id, time.time(), call.outcome, duration, self._payload_bytes, self._masker
             )
+            call.size = event.size
             used = share.taken[who] = share.taken.get(who, 0) + len(event.head) + len(event.payload)
             if refusal is not None:
                 share.of_refused[who] = share.of_refused.get(who, 0) + len(event.head) + len(event.payload)

@@ -86,7 +86,7 @@ class TokenDeadlines:
     before it is over, the time that was left then counts on."""
 
     def __init__(self, clock: Callable[[], float], steady: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+        self.clock = clock
         self._steady = steady
         self._by: dict[tuple[str, float], float] = {}
         """Of each moment that was asked for: when it comes, by the clock that nobody sets; 0 where it is over."""
@@ -94,11 +94,30 @@ class TokenDeadlines:
     def is_over(self, principal: str, at: float | None) -> bool:
         if at is None:
             return False
-        steady, left = self._steady(), at - self._clock()
+        steady, left = self._steady(), at - self.clock()
         by = self._by.setdefault((principal, at), steady + left)
         if by and (left <= 0 or steady >= by):
             by = self._by[principal, at] = 0.0
         return not by
+
+
+class TokenAdmission:
+    """Of a secret that was looked up and is the token's own. It holds until anything of the token changes."""
+
+    __slots__ = ("_kept", "_token", "access")
+
+    def __init__(self, token: AgentToken) -> None:
+        self._token = token
+        self._kept = token.kept
+        self.access = token.access
+
+    def holds(self) -> bool:
+        """Asked with each request that brings the same secret: whether it still opens. Notes that it was used."""
+        token = self._token
+        if token.kept is not self._kept or not (token.lasts or token.is_alive):
+            return False
+        token.used = token.clock()
+        return True
 
 
 class AgentToken:
@@ -106,6 +125,9 @@ class AgentToken:
 
     def __init__(self, kept: KeptToken, deadlines: TokenDeadlines, profile_scope: Callable[[str], Scope]) -> None:
         self.kept = kept
+        self.lasts = kept.revoked is None and kept.terms.expires is None
+        """Whether it is alive until its record changes."""
+        self.clock = deadlines.clock
         self.access = Access(kept.principal, self._scope)
         self.ended = False
         """Whether what went on of it was ended."""
@@ -113,27 +135,29 @@ class AgentToken:
         """When it was last used here, and how much of that is in the database."""
         self._deadlines = deadlines
         self._profile_scope = profile_scope
-        self._own: Scope | None = None
+        self._own = kept.terms.scope()
         self._last: tuple[Scope | None, Scope | None] = (None, None)
 
     def use(self, kept: KeptToken) -> None:
         """What is kept of it has changed, or not."""
-        if kept != self.kept or self._own is None:
+        if kept != self.kept:
             self.kept, self._own, self._last = kept, kept.terms.scope(), (None, None)
+            self.lasts = kept.revoked is None and kept.terms.expires is None
 
     def revoke(self) -> None:
         """Its record is gone, or another one's now."""
-        self.kept = replace(self.kept, revoked=0.0)
+        self.kept, self.lasts = replace(self.kept, revoked=0.0), False
 
     @property
     def state(self) -> TokenState:
         if self.kept.revoked is not None:
             return "revoked"
-        return "expired" if self._deadlines.is_over(self.kept.principal, self.kept.terms.expires) else "active"
+        return "active" if self.is_alive else "expired"
 
     @property
     def is_alive(self) -> bool:
-        return self.state == "active"
+        kept = self.kept
+        return kept.revoked is None and not self._deadlines.is_over(self.access.principal, kept.terms.expires)
 
     @property
     def digests(self) -> list[bytes]:
@@ -151,9 +175,14 @@ class AgentToken:
             for old in self.kept.old
         )
 
+    def admission(self, digest: bytes) -> TokenAdmission | None:
+        """For the secret with this digest, if it need not be looked up again until something changes. One that was
+        rotated away has an end of its own, and is looked up each time."""
+        return TokenAdmission(self) if hmac.compare_digest(self.kept.digest, digest) else None
+
     def _scope(self) -> Scope | None:
         """Asked at each decision: of one that ended, nothing is in scope, also for what it began before."""
-        if not self.is_alive:
+        if not (self.lasts or self.is_alive):
             return NOTHING_IN_SCOPE
         if self.kept.terms.profile is None:
             return self._own

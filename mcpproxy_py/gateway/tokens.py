@@ -23,7 +23,7 @@ from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
 from mcpproxy_py.core.policy.token_terms import PREFIX, Rate, TokenTerms
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.token_records import AgentToken, KeptToken, TokenDeadlines, digest_of_secret
+from mcpproxy_py.gateway.token_records import AgentToken, KeptToken, TokenAdmission, TokenDeadlines, digest_of_secret
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict, RecordMemory, SealedRecord, SealedRecords, UnbelievedRecord
 
@@ -120,6 +120,11 @@ class TokenService:
             return None
         token.used = self._clock()
         return token.access
+
+    def admission(self, given: str) -> TokenAdmission | None:
+        """Of a secret that `find` found, where it need not be looked up again until its token changes."""
+        token = self._by_digest.get(digest := digest_of_secret(given))
+        return None if token is None else token.admission(digest)
 
     @property
     def any(self) -> bool:

@@ -23,6 +23,11 @@ class Upstreams(Protocol):
     def request(self, server: str, permit: Permit) -> Awaitable[dict[str, Any]]: ...
 
 
+def decided_now(upstreams: Upstreams, ask: Ask) -> tuple[Decision, Snapshot]:
+    snapshot = upstreams.snapshot if ask.access is None else ask.access.view(upstreams.snapshot)
+    return decide.decide(ask, snapshot), snapshot
+
+
 async def decided_with_checks(upstreams: Upstreams, ask: Ask) -> tuple[Ask, Decision, Snapshot]:
     """The ask with what was found out about it, and what is decided on it now. What a decision says is pending beyond
     that, it took for what nobody can tell."""

@@ -302,7 +302,14 @@ def _can_both_decide(was: Entries, number: int, now: Entries, other: int) -> boo
 
 # Every key, and its rule.
 
-_OF_EACH: Final = ("in_flight", "questions", "sessions", "streams", "record_mb")
+BOUNDS: Final = tuple(f"limits.{each}" for each in (
+    "max_body_bytes", "max_body_values", "max_result_bytes", "max_result_values", "kept_results_mb",
+    "kept_results_seconds", "max_argument_depth", "max_sessions", "max_in_flight", "input_timeout", "max_connections",
+    "max_connections_per_address", "head_timeout", "body_timeout", "read_timeout", "idle_timeout",
+    "per_principal.in_flight", "per_principal.questions", "per_principal.sessions", "per_principal.streams",
+    "per_principal.record_mb", "per_principal.kept_results_mb",
+))  # fmt: skip
+"""Of which more is looser."""
 RULES: Final[Mapping[str, Rule]] = {
     "listen": _listening,
     "data_dir": replaced("{key}: the record, the keys and the freeze are those of another directory"),
@@ -333,8 +340,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "intent_declaration.missing": ranked("infer", "refuse"),
     "intent_declaration.host_confirm": ranked("never", "destructive"),
     "intent_declaration.schema": neutral,
-    "capture_missing_capabilities": neutral,
-    "request_capability_description": neutral,
+    **dict.fromkeys(("discovery.detail", "capture_missing_capabilities", "request_capability_description"), neutral),
     "activity.on_failure": ranked("allow", "refuse"),
     "activity.max_payload_bytes": sized("tighter"),  # less is on record
     "activity.mask_patterns": _masked,
@@ -343,22 +349,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "activity.retention_days": sized("tighter"),
     "activity.max_size_mb": sized("tighter"),
     "activity.max_journal_mb": sized("looser"),
-    "limits.max_body_bytes": sized("looser"),
-    "limits.max_result_bytes": sized("looser"),
-    "limits.max_body_values": sized("looser"),
-    "limits.max_result_values": sized("looser"),
-    "limits.max_argument_depth": sized("looser"),
-    "limits.max_sessions": sized("looser"),
-    "limits.max_in_flight": sized("looser"),
-    "limits.input_timeout": sized("looser"),
-    "limits.max_connections": sized("looser"),
-    "limits.max_connections_per_address": sized("looser"),
-    "limits.head_timeout": sized("looser"),
-    "limits.body_timeout": sized("looser"),
-    "limits.read_timeout": sized("looser"),
-    "limits.idle_timeout": sized("looser"),
-    **dict.fromkeys((f"limits.per_principal.{each}" for each in _OF_EACH), sized("looser")),
     "notify_desktop": neutral,
+    "limits.result_tokens": neutral,  # all of a result is there, in more parts
+    **dict.fromkeys(BOUNDS, sized("looser")),
     "shutdown_timeout": neutral,
     "log.level": neutral,
     "log.format": neutral,
@@ -373,6 +366,7 @@ OF_ANY: Final[Mapping[str, Rule]] = {
     "deny_tools": _denied,
     "confirm": ranked("none", "destructive", "write"),
     "confirm_by": ranked("either", "client", "page"),
+    "result_tokens": neutral,
 }
 OF_A_SERVER: Final[Mapping[str, Rule]] = {
     "transport": replaced("another server is reached: {key} changed"),

@@ -13,9 +13,19 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from mcpproxy_py.core.results.limits import LEAST
+
+
+def _enough_tokens(value: int) -> int:
+    if 0 < value < LEAST:
+        raise ValueError(f"0 for no limit, or at least {LEAST}: a cut result has to say how to read on")
+    return value
+
+
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Bytes = Annotated[int, Field(strict=True, ge=0)]
+Tokens = Annotated[int, Field(strict=True, ge=0), AfterValidator(_enough_tokens)]
 Positive = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400, allow_inf_nan=False)]
 

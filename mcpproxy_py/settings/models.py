@@ -28,6 +28,7 @@ from mcpproxy_py.settings.fields import (
     PatternName,
     Positive,
     Seconds,
+    Tokens,
     check_secret,
     is_loopback,
     split_listen,
@@ -79,6 +80,18 @@ class IntentDeclaration(BaseModel):
     )
     schema_: Literal["nested", "flat"] = Field(
         default="nested", alias="schema", description="Which spelling of the intent is advertised; both are accepted."
+    )
+
+
+class Discovery(BaseModel):
+    """What agents get of the tools that they find."""
+
+    model_config = FROZEN
+
+    detail: Literal["full", "compact", "auto"] = Field(
+        default="auto",
+        description="How `retrieve_tools` shows what it finds, where the agent does not say: with schemas, with "
+        "one-line signatures, or the first with its schema and the others with signatures.",
     )
 
 
@@ -152,6 +165,9 @@ class PerPrincipal(BaseModel):
         "it, calls are refused. Refused calls may take a 64th whole and another 64th without arguments; beyond that "
         "they are counted and not recorded one by one. The default is 15,000 small calls a second, for a whole minute.",
     )
+    kept_results_mb: Positive = Field(
+        default=32, description="Megabytes of cut results that are kept to be read on. The oldest go first."
+    )
 
 
 class Limits(BaseModel):
@@ -173,6 +189,15 @@ class Limits(BaseModel):
     max_result_values: Count = Field(
         default=300_000, description="Maximum number of keys and values in an upstream's answer."
     )
+    result_tokens: Tokens = Field(
+        default=20_000,
+        description="About how many tokens of a result an agent gets at once, at the gate. A longer one is cut and can "
+        "be read on with `read_result`. `0` cuts none; otherwise at least 1000.",
+    )
+    kept_results_mb: Positive = Field(
+        default=64, description="Megabytes of cut results that are kept in memory to be read on, of all principals."
+    )
+    kept_results_seconds: Seconds = Field(default=900.0, description="Seconds for which a cut result is kept.")
     max_argument_depth: Count = Field(default=64, description="Maximum nesting of arguments.")
     max_sessions: Count = Field(
         default=10_000, description="Client sessions at once; also the most streams that may listen for changes."
@@ -264,6 +289,7 @@ class Settings(BaseSettings):
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="Additional `Host` headers to accept.")
     allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="Additional `Origin` headers to accept.")
     intent_declaration: IntentDeclaration = IntentDeclaration()
+    discovery: Discovery = Discovery()
     capture_missing_capabilities: Flag = Field(default=True, description="Offer the tool `request_capability`.")
     request_capability_description: str | None = Field(
         default=None,

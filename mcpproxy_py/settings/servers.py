@@ -19,6 +19,7 @@ from mcpproxy_py.settings.fields import (
     Line,
     Seconds,
     Text,
+    Tokens,
     UpstreamUrl,
     VariableName,
 )
@@ -131,6 +132,18 @@ class UpstreamSettings(BaseModel):
         description="Where the person says yes: in the `client`, outside of it on the `page` or with `mcpproxy "
         "approvals`, or `either`: in the client if it can be asked, outside if not.",
     )
+
+    result_tokens: Tokens | dict[ToolName, Tokens] | None = Field(
+        default=None,
+        description="Its own `limits.result_tokens`: a number, or numbers by name or glob of a tool. The name of a "
+        "tool goes before globs, and of several globs the lowest number counts.",
+    )
+
+    @property
+    def result_limits(self) -> dict[str, int]:
+        """In tokens, by tool or glob."""
+        told = self.result_tokens
+        return {} if told is None else told if isinstance(told, dict) else {"*": told}
 
     @property
     def overrides(self) -> dict[str, tuple[tuple[Operation, Mapping[str, Any] | None], ...]]:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import FolderLock, private_folder
-from mcpproxy_py.store.activity.feed import ActivityFeed, FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.feed import ActivityFeed, FeedBatch, FeedPosition
 from mcpproxy_py.store.activity.gap_signals import GapSignals
 from mcpproxy_py.store.activity.reader import Filters, Page, Reader
 from mcpproxy_py.store.approvals import ApprovalStore
@@ -32,6 +32,7 @@ from mcpproxy_py.store.database.last_uses import LastUses
 from mcpproxy_py.store.database.migrate import migrate
 from mcpproxy_py.store.database.pinned_texts import PinnedTexts
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
+from mcpproxy_py.store.database.tool_vectors import StoredToolVectors
 from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import ChainHead
 from mcpproxy_py.store.journal.journal import Journal
@@ -199,15 +200,14 @@ class Store:
         self._who = who
         self._options = options
         self._reader = Reader(database)
-        self._saved = saved
-        self._shelf = saved.saved_state
+        self._saved, self._shelf = saved, saved.saved_state
         self._stream = ActivityFeed(database, saved.seals)
         self._patience = CommitWaiters(writer)
         writer.on_move = self._moved
         self._in_thread = saved.in_thread
         self.approvals, self.pinned_texts = saved.approvals, saved.pinned_texts
-        self.gaps = GapSignals(database, self._in_thread)
-        self.last_uses = LastUses(database, self._in_thread)
+        self.gaps, self.last_uses = GapSignals(database, self._in_thread), LastUses(database, self._in_thread)
+        self.tool_vectors = StoredToolVectors(database, self._in_thread)
         self._closed = False
         self._event_bus = database.event_bus()
         self._watchman = Heartbeat(database, me, self._bury) if database.shared else None
@@ -283,7 +283,7 @@ class Store:
         """How far the events are now."""
         return await self._stream.now()
 
-    def events(self, after: FeedPosition | None = None, *, brief: bool = False) -> AsyncGenerator[FeedEvent | None]:
+    def events(self, after: FeedPosition | None = None, *, brief: bool = False) -> AsyncGenerator[FeedBatch | None]:
         """What happens from now on, or after a position that was given before. To be closed when no longer wanted."""
         return self._stream.follow(after, self._event_bus, brief=brief)
 

@@ -355,6 +355,27 @@ def test_an_old_secret_lives_for_its_grace_and_no_longer(target: Target) -> None
     assert running.post(f"/tokens/{name}/rotate", {}).status_code == 409
 
 
+@pytest.mark.parametrize("ends", ["revoke", "rotate", "revoke and make again"])
+def test_the_very_same_request_on_the_same_connection_is_asked_each_time_whether_it_may(
+    target: Target, ends: str
+) -> None:
+    """Byte for byte what was let in a moment ago, when the gateway knows its head."""
+    running = target.running
+    name, secret = token(running)
+    headers = {**ACCEPT, "authorization": f"Bearer {secret}"}
+    with httpx.Client(timeout=60, trust_env=False, headers=headers) as agent:
+        assert [agent.post(running.mcp, json=INITIALIZE).status_code for _ in range(3)] == [200, 200, 200]
+        if ends == "rotate":
+            running.post(f"/tokens/{name}/rotate", {"grace": "0"}).raise_for_status()
+        else:
+            end(running, name)
+        if ends == "revoke and make again":
+            _, other = token(running, name)
+            assert knock(running, other) == 200
+        assert [agent.post(running.mcp, json=INITIALIZE).status_code for _ in range(3)] == [401, 401, 401]
+    assert (knock(running, secret), knock(running)) == (401, 200)
+
+
 # How often.
 
 

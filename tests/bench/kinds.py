@@ -1,4 +1,4 @@
-"""The nine kinds of call whose way through the gateway is counted, and the gateway they are made to (PERF-3).
+"""The kinds of call whose way through the gateway is counted, and the gateway they are made to (PERF-3).
 
 `walk.py` draws them, `instructions.py` counts them under valgrind. Behind the gateway are trivial servers: `plain.py`
 on a pipe, and the same tools over HTTP in the measuring process itself, each answer in one write, so that what is
@@ -25,6 +25,7 @@ from tests.support.gateway import python_server
 ARGS = {"text": "hello", "note": "x" * 200}
 STDIO, HTTP = "s0", "h0"
 REFUSED = b'"isError":true'
+_TOKENS = itertools.count()
 _LENGTH = re.compile(rb"\ncontent-length: (\d+)", re.IGNORECASE)
 
 
@@ -52,9 +53,13 @@ def calling(http: Http, request: bytes, answer: bytes) -> Call:
     return call
 
 
-def modern(path: str, method: str, tool: str = "", arguments: Mapping[str, Any] = ARGS, *, answer: bytes) -> Kind:
+def modern(
+    path: str, method: str, tool: str = "", arguments: Mapping[str, Any] = ARGS, *, answer: bytes, token: bool = False
+) -> Kind:
     async def kind(target: Target) -> Call:
         http, named = Http(target.url + path), {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
+        if token:
+            named["authorization"] = f"Bearer {await new_token(target)}"
         params: dict[str, Any] = {"_meta": MODERN}
         if tool:
             named["mcp-name"] = tool
@@ -64,9 +69,20 @@ def modern(path: str, method: str, tool: str = "", arguments: Mapping[str, Any] 
     return kind
 
 
-def gated(variant: str, server: str = STDIO, *, declared: str = "", answer: bytes = b"hello") -> Kind:
+async def new_token(target: Target) -> str:
+    """One whose scope is all that it takes."""
+    asked = {"name": f"agent{next(_TOKENS)}", "servers": [STDIO], "operations": ["read", "write"]}
+    async with httpx.AsyncClient(headers={"X-API-Key": target.key}, timeout=60, trust_env=False) as client:
+        made = await client.post(f"{target.url}/api/v1/tokens", json=asked)
+        assert made.status_code == 201, made.text
+        return made.json()["token"]
+
+
+def gated(
+    variant: str, server: str = STDIO, *, declared: str = "", answer: bytes = b"hello", token: bool = False
+) -> Kind:
     arguments = gate_arguments(declared or variant, server)
-    return modern("/mcp", "tools/call", f"call_tool_{variant}", arguments, answer=answer)
+    return modern("/mcp", "tools/call", f"call_tool_{variant}", arguments, answer=answer, token=token)
 
 
 async def handshake(target: Target) -> Call:
@@ -89,6 +105,8 @@ KINDS: dict[str, Kind] = {
     "handshake": handshake,
     "http": gated("read", HTTP),
     "write": gated("write"),
+    "token": gated("read", token=True),
+    "token write": gated("write", token=True),
     "refused": gated("read", declared="write", answer=REFUSED),
     "direct": modern("/mcp/direct", "tools/call", f"{STDIO}__echo", answer=b"hello"),
     "passthrough": modern(f"/mcp/s/{STDIO}", "tools/call", "echo", answer=b"hello"),
@@ -100,6 +118,8 @@ TITLES = {
     "handshake": "gated read, client of the handshake era",
     "http": "gated read, server over HTTP",
     "write": "gated write",
+    "token": "gated read, by a token",
+    "token write": "gated write, by a token",
     "refused": "gated, refused (two keys)",
     "direct": "direct",
     "passthrough": "passthrough",

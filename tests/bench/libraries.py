@@ -27,7 +27,7 @@ import uvloop
 from tests.bench.bare_asgi import app
 from tests.bench.clients import Call, Http
 from tests.bench.measure import figures, report, spread
-from tests.bench.overhead import one_round
+from tests.bench.overhead import Begun, one_round
 from tests.bench.peers import program
 from tests.support.gateway import SERVERS, clean_environment, until
 from tests.upstream.helpers import connected, running, stdio
@@ -101,7 +101,7 @@ async def serving(
     for number in range(rounds + 1):
         for kind, (pid, call) in servers.items():
             before = used(pid)
-            await one_round(call, at_once, calls)
+            await one_round(Begun(call, None), at_once, calls)
             if number:
                 found.setdefault(f"{kind}, {at_once} at once, µs", []).append((used(pid) - before) / calls)
     return found
@@ -143,7 +143,7 @@ async def calling(calls: int, rounds: int) -> dict[str, list[float]]:
                 for name, call in (("our session", ours), ("the SDK's session", sdk)):
                     for at_once in (1, 16):
                         before = time.process_time()
-                        await one_round(call, at_once, calls)
+                        await one_round(Begun(call, None), at_once, calls)
                         if number:
                             each = (time.process_time() - before) / calls * 1e6
                             found.setdefault(f"{name}, {at_once} at once, µs", []).append(each)

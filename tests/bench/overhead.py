@@ -2,7 +2,9 @@
 
 Direct is the same raw client at the upstream itself: newline JSON on its pipe, or a POST. Everything is driven by this
 one process, round by round in turn and from a different start each round, so that what the machine does meanwhile hits
-all alike. The figures to look at are the ratios to direct within a round.
+all alike. The figures to look at are the ratios to direct within a round. Where gateways are compared, processor time
+of their process stands beside: it is the same whatever else the machine does, but for what caches hold, and how many
+calls happened to share a write.
 
 With `--against CHECKOUT`, the gateway of another checkout of the project stands beside ours in the same rounds, with
 the packages of its own `.venv` or else with ours, and further rows say what changed (PERF-3). Unless told otherwise it
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -22,12 +25,14 @@ from typing import Any, NamedTuple
 import uvloop
 
 from tests.bench.clients import Call, Http
-from tests.bench.measure import awake, figures, percentile, report, spread
+from tests.bench.measure import awake, cpu_seconds, figures, likely, percentile, report, spread
 from tests.bench.rig import PATIENCE, Rig, Upstream
 
 ARGS = {"text": "hello", "note": "x" * 200}
 COUNTS = {1: 400, 16: 2400, 64: 3200}
 LONGEST_ROUND = 6.0
+SETTLED = 0.03
+"""Seconds until a gateway has done what is left to do of the last calls."""
 INSTALLED_WITHIN = 600.0
 FAULTS = (AssertionError, OSError, TimeoutError, IndexError, ValueError, asyncio.IncompleteReadError)
 """What goes wrong with a way that does not work; it is left out and said so, and the others are still measured."""
@@ -77,9 +82,9 @@ def crowded(variant: str, *, with_token: bool) -> Way:
     """At a gateway with 200 tokens, 20 profiles and 5,000 pinned tools, beside what we have otherwise."""
 
     async def way(rig: Rig) -> Call:
-        url, token = await rig.crowded_gateway()
+        running, token = await rig.crowded_gateway()
         arguments = {"name": f"s0:{rig.upstream.tool}", "args": ARGS, "intent": {"operation_type": variant}}
-        client = Http(f"{url}/mcp")
+        client = Http(running.mcp)
         if with_token:
             client.headers["authorization"] = f"Bearer {token}"
         return client.modern(f"call_tool_{variant}", arguments)
@@ -137,6 +142,7 @@ COMPARED = {
 """Which way is held against which, where both are measured."""
 GATED = ("gated read", "gated write")
 PEERS = ("FastMCP proxy", "mcp-proxy")
+OURS = (*GATED, "direct surface", "passthrough")
 SURFACES = {"direct surface": "direct", "passthrough": "passthrough"}
 
 
@@ -144,9 +150,20 @@ class Round(NamedTuple):
     p50_ms: float
     p99_ms: float
     calls_per_second: float
+    cpu_us: float
+    """What a call took of the gateway's processor time; it says more than the rate where the machine has other things
+    to do. NaN where there is no gateway."""
 
 
-async def one_round(call: Call, concurrency: int, count: int) -> Round:
+class Begun(NamedTuple):
+    call: Call
+    pid: int | None
+    """Of the gateway behind it."""
+
+
+async def one_round(way: Begun, concurrency: int, count: int) -> Round:
+    call, pid = way
+    had = cpu_seconds(pid) if pid else math.nan
     took: list[float] = []
     left = iter(range(count))
     began = time.perf_counter()
@@ -161,17 +178,21 @@ async def one_round(call: Call, concurrency: int, count: int) -> Round:
                 return
 
     await asyncio.gather(*(work(worker) for worker in range(concurrency)))
-    return Round(percentile(took, 0.5), percentile(took, 0.99), len(took) / (time.perf_counter() - began))
+    rate = len(took) / (time.perf_counter() - began)
+    await asyncio.sleep(SETTLED)
+    cpu = (cpu_seconds(pid) - had) / len(took) * 1e6 if pid else math.nan
+    return Round(percentile(took, 0.5), percentile(took, 0.99), rate, cpu)
 
 
-async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Call], dict[str, str]]:
+async def begun(rig: Rig, wanted: Iterable[str]) -> tuple[dict[str, Begun], dict[str, str]]:
     """Those ways that work, warm, and why the others do not."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, Begun] = {}
     absent: dict[str, str] = {}
     for name in wanted:
         try:
             async with asyncio.timeout(INSTALLED_WITHIN):
-                calls[name] = await {**WAYS, **OTHER, **CROWDED}[name](rig)
+                call = await {**WAYS, **OTHER, **CROWDED}[name](rig)
+            calls[name] = Begun(call, await gateway_behind(name, rig))
             async with asyncio.timeout(PATIENCE):
                 await one_round(calls[name], 16, 300)
         except FAULTS as error:
@@ -206,7 +227,13 @@ async def measure(
     return rows
 
 
-async def interleaved(calls: dict[str, Call], concurrency: int, many: int, rounds: int) -> dict[str, list[Round]]:
+async def gateway_behind(way: str, rig: Rig) -> int | None:
+    if way in OURS or way in OTHER:
+        return (await rig.running(other=way in OTHER)).process.pid
+    return (await rig.crowded_gateway())[0].process.pid if way in CROWDED else None
+
+
+async def interleaved(calls: dict[str, Begun], concurrency: int, many: int, rounds: int) -> dict[str, list[Round]]:
     found: dict[str, list[Round]] = {name: [] for name in calls}
     names = list(calls)
     for number in range(rounds):
@@ -229,6 +256,7 @@ def row(upstream: str, count: int, concurrency: int, way: str, mine: list[Round]
         "p50_over_direct": [each.p50_ms / other.p50_ms for each, other in pairs],
         "rate_over_direct": [each.calls_per_second / other.calls_per_second for each, other in pairs],
         "p99_over_p50": [each.p99_ms / each.p50_ms for each in mine],
+        "cpu_us": [each.cpu_us for each in mine],
     }
     show(f"{upstream:<17} x{count:<3} c={concurrency:<3} {way:<15}", columns)
     shown = {name: figures(values) for name, values in columns.items()}
@@ -242,14 +270,18 @@ def compared(
     pairs = list(zip(ours, theirs, strict=True))
     rates = [mine.calls_per_second / other.calls_per_second for mine, other in pairs]
     times = [mine.p50_ms / other.p50_ms for mine, other in pairs]
+    cpu = [mine.cpu_us / other.cpu_us for mine, other in pairs]
+    median, low, high = likely(cpu)
     print(f"{upstream:<17} x{count:<3} c={concurrency:<3} {way:<15} against the other: "
-          f"calls/s {spread(rates)} times, p50 {spread(times)} times", flush=True)  # fmt: skip
+          f"calls/s {spread(rates)} times, p50 {spread(times)} times, "
+          f"processor time of the gateway {median:.3f} times (likely {low:.3f} to {high:.3f})", flush=True)  # fmt: skip
     return {"upstream": upstream, "upstreams": count, "concurrency": concurrency, "way": way,
-            "rate_over_other": figures(rates), "p50_over_other": figures(times)}  # fmt: skip
+            "rate_over_other": figures(rates), "p50_over_other": figures(times),
+            "cpu_over_other": {**figures(cpu), "likely": [low, high]}}  # fmt: skip
 
 
 def show(head: str, columns: dict[str, list[float]]) -> None:
-    digits = {"p50_ms": 3, "calls_per_second": 0}
+    digits = {"p50_ms": 3, "calls_per_second": 0, "cpu_us": 1}
     widths = {"p50_ms": 24, "calls_per_second": 20}
     cells = [f"{spread(values, digits.get(name, 2)):<{widths.get(name, 21)}}" for name, values in columns.items()]
     print(head, " ".join(cells), flush=True)
@@ -278,7 +310,8 @@ def main() -> None:
     wanted = [name for name in WAYS if name in ways and not (options.no_peers and name in PEERS)]
     wanted += [COMPARED[ours] for ours in GATED if against and ours in wanted]
     wanted += [name for name in CROWDED if options.crowded]
-    print(f"{'':<44} {'p50 ms':<24} {'p99 ms':<21} {'calls/s':<20} {'p50/direct':<21} {'rate/direct':<21} p99/p50")
+    widths = {"p50 ms": 24, "p99 ms": 21, "calls/s": 20, "p50/direct": 21, "rate/direct": 21, "p99/p50": 21}
+    print(f"{'':<44}", *(f"{name:<{width}}" for name, width in widths.items()), "CPU us")
     chosen = [UPSTREAMS[name] for name in only]
     with awake(options.awake):  # and a light loop, since its cost is in everything
         rows = uvloop.run(measure(options.rounds, chosen, upstreams, wanted, against, options.at_once))

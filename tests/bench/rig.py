@@ -132,15 +132,15 @@ class Rig:
         return running
 
     @cached_property
-    def _crowded_gateway(self) -> asyncio.Task[tuple[str, str]]:
+    def _crowded_gateway(self) -> asyncio.Task[tuple[Running, str]]:
         return asyncio.create_task(self._start_crowded_gateway())
 
-    async def crowded_gateway(self) -> tuple[str, str]:
-        """One with as many tokens, profiles and pinned tools as anybody has: its address, and one of the tokens, whose
-        scope is all that it takes to call `s0`."""
+    async def crowded_gateway(self) -> tuple[Running, str]:
+        """One with as many tokens, profiles and pinned tools as anybody has, and one of the tokens, whose scope is all
+        that it takes to call `s0`."""
         return await self._crowded_gateway
 
-    async def _start_crowded_gateway(self) -> tuple[str, str]:
+    async def _start_crowded_gateway(self) -> tuple[Running, str]:
         servers = await self.entries()
         many = {f"many{number}": _listing_many(MANY_TOOLS // MANY_SERVERS) for number in range(MANY_SERVERS)}
         override = {"tools": {self.upstream.tool: "read"}}
@@ -151,7 +151,7 @@ class Rig:
         }  # fmt: skip
         running = await asyncio.to_thread(start, self.folder / "crowded", config, cwd=HERE)
         self.stack.callback(running.stop)
-        return running.url, await asyncio.to_thread(_with_tokens, running, [*servers, *many])
+        return running, await asyncio.to_thread(_with_tokens, running, [*servers, *many])
 
     async def bare_relay(self) -> str:
         if self.upstream.transport != "stdio":

@@ -20,7 +20,7 @@ import uvloop
 
 from tests.bench.clients import Call
 from tests.bench.measure import awake, figures, report, spread
-from tests.bench.overhead import OTHER, UPSTREAMS, WAYS, one_round
+from tests.bench.overhead import OTHER, UPSTREAMS, WAYS, Begun, one_round
 from tests.bench.rig import Rig, Upstream
 
 BEHIND_IT = [name for name, upstream in UPSTREAMS.items() if upstream.transport == "stdio"]
@@ -60,7 +60,7 @@ async def measure(
         begun = {name: await way(rig) for name, way in ways.items()}
         pids = {name: (await rig.running(other=name != "here")).process.pid for name in ways}
         for call in begun.values():
-            await one_round(call, at_once, calls // 4)
+            await one_round(Begun(call, None), at_once, calls // 4)
         found: dict[str, dict[str, list[float]]] = {name: {} for name in ways}
         for number in range(rounds):
             for name in [*ways][:: -1 if number % 2 else 1]:
@@ -72,7 +72,7 @@ async def measure(
 async def _round(call: Call, gateway: int, at_once: int, calls: int) -> dict[str, float]:
     processes = family(gateway)
     before, began = {name: micros(each) for name, each in processes.items()}, time.perf_counter()
-    done = await one_round(call, at_once, calls)
+    done = await one_round(Begun(call, None), at_once, calls)
     many = done.calls_per_second * (time.perf_counter() - began)
     took = {name: (micros(each) - before[name]) / many for name, each in processes.items()}
     return {**took, "calls a second": done.calls_per_second}

@@ -210,6 +210,24 @@ def rest(path: str, body: Any = None) -> Input:
     return ask
 
 
+def read_on(scene: Scene) -> None:
+    """Long results of every shape, read on, and searched for what is everywhere and for what is nowhere."""
+    for mode in ("json-in-text-12MB", "text-15MB", "keys-most", "json-in-text-12MB"):
+        wanted = {"name": "pipe:do", "args": {"mode": mode}, "intent": {"operation_type": "read"}}
+        said = json.loads(scene.send(message("call_tool_read", wanted)) or b"{}")
+        cut = said.get("result", {}).get("_meta", {}).get("mcpproxy/cut")
+        if cut is None:
+            continue
+        for wish in (
+            {"from": cut["from"]},
+            {"from": cut["total"] // 2},
+            {"query": "a"},
+            {"query": "1 zz"},
+            {"query": "b 9"},
+        ):
+            scene.send(message("read_result", {"id": cut["id"], **wish}), headers=headers_of("read_result"))
+
+
 def unread(scene: Scene) -> None:
     """Many large answers that nobody reads."""
     blocks = message("retrieve_tools", {"query": "do echo"})
@@ -254,6 +272,7 @@ CLIENTS: dict[str, Input] = {
     "retrieve-4MB": tool("retrieve_tools", {"query": "délete é " * 200_000}),
     "retrieve-words": tool("retrieve_tools", {"query": " ".join(f"delete{n}x create{n}y" for n in range(20_000))}),
     "retrieve-one-word": tool("retrieve_tools", {"query": "aB" * 1_900_000}),
+    "read-on": read_on,
     "request-capability": tool("request_capability", {"rationale": "x" * 3_900_000, "mcp_name": "y"}),
     "request-state": lambda scene: consume(
         scene.send(message("call_tool_read", QUIET)[:-2] + b',"requestState":"%s"}}' % (b"A" * 3_900_000))
@@ -317,7 +336,7 @@ SERVERS_DO: dict[str, Input] = {
 }
 INPUTS: dict[str, Input] = {**{f"client-{name}": do for name, do in CLIENTS.items()}, **SERVERS_DO}
 QUICKLY = (
-    "client-args-lists", "client-args-keys-most", "client-args-text-4MB", "client-args-json-lists",
+    "client-args-lists", "client-args-keys-most", "client-read-on", "client-args-text-4MB", "client-args-json-lists",
     "client-attached-empty-lines", "client-one-byte-chunks", "client-pipelined", "client-rest-lists",
     "stdio-lists-30MB", "stdio-keys-most", "stdio-text-15MB", "stdio-escapes-15MB", "stdio-progress", "stdio-empty",
     "stdio-batches-of-nothing-60KB", "http-gzip-events", "http-sse-empty-lines", "http-one-byte-chunks",

@@ -16,7 +16,7 @@ import uvloop
 
 from tests.bench.clients import Call, Http
 from tests.bench.measure import spread
-from tests.bench.overhead import ARGS, COUNTS, one_round
+from tests.bench.overhead import ARGS, COUNTS, Begun, one_round
 from tests.support.gateway import gateway, python_server
 
 SINK = """
@@ -67,7 +67,7 @@ async def compared(ways: dict[str, Call], concurrency: int, rounds: int) -> None
     for turn in range(rounds + 1):
         names = list(ways)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            found = await one_round(ways[name], concurrency, COUNTS[concurrency])
+            found = await one_round(Begun(ways[name], None), concurrency, COUNTS[concurrency])
             if turn:  # the first is for warming up
                 p50[name].append(found.p50_ms)
                 rate[name].append(found.calls_per_second)

@@ -1,7 +1,7 @@
 """The way of one warm call through our modules and functions: `python -m tests.bench.walk` (PERF-3).
 
 A gateway is started as `serve` starts it, in a process whose event loop thread is watched by `sys.setprofile`; a client
-in another thread of that process makes each of the nine kinds of call (`kinds.py`) over real sockets, to a real server
+in another thread of that process makes each kind of call in `kinds.py` over real sockets, to a real server
 on a pipe and one over HTTP. Nothing here knows the name of a module of ours: ours is what lies in the package's folder.
 
 What counts, from the bytes of the request until the loop has nothing more to do for it:

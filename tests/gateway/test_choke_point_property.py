@@ -145,7 +145,7 @@ class MemoryPeer(RpcPeer):
 class Person:
     """A client that answers when a test wants it to."""
 
-    wants_progress, key = False, ""
+    wants_progress, local, key = False, False, ""
 
     def __init__(self, live: bool, mark: str) -> None:
         self.live, self.mark = live, mark

@@ -145,6 +145,31 @@ async def test_an_old_secret_lives_for_its_grace_with_the_same_access(site: Site
     assert site.service.show("ci")["expires_at"] is not None
 
 
+async def test_what_was_found_once_holds_until_anything_of_the_token_changes(site: Site) -> None:
+    """What the guard asks with each request whose head it knows."""
+    first = await site.made(expires=NOW + 600)
+    known = site.service.admission(first)
+    assert known is not None and known.access is site.service.find(first)
+    site.pass_time(1)
+    assert known.holds() and site.service.show("ci")["last_used_at"] == "2027-01-15T08:00:01Z"
+    await site.service.reload()
+    assert known.holds(), "nothing has changed"
+    second = (await site.service.rotate("ci", 60, None, BY))["token"]
+    assert not known.holds(), "it is looked up again"
+    assert site.service.admission(first) is None, "and each time, since the old secret has an end of its own"
+    known = site.service.admission(second)
+    assert known is not None and known.holds()
+    site.pass_time(599)
+    assert not known.holds()
+    site.wall -= 86400
+    assert not known.holds(), "over is over"
+    again = site.service.admission(secret := await site.made())
+    assert again is not None and again.holds() and not known.holds()
+    await site.service.revoke("ci", BY)
+    assert not again.holds() and site.service.admission(secret) is None
+    assert site.service.admission("made up") is None
+
+
 async def test_a_name_that_is_used_again_is_somebody_else(site: Site) -> None:
     first = await site.made()
     access = site.service.find(first)

@@ -23,6 +23,7 @@ LOCKS: Final = {
         "-c", "requirements/dev.txt",
     ),
     "build": (BUILD, "-c", "requirements/dev.txt"),
+    "keyring": ("requirements/keyring.in", "-c", "requirements/dev.txt"),
     "tools": ("requirements/tools.in",),
 }  # fmt: skip
 """The file, and what goes into it. The first decides for the others, so that what is tested is what is shipped."""

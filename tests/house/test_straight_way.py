@@ -19,6 +19,8 @@ BUDGETS: dict[str, tuple[int, int, int]] = {
     "handshake": (25, 77, 122),
     "http": (28, 103, 182),
     "write": (26, 88, 146),
+    "token": (27, 85, 133),
+    "token write": (28, 95, 154),
     "refused": (21, 56, 95),
     "direct": (27, 83, 130),
     "passthrough": (27, 84, 127),

@@ -16,7 +16,8 @@ from tests.support.wire import MODERN, RpcError, Wire, text
 def test_the_gate_lists_its_five_tools_the_same_way_to_everyone(client: Wire, shared_gateway: Running) -> None:
     listed = client.request("tools/list")
     assert [tool["name"] for tool in listed["tools"]] == [
-        "retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"
+        "retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive",
+        "read_result", "request_capability"
     ]  # fmt: skip
     assert listed == client.request("tools/list") == Wire(shared_gateway.mcp, client.era).request("tools/list")
     if client.era == MODERN:

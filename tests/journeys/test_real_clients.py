@@ -22,7 +22,8 @@ INTENT = {"operation_type": "read", "reason": "to see whether it works"}
 ECHO = {"name": "sdk:echo", "args": {"text": "hallo"}, "intent": INTENT}
 SNEAKED = {"name": "sdk:delete", "args": {"name": "x"}, "intent": INTENT}
 CALLS = [{"name": "call_tool_read", "arguments": arguments} for arguments in (ECHO, SNEAKED)]
-GATE_TOOLS = {"retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"}
+GATE_TOOLS = {"retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "read_result",
+              "request_capability"}  # fmt: skip
 TIMEOUT = 120
 
 

@@ -54,6 +54,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "intent_declaration.missing": ("refuse", "infer", L, T),
     "intent_declaration.host_confirm": ("destructive", "never", L, T),
     "intent_declaration.schema": ("nested", "flat", N, N),
+    "discovery.detail": ("auto", "full", N, N),
     "capture_missing_capabilities": (True, False, N, N),
     "request_capability_description": ("a", "b", N, N),
     "activity.on_failure": ("refuse", "allow", L, T),
@@ -84,6 +85,10 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "limits.per_principal.streams": (1, 2, L, T),
     "limits.per_principal.record_mb": (1, 2, L, T),
     "notify_desktop": (True, False, N, N),
+    "limits.per_principal.kept_results_mb": (1, 2, L, T),
+    "limits.result_tokens": (1000, 2000, N, N),
+    "limits.kept_results_mb": (1, 2, L, T),
+    "limits.kept_results_seconds": (1, 2, L, T),
     "shutdown_timeout": (1, 2, N, N),
     "log.level": ("info", "error", N, N),
     "log.format": ("text", "json", N, N),
@@ -114,6 +119,7 @@ OF_UPSTREAMS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "deny_tools": (["a", "{b}"], ["a"], L, T),
     "confirm": ("destructive", "none", L, T),
     "confirm_by": ("page", "either", L, T),
+    "result_tokens": (1000, {"a*": 2000}, N, N),
 }
 OF_SERVERS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "args": (["a"], ["b"], L, L),

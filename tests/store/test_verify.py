@@ -279,8 +279,11 @@ def as_text(event: dict[str, Any]) -> EventText:
 
 async def first_of(told: AsyncGenerator[Any], many: int) -> AsyncGenerator[Any]:
     try:
-        for _ in range(many):
-            yield await anext(told)
+        while many > 0:
+            batch = await anext(told)
+            for event in batch.events[:many]:
+                yield event
+            many -= len(batch.events)
     finally:
         await told.aclose()
 

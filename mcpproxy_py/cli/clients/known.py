@@ -14,7 +14,7 @@ from typing import Any, Final
 from mcpproxy_py.cli.clients.documents import Syntax
 
 KeyPath = tuple[str, ...]
-READ_TOOLS: Final = ("retrieve_tools", "request_capability", "call_tool_read")
+READ_TOOLS: Final = ("retrieve_tools", "request_capability", "call_tool_read", "read_result")
 ASK_TOOLS: Final = ("call_tool_write", "call_tool_destructive")
 
 
@@ -102,14 +102,14 @@ _TYPED_STDIO: Final = {"type": "stdio", **_STDIO}
 _TYPED_HTTP: Final = {"type": "http", "url": Slot.URL, "headers": Slot.HEADERS}
 _HTTP: Final = {"url": Slot.URL, "headers": Slot.HEADERS}
 _BY_HAND: Final = (
-    "It asks when a tool is first used: choose to always allow retrieve_tools, request_capability and call_tool_read, "
-    "and never the other two."
+    "It asks when a tool is first used: choose to always allow retrieve_tools, request_capability, call_tool_read and "
+    "read_result, and never the other two."
 )
 
 _GEMINI_POLICY: Final = """\
 [[rule]]
 mcpName = "{server}"
-toolName = ["retrieve_tools", "request_capability", "call_tool_read"]
+toolName = ["retrieve_tools", "request_capability", "call_tool_read", "read_result"]
 decision = "allow"
 priority = 100
 

@@ -201,8 +201,8 @@ def search(
     query: Annotated[str, typer.Argument(help="What you need, in plain words.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="Maximum number of results.")] = 5,
     detail: Annotated[
-        Literal["full", "compact"],
-        typer.Option("--detail", metavar="full|compact", help="compact: signatures instead of schemas."),
+        Literal["full", "compact", "auto"],
+        typer.Option("--detail", metavar="full|compact|auto", help="compact: signatures instead of schemas."),
     ] = "full",
     server: ServerFilter = None,
     read_only_only: Annotated[bool, typer.Option("--read-only-only", help="Only read-only tools.")] = False,
@@ -244,6 +244,8 @@ def _availability(tool: Mapping[str, Any]) -> str:
 def _print_hits(answer: Mapping[str, Any]) -> None:
     rows = [[hit.get("score"), hit.get("name"), hit.get("call_with"), _gist(hit)] for hit in answer.get("tools", [])]
     listing(("score", "name", "call with", "description"), rows, empty="No matching tool.")
+    if rows and answer.get("fits") is False:
+        note("None of these fits well; they are only the nearest.")
     left_out = answer.get("unavailable")
     if left_out:
         note("Not callable now, left out: " + ", ".join(f"{count} {why}" for why, count in left_out.items()))

@@ -29,7 +29,7 @@ ONLY_READ: Final = frozenset({
     "ping", "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/read",
     "resources/templates/list", "completion/complete", *REPLAYED,
 })  # fmt: skip
-READ_TOOLS: Final = frozenset({"call_tool_read", "retrieve_tools"})
+READ_TOOLS: Final = frozenset({"call_tool_read", "retrieve_tools", "read_result"})
 
 
 class OtherGateway(Exception):

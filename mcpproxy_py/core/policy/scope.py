@@ -54,15 +54,12 @@ class Scope:
     unannotated: Unannotated = "allow"
     confirm: Confirm = "none"
     confirm_by: ConfirmBy = "either"
-    _hash: int = field(init=False, compare=False, repr=False)
+    key: str = field(init=False, compare=False, repr=False)
+    """All of it, as text. Every call looks for what is in scope, and the hash of a text is known."""
 
     def __post_init__(self) -> None:
         said = self.servers, self.tools, self.ceiling, self.strict, self.unannotated, self.confirm, self.confirm_by
-        object.__setattr__(self, "_hash", hash(said))
-
-    def __hash__(self) -> int:
-        """Every call looks for what is in scope."""
-        return self._hash
+        object.__setattr__(self, "key", repr(said))
 
     def within(self, other: Scope) -> Scope:
         """What both allow."""
@@ -273,7 +270,7 @@ def _choice(scope: Scope, policy: Policy) -> Hashable:
 def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     """What of this snapshot is in scope. Next to nothing is done for it before somebody looks: there may be hundreds of
     scopes, and a new snapshot whenever a server says something."""
-    if (known := snapshot.narrowed.get(scope)) is not None:
+    if (known := snapshot.narrowed.get(scope.key)) is not None:
         return known
     policy = scope.tightened(snapshot.policy)
     index: Index = snapshot.index
@@ -289,7 +286,7 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
 
     if len(snapshot.narrowed) >= KEPT:
         del snapshot.narrowed[next(iter(snapshot.narrowed))]
-    snapshot.narrowed[scope] = found = Snapshot(
+    snapshot.narrowed[scope.key] = found = Snapshot(
         policy=policy,
         servers=ServersInScope(snapshot, scope, policy),
         index=IndexOfSome(index, (scope.servers, _choice(scope, policy)), parts),
@@ -300,6 +297,10 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
 Lacks = Callable[[Operation], str | None]
 
 
+def lacks_nothing(operation: Operation) -> str | None:
+    """Of who has no token that another one could do more than."""
+
+
 class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
@@ -307,7 +308,7 @@ class Access:
     __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal")
 
     def __init__(
-        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lambda operation: None
+        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lacks_nothing
     ) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
         self.principal = principal
@@ -329,7 +330,7 @@ class Access:
         snapshot is large."""
         if self._scope is None or (scope := self._scope()) is None:
             return snapshot
-        return snapshot.narrowed.get(scope) or narrowed(snapshot, scope)
+        return snapshot.narrowed.get(scope.key) or narrowed(snapshot, scope)
 
     def within(self, scope: Callable[[], Scope | None]) -> Access:
         """The same principal, in another scope besides (a profile's). For the same one it is the same object, so that
@@ -338,7 +339,8 @@ class Access:
             self._inner = {}
         found = self._inner.get(scope)
         if found is None:
-            found = self._inner[scope] = Access(self.principal, self._both(scope), self._lacks_within(scope))
+            lacks = self.lacks if self.lacks is lacks_nothing else self._lacks_within(scope)
+            found = self._inner[scope] = Access(self.principal, self._both(scope), lacks)
         return found
 
     def _lacks_within(self, scope: Callable[[], Scope | None]) -> Lacks:

@@ -1,6 +1,6 @@
-"""The five tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
+"""The six tools an agent sees at `/mcp`, and the five sentences that tell it how to use them (SURF-1).
 
-Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,200 tokens.
+Every word here is paid for by each agent on each turn, so a test holds the whole list under 1,300 tokens.
 
 The asks the gateway answers itself: their parameters, as one table for schema and check alike.
 
@@ -9,6 +9,7 @@ A tool as the direct surface shows it: its own wire object under another name, w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,10 @@ from mcpproxy_py.core.policy.tool_class import class_of, effective
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Operation, Policy, Tool
 
 MAX_TEXT: Final = 4000
+NAMED: Final = 20
+"""Tools that one ask may name."""
+MAX_SAFE: Final = (1 << 53) - 1
+"""The largest number that every JSON parser reads exactly."""
 
 ALWAYS_LOAD: Final = "anthropic/alwaysLoad"
 """Hosts with a tool search of their own show this tool without it. A search for the search would find nothing."""
@@ -35,7 +40,8 @@ LARGE_RESULT: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces."""
+    """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. Bounds that nobody gets
+    to without meaning it are not said: they would cost tokens."""
 
     kind: str
     description: str = ""
@@ -44,10 +50,14 @@ class Param:
     choices: tuple[str, ...] = ()
     least: int | None = None
     most: int | None = None
+    """Of a number what it may be, of an array how many texts it may hold."""
 
     def schema(self) -> dict[str, Any]:
+        bounds: dict[str, Any] = {} if self.most == MAX_SAFE else {"minimum": self.least, "maximum": self.most}
+        if self.kind == "array":
+            bounds = {"items": {"type": "string"}, "maxItems": self.most}
         said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
-                                "enum": list(self.choices), "minimum": self.least, "maximum": self.most}  # fmt: skip
+                                "enum": list(self.choices), **bounds}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
     def problem(self, value: Any) -> str | None:
@@ -57,9 +67,18 @@ class Param:
             return f"must be {self.kind}, not {json_values.kind(value)}"
         if self.choices and value not in self.choices:
             return f"must be {' or '.join(self.choices)}, not '{json_values.quoted(value)}'"
+        if (texts := json_values.as_array(value)) is not None:
+            return self._wrong_texts(texts)
         if self.least is not None and self.most is not None and not self.least <= value <= self.most:
             return f"must be between {self.least} and {self.most}, not {json_values.quoted(value)}"
         return self._wrong_text(value) if isinstance(value, str) else None
+
+    def _wrong_texts(self, texts: list[Any]) -> str | None:
+        if self.most is not None and len(texts) > self.most:
+            return f"has {len(texts)} items; at most {self.most} are allowed"
+        if wrong := next((each for each in texts if not isinstance(each, str)), None):
+            return f"must hold strings, not {json_values.kind(wrong)}"
+        return next(filter(None, map(self._wrong_text, texts)), None)
 
     def _wrong_text(self, text: str) -> str | None:
         if self.required and not text.strip():
@@ -71,12 +90,20 @@ class Param:
 
 PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
     "retrieve_tools": {
-        "query": Param("string", "What you need, in plain words", required=True),
+        "query": Param("string", "What you need, in plain words"),
+        "names": Param("array", "Instead of query: server:tool names to get in full", most=NAMED),
         "limit": Param("integer", default=5, least=1, most=50),
-        "detail": Param("string", "compact: signatures, no schemas", default="full", choices=("full", "compact")),
+        "detail": Param(
+            "string", "compact: signatures, no schemas; auto: the first in full", choices=("full", "compact", "auto")
+        ),
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
         "server": Param("string", "Only this server's tools"),
+    },
+    "read_result": {
+        "id": Param("string", required=True),
+        "from": Param("integer", least=0, most=MAX_SAFE),
+        "query": Param("string"),
     },
     "request_capability": {
         "capability": Param("string", "In the user's own words: 'export the report as PDF'", required=True),
@@ -101,16 +128,25 @@ def check(tool: str, params: Any) -> Mapping[str, Any] | str:
             continue
         if problem := param.problem(given[name]):
             return f"{name} {problem}"
+    if tool == "retrieve_tools" and not given.get("names") and (problem := _no_query(given)):
+        return problem
     return {name: given.get(name, param.default) for name, param in table.items()}
+
+
+def _no_query(given: Mapping[str, Any]) -> str | None:
+    if "query" not in given:
+        return "query is required, or names"
+    return None if given["query"].strip() else "query must not be empty"
 
 
 def input_schema(tool: str) -> dict[str, Any]:
     """A fresh JSON Schema of the parameters; the caller owns it."""
     table = PARAMS[tool]
+    required = [name for name, param in table.items() if param.required]
     return {
         "type": "object",
         "properties": {name: param.schema() for name, param in table.items()},
-        "required": [name for name, param in table.items() if param.required],
+        **({"required": required} if required else {}),
         "additionalProperties": False,
     }
 
@@ -128,6 +164,16 @@ USAGE: Final = (
     "Use call_tool_read for read-only operations, call_tool_write for modifications, call_tool_destructive for "
     "deletions. Intent must match tool variant. Each result's call_with names the variant to use."
 )
+
+SAID_ONCE: Final = "A $ref names a tool of this list, and its parameter that is the same."
+
+NOTHING_FITS: Final = (
+    "Nothing here fits the query well: these are only the nearest, without schemas. If none is plainly what is needed, "
+    "search once in other words, or for the parts of the task; else call none, and say what is missing with "
+    "request_capability."
+)
+
+NOT_THERE: Final = "None of these names can be called now. Search with query, and use names from the results."
 
 PURPOSE: Final[dict[Operation, str]] = {
     "read": "Call an upstream tool that only reads.",
@@ -156,6 +202,7 @@ RETRIEVE_OUTPUT: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "tools": {"type": "array", "items": {"type": "object", "required": ["name", "score", "server", "call_with"]}},
+        "fits": {"type": "boolean"},
         "usage_instructions": {"type": "string"},
         "total": {"type": "integer"},
     },
@@ -171,12 +218,15 @@ def instructions(sentences: str, servers: str) -> str:
 def definitions(
     *, schema: str = "nested", offers_requests: bool = True, request_capability_text: str | None = None,
     servers: str = "", host_confirm: bool = False, ceiling: Operation = "destructive",
+    reads_on: bool = True,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The gate's tools as wire objects, fresh on every call so that no caller can corrupt another's. With
     `host_confirm` hosts are told to ask their user before each destructive call. What is above the `ceiling` is not
-    there (SEC-2)."""
+    there (SEC-2); `reads_on` says whether any result is cut (SURF-13)."""
     variants = OPERATIONS[: OPERATIONS.index(ceiling) + 1]
     tools = [_retrieve_tools(servers), *(_variant(operation, schema, host_confirm) for operation in variants)]
+    if reads_on:
+        tools.append(json.loads(_READ_RESULT))
     return [*tools, _request_capability(request_capability_text)] if offers_requests else tools
 
 
@@ -230,6 +280,16 @@ def _nested_intent(operation: Operation) -> dict[str, Any]:
 
 def _flat_intent(operation: Operation) -> dict[str, Any]:
     return {f"intent_{field}": schema for field, schema in _intent_fields(operation).items()}
+
+
+_READ_RESULT: Final = json.dumps({
+    "name": "read_result",
+    "description": "Read on in a cut result, or what of it matches a query.",
+    "inputSchema": {key: said for key, said in input_schema("read_result").items() if key != "additionalProperties"},
+    "annotations": {"readOnlyHint": True},
+    "_meta": {ALWAYS_LOAD: True},
+})  # fmt: skip
+"""Always the same. How to use it stands in each result that is cut, so it says no more than it must."""
 
 
 def _request_capability(text: str | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mcpproxy_py.core.values import VARIANT_OF, Refusal
 WARNING_KEY: Final = "mcpproxy/warning"
 REFUSAL_KEY: Final = "mcpproxy/refusal"
 CONFIRM_KEY: Final = "mcpproxy/confirm"
+CUT_KEY: Final = "mcpproxy/cut"
 """Keys that only we write: `own_meta` takes them out of whatever comes from outside."""
 
 

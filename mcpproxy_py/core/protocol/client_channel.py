@@ -112,6 +112,11 @@ class ClientChannel(Protocol):
         ...
 
     @property
+    def local(self) -> bool:
+        """Whether the client is on this machine, as far as the wire tells, and so is a browser that it opens."""
+        ...
+
+    @property
     def key(self) -> str:
         """Names the client for `sessions: per_client`; empty for nobody in particular."""
         ...
@@ -151,6 +156,7 @@ class NoClient:
     capabilities: Mapping[str, Any] = {}
     wants_progress = False
     live = False
+    local = False
     key = ""
 
     def __init__(self, caller: Caller | None = None, ask: Ask | None = None) -> None:
@@ -204,10 +210,11 @@ class NarrowedChannel:
 
     def __init__(self, channel: ClientChannel, capabilities: Mapping[str, Any]) -> None:
         self.capabilities = capabilities
-        self.caller, self.wants_progress, self.live, self.key = (
+        self.caller, self.wants_progress, self.live, self.local, self.key = (
             channel.caller,
             channel.wants_progress,
             channel.live,
+            channel.local,
             channel.key,
         )
         self.notify, self.pause, self.request = channel.notify, channel.pause, channel.request

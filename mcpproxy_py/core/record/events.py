@@ -62,6 +62,8 @@ class EventText(NamedTuple):
 
     head: bytes
     payload: bytes
+    size: int = 0
+    """Of the whole payload, where that is measured anyway."""
 
 
 Event = EventText | Mapping[str, Any]
@@ -188,9 +190,9 @@ def finished_text(
         "duration_ms": round(duration_ms, 3), "metadata": dict(outcome.metadata),
     }  # fmt: skip
     try:
-        return EventText(masker.encode(head), payload)
+        return EventText(masker.encode(head), payload, size)
     except (TypeError, ValueError):
-        return EventText(_json(head, encode), payload)
+        return EventText(_json(head, encode), payload, size)
 
 
 def round_trip(

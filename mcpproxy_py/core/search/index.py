@@ -7,7 +7,7 @@ that can make the cut are scored. The result is the same as that of scoring ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -15,7 +15,8 @@ from math import ceil, fsum, log
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mcpproxy_py.core.search import packed_lanes
+from mcpproxy_py.core.search import fusion, packed_lanes
+from mcpproxy_py.core.search.fusion import NearnessOfTools
 from mcpproxy_py.core.search.narrowed import FrequenciesOfSome
 from mcpproxy_py.core.search.segments import PEAK, IndexSegment, ToolFilter, count, counted, joined, segment
 from mcpproxy_py.core.search.synonyms import implied, senses, spelled_out, topics
@@ -25,6 +26,7 @@ from mcpproxy_py.core.values import Tool
 __all__ = ["Hit", "Index", "IndexSegment", "Ranking", "ToolFilter", "segment"]
 
 Scores = dict[int, float]  # by the tool's number in the index
+Row = tuple[float, int]
 
 # What counts for a word that is meant, hinted at or misspelled, as a share of what it would count if it were there.
 SENSE_SHARE: Final = 0.8
@@ -61,6 +63,8 @@ class Ranking:
     hits: tuple[Hit, ...] = ()
     total: int = 0
     matched: int = field(default=0, compare=False, repr=False)
+    by_meaning: bool = False
+    """Whether meaning counted too."""
 
 
 class Part(NamedTuple):
@@ -81,7 +85,8 @@ class Index:
     """
 
     __slots__ = (
-        "_every", "_frequencies", "_of", "_of_some", "_parts", "_segments", "_steps", "_tools", "_vocabulary",
+        "_every", "_frequencies", "_of", "_of_some", "_parts", "_segments", "_steps", "_successors", "_tools",
+        "_vocabulary",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +101,7 @@ class Index:
         self._tools = [tool for part in self._segments.values() for tool in part.tools]
         self._frequencies = counted(self._segments.values()) if frequencies is None else frequencies
         self._parts: dict[tuple[str, ...], Part] = {}
+        self._successors = _joined_successors(self._segments.values())
         self._vocabulary: list[str] = []
         self._every = packed_lanes.every(len(self._tools))
         # As many steps to a unit as there can be without any sum of bounds outgrowing its lane.
@@ -140,18 +146,44 @@ class Index:
         asked = self._asked(query)
         bounds = sum(part.bounds for part in asked)
         matched = packed_lanes.held(bounds, self._every)
+        near = self._near(query)
+        if near is not None:
+            matched |= packed_lanes.mask(near.marked(fusion.NEAR))
         running = matched if among is None else matched & among
         total = running.bit_count()
         if not total or limit < 1:
-            return Ranking((), total, matched)
-        scores = self._best(asked, bounds, running, limit)
-        return Ranking(self._hits(asked, scores, limit), total, matched)
+            return Ranking((), total, matched, near is not None)
+        worth = PEAK * sum(part.worth for part in asked)
+        if near is None:
+            scores = self._best(asked, bounds, running, limit)
+        else:
+            scores, worth = self._best_of_both(near, asked, bounds, running, limit, worth), 1.0
+        hits = self._hits(worth, scores, limit, among)
+        return Ranking(hits, max(total, len(hits)), matched, near is not None)
 
-    def _hits(self, asked: list[Part], scores: Scores, limit: int) -> tuple[Hit, ...]:
-        best = PEAK * sum(part.worth for part in asked)
-        rows = [(score, self._tools[number]) for number, score in scores.items()]
-        rows.sort(key=lambda row: (-row[0], row[1].full_name))
-        return tuple(Hit(tool, min(score / best, 1.0)) for score, tool in rows[:limit])
+    def _near(self, query: str) -> NearnessOfTools | None:
+        """Nobody's, where none of the tools has its vector."""
+        parts = [(part.vectors, len(part.tools)) for part in self._segments.values()]
+        there = next((vectors for vectors, _ in parts if vectors is not None), None)
+        return None if there is None else there.nearness(query[: fusion.QUERY_CHARS], parts)
+
+    def _hits(self, worth: float, scores: Scores, limit: int, among: int | None) -> tuple[Hit, ...]:
+        rows = [(score, self._tools[number].full_name, number) for number, score in scores.items()]
+        rows.sort(key=lambda row: (-row[0], row[1]))
+        rows = self._after_successors([(score, number) for score, _, number in rows], limit, among)
+        return tuple(Hit(self._tools[number], min(score / worth, 1.0)) for score, number in rows)
+
+    def _after_successors(self, rows: list[Row], limit: int, among: int | None) -> list[Row]:
+        """A tool that says it is deprecated lets those go first that it names in its place, if they can be had."""
+        if not self._successors:
+            return rows[:limit]
+        found: dict[int, float] = {}
+        for score, number in rows:
+            for other in self._successors.get(number, ()):
+                if among is None or packed_lanes.holds(among, other):
+                    found.setdefault(other, score)
+            found.setdefault(number, score)
+        return [(score, number) for number, score in islice(found.items(), limit)]
 
     def _asked(self, query: str) -> list[Part]:
         """The parts of the query, those included that no tool has: they are part of what was asked, and a query
@@ -214,6 +246,16 @@ class Index:
     def _rarity(self, frequency: int) -> float:
         return log(1 + (max(len(self._tools) - frequency, 0) + 0.5) / (frequency + 0.5))
 
+    def _best_of_both(
+        self, near: NearnessOfTools, asked: list[Part], bounds: int, running: int, limit: int, worth: float
+    ) -> Scores:
+        gets = [part.impacts.get for part in asked]
+        size, share = 2 * len(self._tools), 1 / worth if worth else 0.0
+        return fusion.best(
+            near, bounds.to_bytes(size, "little"), share / self._steps, running.to_bytes(size, "little"), limit,
+            lambda number: min(_score(gets, number) / worth, 1.0) if worth else 0.0,
+        )  # fmt: skip
+
     def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
         """The scores of the best `limit` tools in the running, and of all that tie with the last of them.
 
@@ -231,6 +273,17 @@ class Index:
             more = (number for number in packed_lanes.at_least(levels, level) if number not in scores)
             scores |= {number: _score(gets, number) for number in more}
         return scores
+
+
+def _joined_successors(segments: Iterable[IndexSegment]) -> dict[int, list[int]]:
+    """By the numbers that the tools have in the index."""
+    found: dict[int, list[int]] = {}
+    first = 0
+    for part in segments:
+        for number, theirs in part.successors.items():
+            found[first + number] = [first + each for each in theirs]
+        first += len(part.tools)
+    return found
 
 
 def _score(gets: list[Callable[[int, float], float]], number: int) -> float:

@@ -30,6 +30,10 @@ class ImpactsOfSome(Mapping[str, Mapping[int, float]]):
         for new, number in enumerate(kept):
             self._now[number] = new
 
+    def kept(self) -> Iterator[int]:
+        """The numbers that its tools had, in order."""
+        return (number for number, new in enumerate(self._now) if new != _OUT)
+
     def get(self, key: str, default: Any = None) -> Any:
         now = self._now
         there = self._all.get(key)

@@ -45,6 +45,10 @@ def held(lanes: int, every: int) -> int:
     return ((lanes + every * TOP) >> 15) & every
 
 
+def holds(mask: int, place: int) -> bool:
+    return bool(mask >> (16 * place) & 1)
+
+
 def levels(lanes: int, most: int, among: int, size: int) -> bytes:
     """A byte for each tool: how much of `most` it has, 1 to 255, and 0 for those that are not `among`."""
     stretched = (lanes & among * _FULL) * _stretch(most) + among * 0xFF

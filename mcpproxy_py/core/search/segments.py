@@ -16,7 +16,9 @@ from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
 from mcpproxy_py.core.search import packed_lanes
+from mcpproxy_py.core.search.fusion import VectorsOfTools
 from mcpproxy_py.core.search.narrowed import ImpactsOfSome
+from mcpproxy_py.core.search.successors import successors
 from mcpproxy_py.core.search.synonyms import senses, spelled_out, topics
 from mcpproxy_py.core.search.tokens import tokens
 from mcpproxy_py.core.values import Tool
@@ -63,11 +65,28 @@ class IndexSegment:
 
     tools: tuple[Tool, ...]
     impacts: Mapping[str, Mapping[int, float]]
+    successors: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    """Of those that say they are deprecated, the tools that they name in their place."""
     _marked: dict[Hashable, bytes] = field(default_factory=dict[Hashable, bytes], init=False, repr=False, compare=False)
     _parts: dict[Hashable, IndexSegment] = field(
         default_factory=dict[Hashable, "IndexSegment"], init=False, repr=False, compare=False
     )
     _named: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
+    _vectors: VectorsOfTools | None = field(default=None, init=False, repr=False, compare=False)
+    _source: IndexSegment | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def vectors(self) -> VectorsOfTools | None:
+        """What its tools mean. They are made beside the event loop, and come later than the words; a part of a segment
+        has its part of them."""
+        source, impacts = self._source, self.impacts
+        theirs = None if source is None or self._vectors is not None else source.vectors
+        if theirs is not None and isinstance(impacts, ImpactsOfSome):
+            self.give(theirs.only(impacts.kept()))
+        return self._vectors
+
+    def give(self, vectors: VectorsOfTools) -> None:
+        object.__setattr__(self, "_vectors", vectors)
 
     @property
     def by_name(self) -> Mapping[str, Tool]:
@@ -89,7 +108,15 @@ class IndexSegment:
         if len(kept) == len(self.tools):
             return self
         left = ImpactsOfSome(self.impacts, len(self.tools), kept)
-        return IndexSegment(tuple(self.tools[number] for number in kept), left)
+        now = {number: at for at, number in enumerate(kept)} if self.successors else {}
+        there = {
+            now[number]: named
+            for number, theirs in self.successors.items()
+            if number in now and (named := tuple(now[each] for each in theirs if each in now))
+        }
+        part = IndexSegment(tuple(self.tools[number] for number in kept), left, there)
+        object.__setattr__(part, "_source", self)
+        return part
 
     def marks(self, rule: ToolFilter | bool) -> bytes:
         """This segment's piece of a mask."""
@@ -112,7 +139,7 @@ def segment(tools: Iterable[Tool]) -> IndexSegment:
         for term, frequency in _frequencies(tool).items():
             impact = PEAK * frequency / (K1 + frequency)
             rows.setdefault(term, {})[number] = shared.setdefault(impact, impact)
-    return IndexSegment(known, rows)
+    return IndexSegment(known, rows, successors(known))
 
 
 def _frequencies(tool: Tool) -> dict[str, float]:

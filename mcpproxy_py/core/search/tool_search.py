@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
-from mcpproxy_py.core.policy.surface_tools import USAGE
+from mcpproxy_py.core.policy.surface_tools import NOT_THERE, NOTHING_FITS, SAID_ONCE, USAGE
 from mcpproxy_py.core.policy.tool_class import call_with, class_of
+from mcpproxy_py.core.search.confidence import FITS, confidence
 from mcpproxy_py.core.search.index import Hit, Index, Ranking, ToolFilter
+from mcpproxy_py.core.search.shared_schemas import said_once
 from mcpproxy_py.core.values import Server, Snapshot, Tool
 
 PARAMETERS: Final = 24
@@ -124,15 +126,61 @@ def unavailable_reason(server: Server, tool: Tool) -> str | None:
 
 
 def retrieve_tools(snapshot: Snapshot, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools that fit a query, as an answer."""
+    """The tools that fit a query, or those of certain names, as an answer."""
+    if params.get("names"):
+        return _named_tools(snapshot, params)
     ranking, unavailable = found(snapshot, params)
-    show = _compact if params["detail"] == "compact" else _full
+    sure = [confidence(hit.score, at, by_meaning=ranking.by_meaning) for at, hit in enumerate(ranking.hits)]
+    fits = bool(sure) and sure[0] >= FITS
+    # Nobody is to pay for the schemas of what does not fit.
+    whole = _in_full(params.get("detail") or snapshot.policy.detail, len(sure)) if fits else 0
+    shown = enumerate(zip(ranking.hits, sure, strict=True))
+    rows = [(_full if at < whole else _compact)(hit, each, snapshot) for at, (hit, each) in shown]
+    return _answer(rows, fits, {"total": ranking.total, "unavailable": unavailable}, NOTHING_FITS)
+
+
+def _in_full(detail: str, many: int) -> int:
+    return {"full": many, "auto": 1}.get(detail, 0)
+
+
+def _answer(rows: list[dict[str, Any]], fits: bool, facts: Mapping[str, Any], otherwise: str) -> dict[str, Any]:
+    usage = USAGE if fits else otherwise
     return {
-        "tools": [show(hit, snapshot) for hit in ranking.hits],
-        "usage_instructions": USAGE,
-        "total": ranking.total,
-        "unavailable": unavailable,
+        "tools": rows,
+        "fits": fits,
+        "usage_instructions": f"{usage} {SAID_ONCE}" if said_once(rows) else usage,
+        **facts,
     }
+
+
+def _named_tools(snapshot: Snapshot, params: Mapping[str, Any]) -> dict[str, Any]:
+    """In full. What is not in reach is answered like what is not there, and what cannot be called is counted."""
+    rows: list[dict[str, Any]] = []
+    missing: list[str] = []
+    unavailable: dict[str, int] = {}
+    for name in dict.fromkeys(params["names"]):
+        there = _tool_of(snapshot, name)
+        if there is None or not _passes(there[1], params):
+            missing.append(name)
+        elif (why := unavailable_reason(*there)) is not None:
+            unavailable[why] = unavailable.get(why, 0) + 1
+            missing.append(name)
+        else:
+            rows.append(_full(Hit(there[1], 1.0), 1.0, snapshot))
+    facts = {"total": len(rows), "unavailable": unavailable} | ({"missing": missing} if missing else {})
+    return _answer(rows, bool(rows), facts, NOT_THERE)
+
+
+def _tool_of(snapshot: Snapshot, full_name: str) -> tuple[Server, Tool] | None:
+    server_name, _, name = full_name.partition(":")
+    server = snapshot.servers.get(server_name)
+    tool = server.tools.get(name) if server is not None else None
+    return None if server is None or tool is None else (server, tool)
+
+
+def _passes(tool: Tool, params: Mapping[str, Any]) -> bool:
+    rule = _rule(params)
+    return params.get("server") in (None, tool.server) and (rule is True or rule.lets_through(tool))
 
 
 def found(snapshot: Snapshot, params: Mapping[str, Any]) -> tuple[Ranking, dict[str, int]]:
@@ -168,29 +216,34 @@ def _excluded(server: Server) -> ToolFilter:
 
 
 def _wanted(index: Index, params: Mapping[str, Any]) -> int:
-    rule = READ_ONLY if params["read_only_only"] else HARMLESS if params["exclude_destructive"] else True
+    rule = _rule(params)
     return index.mask(lambda name: rule if params["server"] in (None, name) else False)
+
+
+def _rule(params: Mapping[str, Any]) -> ToolFilter | Literal[True]:
+    return READ_ONLY if params["read_only_only"] else HARMLESS if params["exclude_destructive"] else True
 
 
 READ_ONLY: Final = ToolFilter("read only", lambda tool: class_of(tool, None)[0] == "read")
 HARMLESS: Final = ToolFilter("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
 
 
-def _full(hit: Hit, snapshot: Snapshot) -> dict[str, Any]:
+def _full(hit: Hit, sure: float, snapshot: Snapshot) -> dict[str, Any]:
     tool = hit.tool
     return {
         "name": tool.full_name,
         "description": tool.wire.get("description", ""),
         "inputSchema": tool.wire.get("inputSchema", {"type": "object"}),
         "score": hit.score,
+        "confidence": sure,
         "server": tool.server,
         "annotations": dict(tool.annotations),
         "call_with": call_with(tool, snapshot.policy),
     }
 
 
-def _compact(hit: Hit, snapshot: Snapshot) -> dict[str, Any]:
-    row = _full(hit, snapshot)
+def _compact(hit: Hit, sure: float, snapshot: Snapshot) -> dict[str, Any]:
+    row = _full(hit, sure, snapshot)
     del row["inputSchema"]
     description = str(row["description"])
     if len(description) > COMPACT_DESCRIPTION:

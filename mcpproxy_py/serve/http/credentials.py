@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 AGENT: Final = Access("agent")
 
 
+class Admission(Protocol):
+    """Of a credential that was found to open something: whether it still does, without another look at it."""
+
+    @property
+    def access(self) -> Access: ...
+    def holds(self) -> bool: ...
+
+
 class AgentTokens(Protocol):
     """What this needs of the tokens. No I/O: it is asked with each request."""
 
     def find(self, given: str) -> Access | None: ...
+    def admission(self, given: str) -> Admission | None: ...
 
     @property
     def any(self) -> bool: ...
@@ -45,6 +54,13 @@ class AgentCredentials:
         if self._identity is not None and self._identity.is_for(bearer):
             return self._identity.find(bearer)
         return None if self._tokens is None else self._tokens.find(bearer)
+
+    def admission(self, bearer: str, found: Access) -> Admission | None:
+        """For one that `find` found this for, where one of our own tokens is it."""
+        if self._tokens is None or not bearer.startswith(PREFIX):
+            return None
+        admission = self._tokens.admission(bearer)
+        return None if admission is None or admission.access is not found else admission
 
     def to_verify(self, bearer: str | None) -> Awaitable[Access] | None:
         """For a token of the identity provider that came for the first time, which may take a while: what to wait for.

@@ -22,8 +22,7 @@ import hmac
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -131,6 +130,10 @@ class AccessControl:
         if zone == "agent":
             if head.authorization is None and not self._agents_need_token:
                 return LOCAL
+            # The same head as before: heads are known as a whole, by their hash, so that how long this takes tells
+            # nobody about a part of a secret. Whether it opens what it did is asked each time.
+            if (known := head.admission) is not None and known[0] is self._credentials and known[1].holds():
+                return known[1].access
             return self._agent(head)
         if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
             return self._admin(head, request)
@@ -154,6 +157,8 @@ class AccessControl:
     def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = _bearer(head)
         if (found := self._credentials.find(given)) is not None:
+            admission = None if given is None else self._credentials.admission(given, found)
+            head.admission = None if admission is None else (self._credentials, admission)
             return found
         if (coming := self._credentials.to_verify(given)) is not None:
             return coming
@@ -243,8 +248,8 @@ class Guard:
         self.last = time.monotonic()
         """When somebody who may last wanted something; a detached gateway ends when that is long ago."""
         self._minute, self._lines = self.last, 0
-        self._under_way: dict[str, set[asyncio.Task[Any]]] = {}
-        """Requests by what of an access may end: a principal, or a session of the page."""
+        self._under_way: dict[asyncio.Task[Any] | None, str] = {}
+        """Requests, with what of an access may end: a principal, or a session of the page."""
         self.use(rules)
 
     def use(self, rules: AccessRules) -> None:
@@ -255,21 +260,9 @@ class Guard:
 
     def end(self, ends: str) -> None:
         """This access has ended: so do its requests under way, with their connections."""
-        for task in tuple(self._under_way.get(ends, ())):
-            task.cancel()
-
-    @contextmanager
-    def _ended_with(self, ends: str) -> Iterator[None]:
-        task = asyncio.current_task()
-        assert task is not None
-        mine = self._under_way.setdefault(ends, set())
-        mine.add(task)
-        try:
-            yield
-        finally:
-            mine.discard(task)
-            if not mine and self._under_way.get(ends) is mine:
-                del self._under_way[ends]
+        for task, whose in tuple(self._under_way.items()):
+            if whose == ends and task is not None:
+                task.cancel()
 
     async def serve(self, request: HttpRequest) -> None:
         head = request.head
@@ -291,8 +284,12 @@ class Guard:
             if request.access.ends_with is None or (head.method == "DELETE" and head.path.startswith(OWN_END)):
                 await endpoint(request)
             else:
-                with self._ended_with(request.access.ends_with):
+                task = asyncio.current_task()
+                self._under_way[task] = request.access.ends_with
+                try:
                     await endpoint(request)
+                finally:
+                    del self._under_way[task]
             if request.over:
                 raise request.too_large()
             if log.isEnabledFor(logging.DEBUG):

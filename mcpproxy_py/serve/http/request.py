@@ -45,9 +45,9 @@ class RequestHead:
     """What follows from a request's head alone, for all requests that have the same."""
 
     __slots__ = (
-        "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host", "http_version",
-        "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated", "request_id",
-        "zone",
+        "admission", "api_key", "authorization", "expects", "fetch_site", "forwarded", "headers", "host",
+        "http_version", "keep_alive", "length", "mcp", "method", "origin", "path", "query", "raw_path", "repeated",
+        "request_id", "zone",
     )  # fmt: skip
 
     def __init__(
@@ -75,10 +75,9 @@ class RequestHead:
         self.length = _length(found.get(b"content-length", b"0"))
         """Of the body, as declared; -1 for what is no number."""
         self.request_id = _own_id(found.get(b"x-request-id"))
-        self.zone: str | None = None
-        """Which credential opens its path, once the guard has found it out."""
-        self.mcp: Any = None
-        """What MCP makes of the head, once it has."""
+        self.zone: str | None = None  # which credential opens its path, once the guard has found it out
+        self.admission: Any = None  # whether that still does, once it did (`credentials.Admission`)
+        self.mcp: Any = None  # what MCP makes of the head, once it has
 
 
 def _text(value: bytes | None) -> str | None:

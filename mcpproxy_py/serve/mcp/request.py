@@ -30,6 +30,7 @@ from mcpproxy_py.core.protocol.envelope import Envelope
 from mcpproxy_py.core.values import NOTHING, Caller, ClientInfo
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.jsonrpc import BadMessage, Kind
+from mcpproxy_py.serve.http.guard import is_local
 from mcpproxy_py.serve.http.request import BodyCutShort, Handler, HttpRequest
 from mcpproxy_py.serve.mcp import event_streams
 from mcpproxy_py.serve.mcp.event_streams import EventStream
@@ -147,6 +148,11 @@ class McpRequest:
     @property
     def key(self) -> str:
         return self.peer.key
+
+    @property
+    def local(self) -> bool:
+        """Lines come over a socket of this machine."""
+        return self._http is None or is_local(self._http.peer, self._http.head)
 
     # Beside the answer.
 

@@ -140,7 +140,9 @@ class ToolPage(QueryModel):
 class ToolSearch(QueryModel):
     query: Text = Field(description="What is needed, in plain words")
     limit: int | None = Field(None, ge=1, le=50, description="Maximum number of results (5)")
-    detail: Literal["full", "compact"] | None = Field(None, description="Whole schemas or one-line signatures (full)")
+    detail: Literal["full", "compact", "auto"] | None = Field(
+        None, description="Whole schemas, one-line signatures, or a schema for the first only (`discovery.detail`)"
+    )
     server: Text | None = Field(None, description="Only this server's tools")
     read_only_only: bool | None = Field(None, description="Only read-only tools")
     exclude_destructive: bool | None = Field(None, description="No destructive tools")

@@ -60,6 +60,17 @@ class FeedEvent(NamedTuple):
     record: dict[str, Any] | None
 
 
+class FeedBatch:
+    """Some events in a row. Listeners that are equally far are given the same one."""
+
+    __slots__ = ("encoded", "events")
+
+    def __init__(self, events: Sequence[FeedEvent]) -> None:
+        self.events = events
+        self.encoded: bytes | None = None
+        """As it is sent, once somebody has written it down: that costs more than reading it does."""
+
+
 APPROVAL: Final = "approval"
 CONFIRMATION: Final = "confirmation"
 
@@ -69,12 +80,13 @@ class ActivityFeed:
         self._database = database
         self._seals = seals
         self._in_thread = ReaderThreads(READERS, database.label).run
+        self._readings: dict[tuple[str, bool], asyncio.Task[FeedBatch | None]] = {}
 
     async def follow(
         self, after: FeedPosition | None, event_bus: EventBus, *, brief: bool = False
-    ) -> AsyncGenerator[FeedEvent | None]:
-        """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read for each
-        from the database when it comes for more. `brief`: without arguments and answers."""
+    ) -> AsyncGenerator[FeedBatch | None]:
+        """Endless. `None` only says that the line is alive. Nothing is kept for a slow listener: it is read from the
+        database when it comes for more; those who keep up read together. `brief`: without arguments and answers."""
         notifications, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def heard(kind: str, payload: Any) -> None:
@@ -84,15 +96,14 @@ class ActivityFeed:
         end = event_bus.on_event(heard)
         try:
             position = await self.now() if after is None else after
-            yield FeedEvent(position, "hello", None)
+            yield FeedBatch([FeedEvent(position, "hello", None)])
             while True:
                 notifications.clear()
-                while batch := await self._in_thread(partial(self._after, position, brief)):
-                    for told in batch:
-                        yield told
-                    position = batch[-1].position
-                    if len(batch) < AT_ONCE:
-                        await asyncio.sleep(PACE)
+                while batch := await self._read_together(position, brief):
+                    yield batch
+                    position = batch.events[-1].position
+                    if len(batch.events) < AT_ONCE:
+                        await asyncio.sleep(PACE - loop.time() % PACE)  # all at the same time
                 try:
                     async with asyncio.timeout(QUIET):
                         await notifications.wait()
@@ -100,6 +111,23 @@ class ActivityFeed:
                     yield None
         finally:
             end()
+
+    async def _read_together(self, position: FeedPosition, brief: bool) -> FeedBatch | None:
+        key = (str(position), brief)
+        reading = self._readings.get(key)
+        if reading is None:
+            reading = self._readings[key] = asyncio.create_task(self._read(position, brief))
+            reading.add_done_callback(partial(self._was_read, key))
+        return await asyncio.shield(reading)
+
+    def _was_read(self, key: tuple[str, bool], reading: asyncio.Task[FeedBatch | None]) -> None:
+        del self._readings[key]
+        if not reading.cancelled():
+            reading.exception()  # where everybody who waited has left, nobody else asks for it
+
+    async def _read(self, position: FeedPosition, brief: bool) -> FeedBatch | None:
+        found = await self._in_thread(partial(self._after, position, brief))
+        return FeedBatch(found) if found else None
 
     async def now(self) -> FeedPosition:
         """Where somebody begins who wants nothing from before."""

@@ -38,8 +38,8 @@ _BRIEF: Final = {"arguments": _SEARCHED.label("arguments"), "response": null().l
 
 def shown(*where: ColumnElement[bool], brief: bool = False) -> Select[Any]:
     """Rows that `activity.as_json` can show."""
-    columns: Any = [_BRIEF.get(column.name, column) for column in _SHOWN] if brief else _SHOWN
-    return select(*columns).where(*where)
+    query: Any = select(*(_BRIEF.get(column.name, column) if brief else column for column in _SHOWN))
+    return query.where(*where)
 
 
 def rows_of(

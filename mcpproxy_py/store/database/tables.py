@@ -14,6 +14,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0009"
+HEAD = "0010"
 """The newest migration. Written here because asking Alembic costs a quarter of a second at every start."""
 
 BUCKETS = 32
@@ -188,6 +189,15 @@ pinned_texts = Table(
 )  # fmt: skip
 """What was approved of servers, each text by its digest. Nothing says that it is right but that: the digests are in
 records with a seal."""
+
+tool_vectors = Table(
+    "tool_vectors", metadata,
+    Column("digest", Text, primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+    Column("at", BigInteger, nullable=False),
+)  # fmt: skip
+"""What tools mean, by the digest of the text that each vector was made of; whoever reads one looks at it."""
+Index("tool_vectors_at", tool_vectors.c.at)
 
 approvals = Table(
     "approvals", metadata,

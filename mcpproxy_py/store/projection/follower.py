@@ -107,7 +107,8 @@ class JournalFollower:
 
     def stop(self, timeout: float) -> bool:
         """Writes what is left, if that can be done in time, and ends the thread. Nothing is lost if not."""
-        done = self.wait_for(self._journal.end, timeout)
+        end = self._journal.end
+        done = self.place >= end if self._stopping.is_set() else self.wait_for(end, timeout)
         self.halt(timeout)
         return done
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from mcpproxy_py.core.oauth.login import answer_of, person_login
 from mcpproxy_py.core.oauth.values import OAuthRefused, OAuthUnreachable, PersonWanted
 from mcpproxy_py.upstream.oauth.callback import PATH, PORT, PORTS, CallbackListener
+from mcpproxy_py.upstream.oauth.core_files import write_no_core_files
 from mcpproxy_py.upstream.oauth.runner import FlowRunner
 from mcpproxy_py.upstream.oauth.server_login import ServerLogin
 
@@ -21,6 +22,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class LoginAttempt:
     """Begins with `start`. Its answer comes once: by the listener, or from somebody who pastes it."""
 
+    is_device: bool
+    """Whether it is by a code, and not by a browser that comes back."""
+
     def __init__(self, login: ServerLogin, runner: FlowRunner, listener: CallbackListener, *, device: bool) -> None:
         self.login = login
         self.person: PersonWanted | None = None
@@ -30,15 +34,16 @@ class LoginAttempt:
         self.done = asyncio.Event()
         self._runner = runner
         self._listener = listener
-        self._device = device
+        self.is_device = device
         self._asked = asyncio.Event()
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._port: int | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> PersonWanted:
-        """What a person has to open. Raises `OAuthRefused` where it does not come so far."""
-        self._task = asyncio.ensure_future(self._run())
+        """What a person has to open, to any number who ask. Raises `OAuthRefused` where it does not come so far."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
         asked = asyncio.ensure_future(self._asked.wait())
         try:
             await asyncio.wait((self._task, asked), return_when=asyncio.FIRST_COMPLETED)
@@ -65,6 +70,7 @@ class LoginAttempt:
 
     async def _run(self) -> None:
         login, progress = self.login, self.login.progress
+        write_no_core_files()
         try:
             await login.ask_for_challenge()
             uris = await self._redirect_uris()
@@ -72,7 +78,7 @@ class LoginAttempt:
             secrets = await self._runner.secrets()
             self.state = secrets.state
             flow = person_login(
-                context, login.challenge, login.stored, secrets, uris, self._runner.clock(), device=self._device
+                context, login.challenge, login.stored, secrets, uris, self._runner.clock(), device=self.is_device
             )
             fresh = await self._runner.run(flow, context.rules, login.key, self._ask)
             await login.keep(fresh)
@@ -107,7 +113,7 @@ class LoginAttempt:
     async def _redirect_uris(self) -> tuple[str, ...]:
         """Where answers come in: as configured, as registered, or at the first port that is free. Where none can be
         listened at, somebody can still paste the answer."""
-        if self._device:
+        if self.is_device:
             return (_at("127.0.0.1", PORT), _at("localhost", PORT))
         options, stored = self.login.options, self.login.stored
         if options.redirect_uri is not None:

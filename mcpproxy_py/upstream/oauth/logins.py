@@ -53,17 +53,28 @@ class ServerLogins:
 
     async def begin(self, name: str, *, device: bool = False) -> dict[str, Any]:
         """What has to be opened by a browser, and where the answer is waited for."""
-        login = self._login(name)
-        if login.options.grant == "client_credentials":
-            raise GatewayError(Code.CONFLICT, f"{name} is logged in to by this machine itself; nobody has to")
-        if (before := self._attempts.pop(name, None)) is not None:
-            await before.end()
+        login = self._by_a_person(name)
+        while (before := self._attempts.pop(name, None)) is not None:
+            await before.end()  # meanwhile somebody may have begun another
         attempt = self._attempts[name] = LoginAttempt(login, self._runner, self._listener, device=device)
-        try:
-            person = await attempt.start()
-        except OAuthRefused as error:
-            raise GatewayError(Code.SERVER_UNAVAILABLE, f"A login at {name} is not possible: {error}") from None
+        person = await self._started(name, attempt)
         return self.described(name) | _wanted(person, attempt)
+
+    async def joined(self, name: str) -> tuple[LoginAttempt, str]:
+        """The login that waits for a person now, for as many as ask, and its address; begun where there is none."""
+        login, attempt = self._by_a_person(name), self._attempts.get(name)
+        if attempt is None or attempt.done.is_set():
+            attempt = self._attempts[name] = LoginAttempt(login, self._runner, self._listener, device=False)
+        person = await self._started(name, attempt)
+        if attempt.is_device:
+            raise GatewayError(Code.CONFLICT, f"Somebody is logging in to {name} by a code already")
+        if not attempt.listens:
+            raise GatewayError(Code.CONFLICT, f"A browser cannot bring the answer of a login at {name} by itself")
+        return attempt, person.url
+
+    def attempt_at(self, name: str) -> LoginAttempt | None:
+        """The newest one, whether it still waits or not."""
+        return self._attempts.get(name)
 
     async def answer(self, name: str, address: str) -> dict[str, Any]:
         """The address that a browser was sent to, from somebody who has seen it."""
@@ -104,6 +115,18 @@ class ServerLogins:
             "expires_at": tokens.expires_at if tokens is not None else None,
             "renews": tokens is not None and tokens.refresh is not None,
         }
+
+    async def _started(self, name: str, attempt: LoginAttempt) -> PersonWanted:
+        try:
+            return await attempt.start()
+        except OAuthRefused as error:
+            raise GatewayError(Code.SERVER_UNAVAILABLE, f"A login at {name} is not possible: {error}") from None
+
+    def _by_a_person(self, name: str) -> ServerLogin:
+        login = self._login(name)
+        if login.options.grant == "client_credentials":
+            raise GatewayError(Code.CONFLICT, f"{name} is logged in to by this machine itself; nobody has to")
+        return login
 
     def _login(self, name: str) -> ServerLogin:
         login = self._logins.get(name)

@@ -25,6 +25,7 @@ from mcpproxy_py.core.oauth.values import (
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.upstream.oauth.auth import LoginRequired
+from mcpproxy_py.upstream.oauth.core_files import write_no_core_files
 from mcpproxy_py.upstream.oauth.runner import FlowRunner, PrivateKey
 
 log = logging.getLogger(__name__)
@@ -145,6 +146,7 @@ class ServerLogin:
         if found is None and self._row:
             self.stored, self._row = None, 0
         if found is not None and found[1] != self._row:
+            write_no_core_files()
             data, row = found
             with suppress(ValueError):
                 login = stored_login(data)
@@ -273,6 +275,7 @@ class ServerLogin:
         return UpstreamFailure(Code.SERVER_UNAVAILABLE, message, data={"status": 401}, sent=False)
 
     async def _machine(self, challenge: Challenge | None) -> None:
+        write_no_core_files()
         try:
             context = await self._runner.context(self.url, self.options, self.progress)
             flow = machine_login(context, challenge, self.stored)

@@ -103,6 +103,7 @@ class _TimedChannel:
         self.capabilities = channel.capabilities
         self.wants_progress = channel.wants_progress
         self.live = channel.live
+        self.local = channel.local
         self.key = channel.key
         self.pause = channel.pause
 

@@ -13,21 +13,29 @@ TWENTY = [
     "github", "git", "filesystem", "playwright", "chrome-devtools", "context7", "sqlite", "postgres", "slack", "notion",
     "linear", "jira", "sentry", "stripe", "memory", "fetch", "time", "puppeteer", "figma", "supabase",
 ]  # fmt: skip
-NAMES = ["retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "request_capability"]
+NAMES = [
+    "retrieve_tools", "call_tool_read", "call_tool_write", "call_tool_destructive", "read_result", "request_capability"
+]  # fmt: skip
 
 
 @pytest.mark.proves("SURF-1")
-def test_the_gate_has_its_five_tools_in_a_stable_order() -> None:
+def test_the_gate_has_its_six_tools_in_a_stable_order() -> None:
     assert [tool["name"] for tool in definitions()] == NAMES
     assert definitions() == definitions()
 
 
+@pytest.mark.proves("SURF-13")
+def test_nothing_is_read_on_where_nothing_is_cut() -> None:
+    assert [tool["name"] for tool in definitions(reads_on=False)] == [name for name in NAMES if name != "read_result"]
+    assert definitions()[4]["annotations"]["readOnlyHint"] is True
+
+
 @pytest.mark.proves("SURF-1")
 @pytest.mark.parametrize("schema", ["nested", "flat"])
-def test_all_definitions_together_cost_an_agent_less_than_1200_tokens(schema: str) -> None:
+def test_all_definitions_together_cost_an_agent_less_than_1300_tokens(schema: str) -> None:
     text = json.dumps(definitions(schema=schema), ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
 
 
 @pytest.mark.proves("SURF-1", "SURF-11")
@@ -36,7 +44,7 @@ def test_they_still_do_with_twenty_servers_named_and_all_that_hosts_are_told(sch
     tools = definitions(schema=schema, servers=server_line(TWENTY), host_confirm=True)
     text = json.dumps(tools, ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1200
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
 
 
 @pytest.mark.proves("SURF-11")
@@ -46,7 +54,7 @@ def test_hosts_are_told_in_their_own_terms() -> None:
     large = {**always, "anthropic/maxResultSizeChars": 100_000}
     assert told == {
         "retrieve_tools": large, "call_tool_read": large, "call_tool_write": always, "call_tool_destructive": always,
-        "request_capability": always,
+        "read_result": always, "request_capability": always,
     }  # fmt: skip
     asking = {tool["name"]: tool["_meta"] for tool in definitions(host_confirm=True)}
     key = "anthropic/requiresUserInteraction"
@@ -104,10 +112,12 @@ def test_every_caller_gets_a_fresh_copy() -> None:
     first = definitions()
     first[0]["inputSchema"]["properties"].clear()
     first[4]["inputSchema"]["required"].clear()
+    first[5]["inputSchema"]["required"].clear()
     assert definitions()[0]["inputSchema"]["properties"]
-    assert definitions()[4]["inputSchema"]["required"] == ["capability"]
+    assert definitions()[4]["inputSchema"]["required"] == ["id"]
+    assert definitions()[5]["inputSchema"]["required"] == ["capability"]
 
 
 def test_wishes_can_be_taken_away_or_worded_by_the_operator() -> None:
-    assert [tool["name"] for tool in definitions(offers_requests=False)] == NAMES[:4]
-    assert definitions(request_capability_text="Ask Bob.")[4]["description"] == "Ask Bob."
+    assert [tool["name"] for tool in definitions(offers_requests=False)] == NAMES[:5]
+    assert definitions(request_capability_text="Ask Bob.")[5]["description"] == "Ask Bob."

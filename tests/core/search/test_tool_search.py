@@ -42,12 +42,17 @@ def find(**params: Any) -> dict[str, Any]:
 def test_a_result_has_every_field_the_specification_names() -> None:
     found = find(limit=50)
     row = next(row for row in found["tools"] if row["name"] == "git:delete_issue")
-    assert set(row) == {"name", "description", "inputSchema", "score", "server", "annotations", "call_with"}
+    assert set(row) == {
+        "name", "description", "inputSchema", "score", "confidence", "server", "annotations", "call_with",
+    }  # fmt: skip
     assert row["annotations"] == {"destructiveHint": True, "draft": "x"}
     assert row["call_with"] == "call_tool_destructive"
     assert 0 < row["score"] <= 1
     scores = [row["score"] for row in found["tools"]]
     assert scores == sorted(scores, reverse=True)
+    sure = [row["confidence"] for row in found["tools"]]
+    assert sure == sorted(sure, reverse=True)
+    assert found["fits"] is True
     assert found["total"] == len(found["tools"]) == 4
     assert "Intent must match tool variant" in found["usage_instructions"]
 
@@ -61,10 +66,62 @@ def test_compact_gives_a_signature_for_the_schema_and_keeps_call_with() -> None:
 
 
 @pytest.mark.proves("FIND-1")
-def test_both_details_satisfy_the_one_output_schema() -> None:
+def test_all_details_satisfy_the_one_output_schema() -> None:
     schema = definitions()[0]["outputSchema"]
-    for detail in ("full", "compact"):
+    for detail in ("full", "compact", "auto"):
         assert jsonschema_rs.is_valid(schema, find(detail=detail))
+
+
+@pytest.mark.proves("FIND-1")
+def test_auto_gives_the_first_in_full_and_the_rest_as_signatures() -> None:
+    first, *rest = find(detail="auto")["tools"]
+    assert "inputSchema" in first and "signature" not in first
+    assert rest and all("signature" in row and "inputSchema" not in row for row in rest)
+
+
+@pytest.mark.proves("FIND-1")
+def test_named_tools_come_in_full_and_what_is_not_there_is_named() -> None:
+    names = ["git:list_issues", "git:nothing", "down:issue_report", "nowhere:x", "git:list_issues", "", "git"]
+    found = find(query=None, names=names, detail="compact")
+    assert [row["name"] for row in found["tools"]] == ["git:list_issues"]
+    assert "inputSchema" in found["tools"][0]
+    assert found["missing"] == ["git:nothing", "down:issue_report", "nowhere:x", "", "git"]
+    assert found["unavailable"] == {"server_down": 1}
+    assert jsonschema_rs.is_valid(definitions()[0]["outputSchema"], found)
+    none = find(names=["git:nothing"])
+    assert none["tools"] == [] and none["fits"] is False
+    assert find(names=["git:delete_issue"], exclude_destructive=True)["missing"] == ["git:delete_issue"]
+
+
+@pytest.mark.proves("FIND-5")
+@pytest.mark.parametrize("query", ["xylophone", "\N{SNOWMAN}", "\x01\x02", "z", "图书馆", "q" * 4000])
+def test_a_query_that_nothing_fits_says_so_and_where_to_go(query: str) -> None:
+    found = find(query=query)
+    assert found["fits"] is False
+    assert "request_capability" in found["usage_instructions"]
+    assert not any("inputSchema" in row for row in found["tools"])
+
+
+def _with_owner(name: str, about: str, **more: Any) -> Tool:
+    schema = {"type": "object", "properties": {"owner": {"type": "string", "description": about}, **more}}
+    return tool(name, server="hub", wire={"description": "An issue", "inputSchema": schema})
+
+
+@pytest.mark.proves("FIND-1")
+def test_what_tools_of_one_answer_take_alike_is_said_once() -> None:
+    text = "The account that owns the repository, by its name and not by its address; " * 3
+    tools = [_with_owner("get_issue", text), _with_owner("set_issue", text), _with_owner("end_issue", "short")]
+    before = [dict(each.wire["inputSchema"]["properties"]) for each in tools]
+    here = Snapshot(Policy(), {"hub": Server("hub", "connected", {t.name: t for t in tools})},
+                    Index({"hub": segment(tools)}))  # fmt: skip
+    names = [each.full_name for each in tools]
+    found = retrieve_tools(here, {"names": names, "read_only_only": False, "exclude_destructive": False})
+    first, second, third = (row["inputSchema"]["properties"]["owner"] for row in found["tools"])
+    assert first == {"type": "string", "description": text}
+    assert second == {"$ref": "hub:get_issue#/properties/owner"}
+    assert third == {"type": "string", "description": "short"}
+    assert "$ref" in found["usage_instructions"]
+    assert [each.wire["inputSchema"]["properties"] for each in tools] == before
 
 
 @pytest.mark.proves("FIND-2")
@@ -103,6 +160,10 @@ def test_filters_apply_before_the_cut(filters: dict[str, Any], names: set[str]) 
         ({"query": "x", "detail": "short"}, "must be full or compact"),
         ({"query": "x", "read_only": True}, "did you mean read_only_only?"),
         ({"query": "x" * 5000}, "at most 4000"),
+        ({"names": []}, "query is required"),
+        ({"names": "git:x"}, "must be array, not string"),
+        ({"names": ["git:x", 5]}, "must hold strings, not number"),
+        ({"names": ["x"] * 21}, "at most 20"),
     ],
 )
 def test_a_wrong_parameter_is_refused_with_what_is_wrong(params: dict[str, Any], words: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
+from mcpproxy_py.core.policy.scope import lacks_nothing
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
@@ -356,7 +357,8 @@ async def call_linking(
     if type(name) is not str:
         name = text_param(exchange, "name")
     access = exchange.peer.access
-    if access is not None and kind == "gate" and name in VARIANTS and (lacked := access.lacks(VARIANTS[name])):
+    lacks = lacks_nothing if access is None else access.lacks
+    if lacks is not lacks_nothing and kind == "gate" and name in VARIANTS and (lacked := lacks(VARIANTS[name])):
         raise await asking.insufficient(exchange, kind, name, lacked)
     reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
     result = result_of(reply)
@@ -366,6 +368,8 @@ async def call_linking(
         if isinstance(reply.decision, Route) and _links(result):
             there = asking.there(exchange)
             links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
+        if kind == "gate" and reply.size > (kept := asking.gateway.local.kept).floor:
+            result = await kept.cut(reply)
     return as_ours(result)
 
 

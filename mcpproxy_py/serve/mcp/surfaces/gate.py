@@ -1,4 +1,4 @@
-"""The gate, `/mcp`: five tools before all others (SURF-1)."""
+"""The gate, `/mcp`: six tools before all others (SURF-1)."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class GateOptions:
     """Whether hosts are told to ask their user before a destructive call."""
     ceiling: Operation = "destructive"
     """Above which there is nothing for who asks."""
+    reads_on: bool = True
+    """Whether any result is cut, and read on."""
 
     servers: str = field(init=False)
     """The line that names the servers in reach."""
@@ -62,6 +64,7 @@ class GateOptions:
             servers=self.servers,
             host_confirm=self.host_confirm,
             ceiling=self.ceiling,
+            reads_on=self.reads_on,
         )
 
 

@@ -20,7 +20,7 @@ from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, json_bytes
 from mcpproxy_py.serve.rest import requests, responses
 from mcpproxy_py.serve.rest.activity_csv import csv_header, csv_lines
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
-from mcpproxy_py.store.activity.feed import FeedEvent, FeedPosition
+from mcpproxy_py.store.activity.feed import FeedBatch, FeedEvent, FeedPosition
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.chain_key import Anchor
 
@@ -198,14 +198,16 @@ def _position(x: RestRequest) -> FeedPosition | None:
         raise bad_request(str(error), parameter="Last-Event-ID") from None
 
 
-async def _told(source: AsyncGenerator[FeedEvent | None]) -> AsyncIterator[bytes]:
+async def _told(source: AsyncGenerator[FeedBatch | None]) -> AsyncIterator[bytes]:
     """A client that hangs up ends this wherever it waits, and everything it held with it."""
     _Seats.taken += 1
     try:
         yield RETRY
         async with aclosing(source) as stream:
             async for told in stream:
-                yield b": still here\n\n" if told is None else _message(told)
+                if told is not None and told.encoded is None:
+                    told.encoded = b"".join(map(_message, told.events))
+                yield b": still here\n\n" if told is None else told.encoded or b""
     finally:
         _Seats.taken -= 1
 

@@ -228,5 +228,12 @@ CREATE TABLE oauth_logins (
 	claimed_until BIGINT NOT NULL, 
 	PRIMARY KEY (upstream, issuer)
 );
-INSERT INTO "alembic_version" VALUES ('0009');
+CREATE TABLE tool_vectors (
+	digest TEXT NOT NULL, 
+	value BLOB NOT NULL, 
+	at BIGINT NOT NULL, 
+	PRIMARY KEY (digest)
+);
+CREATE INDEX tool_vectors_at ON tool_vectors (at);
+INSERT INTO "alembic_version" VALUES ('0010');
 INSERT INTO "turns" VALUES ('approvals', 0);

@@ -7,6 +7,7 @@ text's vector is the mean of those of its pieces, so an embedding is a look-up a
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 from functools import cache
@@ -35,9 +36,11 @@ def installed() -> bool:
 class WordVectors:
     """Text to a vector of length one. One object serves all threads."""
 
-    def __init__(self, table: Any, tokenizer: Any) -> None:
+    def __init__(self, table: Any, tokenizer: Any, version: str = "") -> None:
         import numpy
 
+        self.name = f"{PACKAGE} {version} {TENSOR} {TABLE}"
+        """Vectors can be compared where this is the same."""
         self._table = table
         self._tokenizer = tokenizer
         self._numpy = numpy
@@ -76,7 +79,7 @@ def load() -> WordVectors:
             raise ValueError("the tokenizer knows more pieces than have vectors")
     except Exception as error:  # whatever another version of that package has made of its files
         raise NoWordVectors(f"{PACKAGE} cannot be used: {error}") from error
-    return WordVectors(table, tokenizer)
+    return WordVectors(table, tokenizer, importlib.metadata.version(PACKAGE))
 
 
 def _table(path: Path) -> Any:
