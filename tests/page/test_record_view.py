@@ -96,9 +96,9 @@ def test_older_and_newer_lead_through_all_pages_and_back(visitor: Visitor, looke
 
 
 def test_the_charts_say_what_the_summary_says(visitor: Visitor, looked_at: Running) -> None:
-    visitor.visit("record?server=github")
+    visitor.visit("record?server=github&end_time=2026-03-12T17:00:00.000Z")
     visitor.page.locator(".chart-grid").wait_for()
-    said = looked_at.get("/activity/summary", server="github")
+    said = looked_at.get("/activity/summary", server="github", end_time="2026-03-12T17:00:00Z")
     for rule, many in said["by_rule"].items():
         assert f"{rule}" in visitor.text("figure:has-text('Refused by')")
         assert str(many) in visitor.text("figure:has-text('Refused by')")
