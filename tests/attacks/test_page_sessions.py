@@ -157,7 +157,9 @@ def test_the_cookie_goes_nowhere_else_and_no_script_reads_it(running: Running) -
     assert {"HttpOnly", "SameSite=Strict", "Path=/", "Secure"} <= set(said.split("; "))
 
 
-@pytest.mark.parametrize("address", ["http://192.0.2.7:8080", "http://gateway.example", "ftp://127.0.0.1", "x", "", " "])
+@pytest.mark.parametrize(
+    "address", ["http://192.0.2.7:8080", "http://gateway.example", "ftp://127.0.0.1", "x", "", " "]
+)
 def test_no_link_is_made_to_where_the_session_could_be_read(running: Running, address: str) -> None:
     answer = running.post("/page/links", {"address": address})
     assert answer.status_code == 400 and "#open=" not in answer.text

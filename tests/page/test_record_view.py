@@ -86,8 +86,9 @@ def test_older_and_newer_lead_through_all_pages_and_back(visitor: Visitor, looke
         visitor.page.wait_for_url(f"**/ui{link}")
         visitor.page.locator("main .view.record:not([aria-busy])").wait_for()
         pages.append(ids(visitor))
-    assert [len(page) for page in pages] == [50, 50, 46]
-    assert [each for page in pages for each in page] == [row["id"] for row in looked_at.activities()]
+    everything = [row["id"] for row in looked_at.activities()]
+    assert [len(page) for page in pages] == [50, 50, len(everything) - 100]
+    assert [each for page in pages for each in page] == everything
     for before in pages[-2::-1]:
         visitor.page.get_by_role("link", name="Newer").click()
         visitor.page.wait_for_function("id => document.querySelector('tr[data-id]')?.dataset.id === id", arg=before[0])
