@@ -389,6 +389,7 @@ def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, sta
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),
+        "search": gateway.snapshot.index.health(),
         "store": dict(store.health()),
     }
 
