@@ -5,7 +5,6 @@ Read `serve_until_stopped` from top to bottom to see the whole gateway.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import os
@@ -14,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +30,8 @@ from mcpproxy_py.app.from_settings import (
     connection_limits,
     guard_rules,
     kept_limits,
+    masker_of,
+    opened_store,
     sealing_keys,
     share_limits,
     shared_keys,
@@ -44,8 +44,9 @@ from mcpproxy_py.app.live_settings import LiveSettings, watch
 from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
-from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
+from mcpproxy_py.gateway.access.profiles import without_effect
+from mcpproxy_py.gateway.access.tokens import TokenService, may_have_tokens
 from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
@@ -57,10 +58,8 @@ from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
-from mcpproxy_py.gateway.profiles import without_effect
 from mcpproxy_py.gateway.refusals import unattributed
 from mcpproxy_py.gateway.shares import PrincipalShares
-from mcpproxy_py.gateway.tokens import TokenService, may_have_tokens
 from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
@@ -85,7 +84,6 @@ from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
-    Settings,
     check_doors,
     ensure_data_dir,
     load_or_create_key,
@@ -93,9 +91,8 @@ from mcpproxy_py.settings import (
     login_keys,
     rotate_key,
 )
-from mcpproxy_py.settings.mask_patterns import MaskPatterns
 from mcpproxy_py.store import chain_key
-from mcpproxy_py.store.store import Options, Store, open_store
+from mcpproxy_py.store.store import Store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -142,13 +139,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     ensure_data_dir(data_dir)
     check_doors(settings, has_tokens=may_have_tokens(data_dir, shared=settings.activity.database_url is not None))
     load_or_create_key(data_dir)
-    masker = _masker(settings)
+    masker = masker_of(settings)
     logs.mask_with(masker)
     new_id, again = IdMaker(random.randbytes), False
 
     had_terminal = has_terminal()
     signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, restart.SIGNAL, *RELOADS)
-    async with tracing() as traces, _opened(settings) as store, anyio.create_task_group() as tasks:
+    async with tracing() as traces, opened_store(settings) as store, anyio.create_task_group() as tasks:
         logs.keep(data_dir / logs.FILE)
         listener = listen.bind(*settings.address, or_any_port=detached)
         url = listen.url_of(listener)
@@ -298,28 +295,10 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
     return again
 
 
-def _masker(settings: Settings) -> Masker:
-    own = settings.activity.mask_patterns
-    return replace(MASKER, own=MaskPatterns((each.name, each.pattern) for each in own)) if own else MASKER
-
-
 def _own_catalog(data_dir: Path) -> Path | None:
     """The operator's own data, which lies over what is shipped."""
     own = data_dir / "catalog"
     return own if own.is_dir() else None
-
-
-@contextlib.asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[Store]:
-    told = settings.activity
-    keys = tuple(key.get_secret_value() for key in settings.sealing_keys)
-    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb, keys)
-    store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
-    try:
-        yield store
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(store.close)
 
 
 def _settle_memory() -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
+import anyio.to_thread
+
+from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.results.limits import ResultLimits
 from mcpproxy_py.gateway.kept_results import KeptLimits
+from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import CallLimits, ShareLimits
 from mcpproxy_py.serve.http.connections import ConnectionLimits, room_for
 from mcpproxy_py.serve.http.credentials import AgentTokens
 from mcpproxy_py.serve.http.guard import AccessRules
 from mcpproxy_py.settings import Settings, load_or_create_key, load_or_create_seal
+from mcpproxy_py.settings.mask_patterns import MaskPatterns
+from mcpproxy_py.store.store import Options, Store, open_store
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.http.identity.provider import IdentityProvider
@@ -96,3 +106,21 @@ def shared_keys(settings: Settings) -> tuple[bytes, ...]:
 
 def sealing_keys(settings: Settings) -> tuple[bytes, ...]:
     return shared_keys(settings) or (load_or_create_seal(settings.data_dir),)
+
+
+def masker_of(settings: Settings) -> Masker:
+    own = settings.activity.mask_patterns
+    return replace(MASKER, own=MaskPatterns((each.name, each.pattern) for each in own)) if own else MASKER
+
+
+@contextlib.asynccontextmanager
+async def opened_store(settings: Settings) -> AsyncIterator[Store]:
+    told = settings.activity
+    keys = tuple(key.get_secret_value() for key in settings.sealing_keys)
+    options = Options(told.database_url, told.ack, told.retention_days, told.max_size_mb, told.max_journal_mb, keys)
+    store = await anyio.to_thread.run_sync(partial(open_store, settings.data_dir, options=options, apart=True))
+    try:
+        yield store
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(store.close)

@@ -24,7 +24,7 @@ from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.results.limits import ResultLimits
 from mcpproxy_py.core.values import Caller, ClientInfo, Policy
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.profiles import ProfileTable
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.settings import (
     Loaded,

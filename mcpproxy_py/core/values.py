@@ -60,6 +60,7 @@ Operation = Literal["read", "write", "destructive"]
 ToolClass = Literal["read", "write", "destructive", "unknown"]
 ClassOrigin = Literal["server", "override", "undecided", "unannotated", "untrusted"]
 ConfirmBy = Literal["either", "client", "page"]
+Detail = Literal["full", "compact", "auto"]
 NARROWS: Final[dict[ConfirmBy, int]] = {"either": 0, "client": 1, "page": 2}
 Source = Literal["mcp", "cli", "api", "internal"]
 Surface = Literal["gate", "direct", "passthrough", "rest"]
@@ -244,9 +245,6 @@ class Server:
 
 
 FORBIDS: Final[Mapping[str, int]] = {"allow": 0, "write": 1, "destructive": 2}
-
-
-Detail = Literal["full", "compact", "auto"]
 
 
 @dataclass(frozen=True, slots=True)

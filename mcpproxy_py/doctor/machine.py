@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy_py.doctor.running import CheckResult, CheckWarning, found
 from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.gateway.tokens import may_have_tokens
+from mcpproxy_py.gateway.access.tokens import may_have_tokens
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.settings import Settings, check_data_dir, check_doors, login_key_place, nearest_there_is
 

@@ -20,7 +20,7 @@ from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.core.record.events import EventText
 from mcpproxy_py.core.values import Refusal
 from mcpproxy_py.errors import FACTS, Code, RpcError
-from mcpproxy_py.gateway.rates import RATE, RateLimits
+from mcpproxy_py.gateway.access.rates import RATE, RateLimits
 
 MINUTE: Final = 60.0
 RULE: Final = "share"

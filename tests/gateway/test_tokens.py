@@ -12,8 +12,8 @@ from mcpproxy_py.core.policy.token_terms import TokenTerms, rate_of
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.gateway import token_records
-from mcpproxy_py.gateway.rates import RateLimits
-from mcpproxy_py.gateway.tokens import TokenService
+from mcpproxy_py.gateway.access.rates import RateLimits
+from mcpproxy_py.gateway.access.tokens import TokenService
 from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords, UnbelievedRecord
 
 pytestmark = [pytest.mark.proves("SEC-2"), pytest.mark.anyio]

@@ -21,6 +21,8 @@ from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.core.search.index import Index, segment
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Policy, Route, Server, Snapshot, Tool
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
+from mcpproxy_py.gateway.access.profiles import ProfileTable
+from mcpproxy_py.gateway.access.tokens import TokenService
 from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.waiting_call import WaitingCall
@@ -30,8 +32,6 @@ from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
-from mcpproxy_py.gateway.profiles import ProfileTable
-from mcpproxy_py.gateway.tokens import TokenService
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi

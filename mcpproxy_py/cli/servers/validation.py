@@ -25,7 +25,7 @@ class Validation:
 def of_start(session: CommandContext, path: Path | None) -> Validation:
     """As `serve` would read it; `path` is the file, where there is one."""
     from mcpproxy_py import settings
-    from mcpproxy_py.gateway.tokens import may_have_tokens
+    from mcpproxy_py.gateway.access.tokens import may_have_tokens
 
     try:
         loaded = session.where.loaded(path)

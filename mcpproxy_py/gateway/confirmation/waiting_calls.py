@@ -30,6 +30,7 @@ from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.record.short_ids import id_ranges, millis_of
 from mcpproxy_py.core.values import Ask, Caller, Relay, Route
 from mcpproxy_py.errors import Code, GatewayError, RpcError, StoreUnavailable
+from mcpproxy_py.gateway.access.tokens import OnRecordAct, TokenStore
 from mcpproxy_py.gateway.approvals import MOST_CANDIDATES, Verdict, ambiguous, source_of
 from mcpproxy_py.gateway.confirmation.waiting_call import (
     ID_PREFIX,
@@ -39,7 +40,6 @@ from mcpproxy_py.gateway.confirmation.waiting_call import (
     waiting_call,
 )
 from mcpproxy_py.gateway.masker import MASKER
-from mcpproxy_py.gateway.tokens import OnRecordAct, TokenStore
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord
 

@@ -27,6 +27,7 @@ from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
+from mcpproxy_py.gateway.access.tokens import OnRecordAct
 from mcpproxy_py.gateway.page.records import (
     KeptPageRecord,
     OpenedPage,
@@ -40,7 +41,6 @@ from mcpproxy_py.gateway.page.records import (
     refused,
     shown,
 )
-from mcpproxy_py.gateway.tokens import OnRecordAct
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords
 

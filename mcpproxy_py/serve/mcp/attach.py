@@ -29,7 +29,7 @@ from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol import envelope
 from mcpproxy_py.core.protocol.constants import INVALID_REQUEST, PARSE_ERROR, EnvelopeRejection
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.gateway.profiles import ProfileTable
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 from mcpproxy_py.serve.http.connections import PRIVATE, ConnectionLimits, ConnectionTable
 from mcpproxy_py.serve.mcp.attached_scope import LOCAL, AttachedScope, Wish, access_of, within
 from mcpproxy_py.serve.mcp.endpoint import LISTEN, McpEndpoint, Outcome, failed, initialized, negotiated

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
-from mcpproxy_py.gateway.profiles import ProfileTable
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 
 MOST_PROFILES: Final = 16
 SHOWN_PROFILES: Final = 10

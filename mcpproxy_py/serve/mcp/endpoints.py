@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.scope import Scope
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.gateway.profiles import ProfileTable
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.http.request import Handler, HttpRequest
 from mcpproxy_py.serve.mcp.endpoint import ClientsOf, McpEndpoint

@@ -19,10 +19,10 @@ from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.records import PageAccess
 from mcpproxy_py.gateway.page.sessions import CLIENT, PageSessions
-from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.serve.http.asgi import answer, error_answer
 from mcpproxy_py.serve.rest import requests as rest_requests
 from mcpproxy_py.serve.rest import responses

@@ -19,13 +19,13 @@ from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import Ask, Caller, ClientInfo, Decision, Refusal, Snapshot, Source, Status, Surface
 from mcpproxy_py.errors import Code
+from mcpproxy_py.gateway.access.profiles import ProfileTable
 from mcpproxy_py.gateway.admin import ConfigStore
 from mcpproxy_py.gateway.approvals import Verdict
 from mcpproxy_py.gateway.confirmation.waiting_call import ConfirmationStatus
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinStep
-from mcpproxy_py.gateway.profiles import ProfileTable
 from mcpproxy_py.gateway.recorder import CallCounters
 from mcpproxy_py.gateway.shares import PrincipalShares
 from mcpproxy_py.serve.rest.confirmations import ShownQuestions

@@ -14,7 +14,7 @@ from mcpproxy_py.core.policy.tool_class import by_class, class_of
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import Ask, Server, Tool
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.gateway.profiles import tightens, without_effect
+from mcpproxy_py.gateway.access.profiles import tightens, without_effect
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
 from mcpproxy_py.serve.rest.responses import ResponseModel, ToolsByClass
 

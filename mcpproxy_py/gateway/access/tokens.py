@@ -23,7 +23,13 @@ from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
 from mcpproxy_py.core.policy.token_terms import PREFIX, Rate, TokenTerms
 from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.token_records import AgentToken, KeptToken, TokenAdmission, TokenDeadlines, digest_of_secret
+from mcpproxy_py.gateway.access.token_records import (
+    AgentToken,
+    KeptToken,
+    TokenAdmission,
+    TokenDeadlines,
+    digest_of_secret,
+)
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict, RecordMemory, SealedRecord, SealedRecords, UnbelievedRecord
 
