@@ -31,6 +31,7 @@ def status_of(current: LiveSettings, gateway: Gateway, store: Store, url: str, s
         "in_flight": gateway.in_flight,
         "unrecorded": gateway.recorder.unrecorded,
         "asks": gateway.recorder.tally.by_variant(),
+        "search": gateway.snapshot.index.health(),
         "store": dict(store.health()),
     }
 

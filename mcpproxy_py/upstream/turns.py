@@ -14,6 +14,8 @@ from typing import Final, TypeVar
 
 REST: Final = 2
 """How much longer than a piece of work is the pause after it: a call of others hardly meets two."""
+MANY: Final = 2000
+"""Tools that are worth it to be taken out of the garbage collector's sight."""
 SHORTEST_PAUSE: Final = 0.001
 """What a timer can tell apart; after a shorter piece of work the next one waits for a turn of the loop."""
 
@@ -77,5 +79,23 @@ def uncollected(make: Callable[[], Made]) -> Made:
             gc.enable()
 
 
+class LastingObjects:
+    """What is kept for long and is large is taken out of the sight of the garbage collector: a look at all of ten
+    thousand tools takes a tenth of a second, in which nobody else has a turn. What is no longer used goes all the same,
+    unless it is a cycle; of those, what there is at such a moment stays for good. So there are few such moments: each
+    comes after as much was made as at all those before it."""
+
+    def __init__(self) -> None:
+        self._new = self._settled = 0
+
+    def made(self, count: int) -> None:
+        """So many more tools. To be called where they are all there is that is new."""
+        self._new += count
+        if self._new >= max(MANY, self._settled):
+            self._settled, self._new = self._settled + self._new, 0
+            gc.freeze()
+
+
+LASTING: Final = LastingObjects()
 TURNS: Final = TurnQueue()
 """The one of this process: it has one event loop."""

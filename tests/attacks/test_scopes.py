@@ -7,6 +7,7 @@ text, against what a gateway says that has nothing else, while the other one is 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,7 +20,7 @@ import pytest
 
 from tests.attacks.agents import HANDSHAKE, MODERN, Came, RawAgent, agent, listening
 from tests.attacks.target import Log, fresh
-from tests.support.gateway import Running, gateway, python_server
+from tests.support.gateway import Running, gateway, python_server, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-2")]
 
@@ -80,11 +81,18 @@ class running:
         self.gateway = gateway(self.folder / "data", config)
         up = self.gateway.__enter__()
         up.wait_for(*(name for name in self.servers if "lazy" not in self.of_each.get(name, {})))
+        until(lambda: ranked(up), what="the vectors of all tools")
         tokens = {name: made(up, name, [name, "common"]) for name in self.servers if name in OTHER}
         return Site(up, self.folder, tokens)
 
     def __exit__(self, *why: Any) -> None:
         self.gateway.__exit__(*why)
+
+
+def ranked(up: Running) -> bool:
+    """Whether all is ranked in the one way in which it will be: with the extra vectors follow the words."""
+    search = up.get("/status")["search"]
+    return not importlib.util.find_spec("wordllama") or search["tools"] == search["by_meaning"]
 
 
 def made(up: Running, name: str, servers: list[str], **terms: Any) -> str:
@@ -131,6 +139,7 @@ def an_ask(dice: random.Random, me: str, number: int) -> Ask:
     return dice.choice((
         (gate, "tools/list", {}),
         (gate, "tools/call", {"name": "retrieve_tools", "arguments": search}),
+        (gate, "tools/call", {"name": "retrieve_tools", "arguments": {"names": [f"{server}:{tool}", f"{me}:note"]}}),
         (gate, "tools/call", gated(f"{server}:{tool}", dice.choice(("read", "write")), mark)),
         (gate, "tools/call", gated(f"{server}:{tool}", "read", mark)),
         (gate, "tools/call", gated(f"{server}:{tool}", "destructive", mark)),

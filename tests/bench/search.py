@@ -1,6 +1,6 @@
 """How good and how fast tool ranking is. Run as a script; the table goes to stdout, the numbers to JSON.
 
-    python tests/bench/search.py [--rounds 5] [--no-fresh] [--out bench-results/search.json]
+    python tests/bench/search.py [--rounds 5] [--no-fresh] [--by-meaning] [--out bench-results/search.json]
 
 Quality comes from the labelled set beside this file. Its queries were split into halves before anything was
 tuned; `held_out` was never tuned on. `fresh` was written afterwards, from the tools alone, by somebody who had
@@ -27,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 from mcpproxy_py.core.search.index import Index, IndexSegment, segment  # noqa: E402
 from mcpproxy_py.core.search.tool_search import found  # noqa: E402
 from mcpproxy_py.core.values import Server, ServerState, Snapshot, Tool  # noqa: E402
+from tests.bench.strangers import give_vectors  # noqa: E402
 
 DATA = Path(__file__).parent / "data"
 TRIES = 5
@@ -140,7 +141,7 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": median(values), "min": min(values), "max": max(values)}
 
 
-def speed(rounds: int) -> dict[str, Any]:
+def speed(rounds: int, by_meaning: bool) -> dict[str, Any]:
     chance = random.Random(20)
     tools = {size: [generated(at, each, chance) for at in range(servers)] for size, (servers, each) in SIZES.items()}
     built: dict[str, list[float]] = {size: [] for size in SIZES}
@@ -155,6 +156,9 @@ def speed(rounds: int) -> dict[str, Any]:
         for size, listings in tools.items():
             started = time.perf_counter()
             index = Index(_segments(listings))
+            if by_meaning:
+                for part in index.segments.values():
+                    give_vectors(part)
             built[size].append((time.perf_counter() - started) * 1000)
             started = time.perf_counter()
             index = index.with_segment("server0", segment(listings[0]))
@@ -239,12 +243,13 @@ def main() -> None:
     parser.add_argument(
         "--no-fresh", action="store_true", help="leave out the fresh half, while ranking is being tuned"
     )
+    parser.add_argument("--by-meaning", action="store_true", help="time ranking by words and meaning")
     wanted = parser.parse_args()
     index, queries = labelled(fresh=not wanted.no_fresh)
     halves = ("tune", "held_out") if wanted.no_fresh else ("tune", "held_out", "fresh")
     results = {
         "quality": {half: quality(index, queries, half) for half in halves},
-        "speed": speed(max(wanted.rounds, 1)),
+        "speed": speed(max(wanted.rounds, 1), wanted.by_meaning),
     }
     wanted.out.parent.mkdir(parents=True, exist_ok=True)
     wanted.out.write_text(json.dumps(results, indent=2) + "\n", "utf-8")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.bench.kinds import KINDS
 from tests.bench.walk import Step, Walk, Watched, walks
+from tests.house import call_picture
 
 BUDGETS: dict[str, tuple[int, int, int]] = {
     "read": (25, 78, 125),
@@ -56,6 +57,16 @@ def test_the_whole_way_was_watched(walked: dict[str, Walk]) -> None:
     for kind in KINDS:
         assert walked[kind].calls > walked[kind].modules > 4, kind
         assert (walked[kind].resumed > 0) == (kind not in ("refused", "list")), f"{kind} waits for its server"
+
+
+@pytest.mark.proves("USE-5")
+def test_the_picture_of_a_calls_way_shows_what_the_code_does(walked: dict[str, Walk]) -> None:
+    found = call_picture.drawn(walked[call_picture.KIND].steps)
+    for _ in range(AGAIN):
+        if found == call_picture.WHERE.read_text("utf-8"):
+            return
+        found = call_picture.picture()
+    pytest.fail("`python -m tests.house.call_picture` draws it anew")
 
 
 OUTER = """

@@ -21,7 +21,7 @@ TOOLS = [
     {"name": "trace", "description": "Records what a page does", "annotations": {"readOnlyHint": True}},
     {"name": "fetch", "description": "Gets what stands at an address", "annotations": {"readOnlyHint": True}},
 ]
-QUERY = "compose a letter"
+QUERY = "reply to the sender"
 
 
 def config(folder: Path) -> dict[str, Any]:

@@ -111,14 +111,14 @@ def test_a_filter_holds_for_what_was_and_what_comes_and_stands_in_the_address(
     visitor.page.get_by_label("Status").select_option("blocked")
     visitor.page.wait_for_url("**/ui#now?status=blocked")
     row_of(visitor, before).wait_for()
-    visitor.page.wait_for_function("!document.querySelector('tbody').innerText.includes('success')")
+    visitor.page.wait_for_function("() => !document.querySelector('tbody').innerText.includes('success')")
     call(looked_at, "hint_t_f", reason=after)
     call(looked_at, "hint_f_t", reason=after)
     row_of(visitor, after).wait_for()
     assert "success" not in visitor.text("tbody")
     visitor.page.get_by_role("button", name="Clear").click()
     visitor.page.wait_for_url("**/ui#now")
-    visitor.page.wait_for_function("document.querySelector('tbody').innerText.includes('success')")
+    visitor.page.wait_for_function("() => document.querySelector('tbody').innerText.includes('success')")
 
 
 def test_what_an_agent_writes_is_only_ever_text(visitor: Visitor, looked_at: Running) -> None:

@@ -78,7 +78,7 @@ def test_a_time_in_the_link_is_the_time_of_the_records(visitor: Visitor, looked_
 
 
 def test_older_and_newer_lead_through_all_pages_and_back(visitor: Visitor, looked_at: Running) -> None:
-    visitor.visit("record")
+    visitor.visit("record?type=tool_call")
     pages = [ids(visitor)]
     while (older := visitor.page.get_by_role("link", name="Older")).count():
         link = older.get_attribute("href")
@@ -87,7 +87,7 @@ def test_older_and_newer_lead_through_all_pages_and_back(visitor: Visitor, looke
         visitor.page.locator("main .view.record:not([aria-busy])").wait_for()
         pages.append(ids(visitor))
     assert [len(page) for page in pages] == [50, 50, 46]
-    assert [each for page in pages for each in page] == [row["id"] for row in looked_at.activities()]
+    assert [each for page in pages for each in page] == [row["id"] for row in looked_at.activities(type="tool_call")]
     for before in pages[-2::-1]:
         visitor.page.get_by_role("link", name="Newer").click()
         visitor.page.wait_for_function("id => document.querySelector('tr[data-id]')?.dataset.id === id", arg=before[0])
@@ -96,9 +96,9 @@ def test_older_and_newer_lead_through_all_pages_and_back(visitor: Visitor, looke
 
 
 def test_the_charts_say_what_the_summary_says(visitor: Visitor, looked_at: Running) -> None:
-    visitor.visit("record?server=github")
+    visitor.visit("record?server=github&end_time=2026-03-12T17:00:00.000Z")
     visitor.page.locator(".chart-grid").wait_for()
-    said = looked_at.get("/activity/summary", server="github")
+    said = looked_at.get("/activity/summary", server="github", end_time="2026-03-12T17:00:00Z")
     for rule, many in said["by_rule"].items():
         assert f"{rule}" in visitor.text("figure:has-text('Refused by')")
         assert str(many) in visitor.text("figure:has-text('Refused by')")
@@ -170,7 +170,7 @@ def test_what_one_holds_is_deleted_after_a_yes_and_not_without(visitor: Visitor,
 
 
 def test_it_works_by_keyboard_alone(visitor: Visitor, looked_at: Running) -> None:
-    visitor.visit("record")
+    visitor.visit("record?type=tool_call")
     first = ids(visitor)[0]
     visitor.page.locator("tbody tr button").first.focus()
     visitor.page.keyboard.press("Enter")

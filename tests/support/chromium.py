@@ -151,6 +151,6 @@ def visitor(
                 _SESSIONS[gateway.url] = context.storage_state()
         yield there
         wrong = [said for said in there.wrong if not any(part in said for part in excused)]
-        assert wrong == [], "the browser's console"
+        assert not wrong, f"the browser's console said {wrong}"
     finally:
         context.close()

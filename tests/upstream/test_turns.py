@@ -18,7 +18,7 @@ from mcpproxy_py.core.json_size import SMALL, ValueCounter, at_most, holds_more,
 from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.session.large_messages import LargeMessages, measured
 from mcpproxy_py.upstream.transports.http_pool import SLICE
-from mcpproxy_py.upstream.turns import TurnQueue, uncollected
+from mcpproxy_py.upstream.turns import MANY, LastingObjects, TurnQueue, uncollected
 from tests.upstream.rawweb import Peer, Request, call, result_of, site, wire_to
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("SEC-6")]
@@ -321,3 +321,18 @@ async def test_a_compressed_stream_is_not_begun() -> None:
     async with site(answer) as here, wire_to(here.url) as wire, turns.counted():
         with pytest.raises(UpstreamFailure, match="it compressed its answer with 'gzip'"):
             await call(wire)
+
+
+def test_what_lasts_is_taken_out_of_the_collectors_sight_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that lists itself anew all the time must not keep every cycle there is from being collected."""
+    import gc
+
+    frozen: list[int] = []
+    lasting, made = LastingObjects(), 0
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(made))
+    lasting.made(MANY - 1)
+    assert frozen == [], "small listings are left to the collector"
+    for _ in range(1000):
+        made += 1
+        lasting.made(MANY)
+    assert frozen == [1, 3, 7, 15, 31, 63, 127, 255, 511]

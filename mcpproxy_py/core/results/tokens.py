@@ -16,8 +16,8 @@ Steps = Generator[None, None, Made]
 """Work in small steps, so that whoever has it done can let others in between."""
 
 _PIECE: Final = re.compile(
-    rb"[A-Z]?[a-z]{1,6}|[A-Z]{1,3}|[0-9]{1,3}|[\xf0-\xff][\x80-\xbf]|[\x80-\xff]{1,3}|\s{2,16}"
-    rb"|[^\x80-\xffA-Za-z0-9\s]{1,2}"
+    rb"[A-Z]?[a-z]{1,6}|[A-Z]{1,3}|[0-9]{1,3}|\s{2,16}|[^\x80-\xffA-Za-z0-9\s]{1,2}"
+    rb"|(?:[\xc0-\xdf][\x80-\xbf]){1,2}|[\xe0-\xef][\x80-\xbf]{0,2}|[\xf0-\xff][\x80-\xbf]|[\x80-\xdf]{1,2}"
 )
 SLICE: Final = 2048
 """Bytes that are counted in one step."""

@@ -111,6 +111,11 @@ class Index:
     def segments(self) -> Mapping[str, IndexSegment]:
         return self._segments
 
+    def health(self) -> dict[str, int]:
+        """How many tools are indexed, and of how many the vectors are there."""
+        sizes = [(len(part.tools), part.vectors is not None) for part in self._segments.values()]
+        return {"tools": len(self._tools), "by_meaning": sum(size for size, given in sizes if given)}
+
     def with_segment(self, server: str, segment: IndexSegment | None) -> Index:
         """This index with one server's tools replaced, or gone. The other segments are taken over as they are."""
         others = {name: part for name, part in self._segments.items() if name != server}

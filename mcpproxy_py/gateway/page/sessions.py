@@ -218,7 +218,7 @@ class PageSessions:
     def _origin(self, address: str | None) -> tuple[str, bool]:
         """Of the page, and whether only this machine may open it. What leads here from elsewhere, a tunnel or a proxy,
         has to be named."""
-        origin, scheme, host = parsed_address(address or self._address)
+        origin, scheme, host = parsed_address(self._address if address is None else address)
         if scheme == "http" and host not in LOOPBACK:
             remedy = "Put TLS in front and name its address (`mcpproxy ui --address https://NAME`), or use a tunnel: "
             remedy += "`ssh -L 8080:127.0.0.1:8080 HOST` there, `mcpproxy ui --print --address http://127.0.0.1:8080`."

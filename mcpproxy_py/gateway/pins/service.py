@@ -151,11 +151,15 @@ class PinService:
         return pin
 
     async def _keep_by_policy(self, server: str, pin: Pin, kept: PinnedListing, part: Part, review: PinReview) -> None:
-        subjects = [each for each in kept.subjects() if (pin.approved or PinnedListing()).digest_of(each) is None]
-        after = approved_after(pin, kept, POLICY, prompts_read=pin.prompts_read or part == "prompts",
-                          findings={each: rows_of(found) for each, found in review.findings.items()})  # fmt: skip
-        why = "first listing" if pin.version == 0 else "new or riskier than before"
-        details = {"step": "approve", "by": POLICY, "why": why, **_on_record_of(subjects)}
+        def made() -> tuple[Pin, dict[str, Any]]:
+            approved = pin.approved or PinnedListing()
+            subjects = [each for each in kept.subjects() if approved.digest_of(each) is None]
+            after = approved_after(pin, kept, POLICY, prompts_read=pin.prompts_read or part == "prompts",
+                              findings={each: rows_of(found) for each, found in review.findings.items()})  # fmt: skip
+            why = "first listing" if pin.version == 0 else "new or riskier than before"
+            return after, {"step": "approve", "by": POLICY, "why": why, **_on_record_of(subjects)}
+
+        after, details = await beside(made)
         try:
             self._pins[server] = await self._storage.keep(server, after, details)
         except StoreUnavailable as error:

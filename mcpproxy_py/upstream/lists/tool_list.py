@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from operator import eq
 from typing import Any, Final, Protocol
@@ -32,6 +33,7 @@ from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_o
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
 from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.turns import LASTING, uncollected
 
 logger = logging.getLogger(__name__)
 
@@ -69,9 +71,10 @@ class ToolCache:
             now, in_force = spec(), ListingInForce({}, instructions=said.instructions)
             if self._judge is not None and is_judged(now):
                 in_force = await self._judge.judged(now, said)
-                tools, part, names = await anyio.to_thread.run_sync(_build, now, said.tools, in_force)
+                build = partial(_build, now, said.tools, in_force)
             else:
-                tools, part, names = await anyio.to_thread.run_sync(_build, now, said.tools, None)
+                build = partial(_build, now, said.tools, None)
+            tools, part, names = await anyio.to_thread.run_sync(uncollected, build)
             self.said, self.in_force, self.tools = said, in_force, tools
             # What was kept from the last time may be missing what an entry means.
             self.names = names if said.heard else NameReport(unannotated=names.unannotated)
@@ -87,8 +90,7 @@ class ToolCache:
         except Exception as error:
             logger.warning("%s: its cached tool list could not be read: %s", server, error)
             return None
-        self._saved = [tool for tool in loaded if isinstance(tool, dict)] if isinstance(loaded, list) else None
-        remove_own(self._saved)
+        self._saved = await anyio.to_thread.run_sync(_without_own, loaded)
         return self._saved
 
     async def remember(self, server: str) -> None:
@@ -107,7 +109,15 @@ def _build(
     spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None
 ) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
     tools = build_tools(spec, listed, in_force)
-    return tools, segment(tools.values()), report_of(spec, listed, tools)
+    found = tools, segment(tools.values()), report_of(spec, listed, tools)
+    LASTING.made(len(tools))
+    return found
+
+
+def _without_own(loaded: object) -> Listing | None:
+    saved = [tool for tool in loaded if isinstance(tool, dict)] if isinstance(loaded, list) else None
+    remove_own(saved)
+    return saved
 
 
 def _differs(said: SaidListing, in_force: ListingInForce) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -29,8 +29,10 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def listening(http: httpx.AsyncClient, **headers: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-    async with http.stream("GET", "/api/v1/events", headers=headers) as response:
+async def listening(
+    http: httpx.AsyncClient, query: str = "", **headers: str
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async with http.stream("GET", f"/api/v1/events{query}", headers=headers) as response:
         assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
         yield events_of(response)
 
@@ -62,6 +64,33 @@ async def test_who_listens_hears_of_every_ask_and_of_its_end(client: httpx.Async
     assert {event["data"]["id"] for event in heard} == {done["id"]}
     assert heard[1]["data"]["status"] == "success"
     assert heard[1]["data"]["metadata"]["tool_variant"] == "call_tool_write"
+
+
+@pytest.mark.proves("USE-2")
+async def test_who_wants_little_is_told_everything_but_the_payloads(client: httpx.AsyncClient) -> None:
+    async with listening(client, "?brief=true") as short, listening(client) as whole:
+        await some(short, 1)
+        await some(whole, 1)
+        await call(client, "notes:read_note", args={"text": "hello"})
+        for event, other in zip(await some(short, 2), await some(whole, 2), strict=True):
+            assert (event["event"], event["id"]) == (other["event"], other["id"])
+            assert other["data"]["arguments"] == {"text": "hello"}
+            assert event["data"] == {**other["data"], "arguments": None, "response": None}
+        await client.get("/api/v1/tools/search", params={"query": "note"})
+        searched = (await some(short, 2))[1]["data"]
+    assert (searched["type"], searched["arguments"]["query"], searched["response"]) == ("tool_search", "note", None)
+    error_of(await client.get("/api/v1/events?brief=perhaps"), "BAD_REQUEST")
+
+
+@pytest.mark.proves("USE-2")
+async def test_many_who_listen_all_hear_the_same(client: httpx.AsyncClient) -> None:
+    async with AsyncExitStack() as stack:
+        sources = [await stack.enter_async_context(listening(client)) for _ in range(5)]
+        for source in sources:
+            await some(source, 1)
+        ids = [(await call(client, "notes:read_note")).json()["id"] for _ in range(20)]
+        heard = [[event["data"]["id"] for event in await some(source, 40)] for source in sources]
+    assert heard == [[row_id for row_id in ids for _ in range(2)]] * 5
 
 
 async def test_who_comes_back_gets_what_happened_meanwhile_and_nothing_twice(client: httpx.AsyncClient) -> None:

@@ -29,6 +29,7 @@ addEventListener("hashchange", () => {
   if (location.hash.startsWith("#open=")) begin();
 });
 document.getElementById("logout").addEventListener("click", async () => {
+  showEnded("Logging out…"); // what is shown asks for nothing more
   await logout();
   showEnded("You have logged out.");
 });

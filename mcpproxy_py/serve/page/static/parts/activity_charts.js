@@ -41,7 +41,8 @@ function byHour({ by_hour_and_intent_type: told = {} }) {
   });
   const first = ({ at, title }) => element("a", {
     href: address("record", { start_time: at.toISOString(), end_time: new Date(at.getTime() + HOUR).toISOString() }) }, title);
-  return columns({ title: "Asks by hour", points, series: LAYERS, first, every });
+  return columns({ title: "Asks by hour", points, series: LAYERS, first, every,
+    empty: "Nothing in the latest eight days on record. For others, give a time in “Until”." });
 }
 
 function byRule({ by_rule: told = {}, total = 0, exact }) {

@@ -10,8 +10,8 @@ const LABELS = 18; // below it
  * Columns over time, in layers. `points`: `[{label, title, values}]`, `series`: `[{key, title}]`, of which each has a
  * class `s-KEY`. `first(point)` is what the first column of the table shows.
  */
-export function columns({ title, points, series, first, every }) {
-  if (!points.length) return figure(title, element("p", { class: "empty" }, "Nothing to draw."));
+export function columns({ title, points, series, first, every, empty }) {
+  if (!points.length) return figure(title, element("p", { class: "empty" }, empty));
   const sum = (point) => series.reduce((all, { key }) => all + (point.values[key] ?? 0), 0);
   const most = Math.max(1, ...points.map(sum));
   const total = points.reduce((all, point) => all + sum(point), 0);
