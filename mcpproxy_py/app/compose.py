@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import random
 import signal
 import sys
@@ -20,7 +19,6 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from mcpproxy_py import __version__
 from mcpproxy_py.app import logs, restart
 from mcpproxy_py.app.builtin_upstreams import BuiltinUpstreams
 from mcpproxy_py.app.cluster import ClusterSync, follow_freeze
@@ -41,6 +39,7 @@ from mcpproxy_py.app.hangup import RELOADS, has_terminal
 from mcpproxy_py.app.identity import identity_provider
 from mcpproxy_py.app.kept_listings import UnmaskedListings
 from mcpproxy_py.app.live_settings import LiveSettings, watch
+from mcpproxy_py.app.status import profiles_of, status_of
 from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
@@ -200,9 +199,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             admin_key=admin_key(settings),
             port=listener.getsockname()[1],
             status=lambda: {
-                **_status(current, gateway, store, url, started),
+                **status_of(current, gateway, store, url, started),
                 "tokens": tokens.counts(),
-                "profiles": _profiles(current, gateway),
+                "profiles": profiles_of(current, gateway),
             },
             new_id=new_id,
             masker=masker,
@@ -348,36 +347,6 @@ async def _drain(gateway: Gateway, timeout: float) -> None:
         await gateway.drain()
     if waiting.cancelled_caught:
         log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
-
-
-def _status(current: LiveSettings, gateway: Gateway, store: Store, url: str, started: float) -> dict[str, Any]:
-    settings, policy = current.settings, gateway.snapshot.policy
-    return {
-        "version": __version__,
-        "pid": os.getpid(),
-        "url": url,
-        "data_dir": str(settings.data_dir),
-        "surfaces": list(settings.surfaces),
-        "mode": policy.mode,
-        "unannotated": policy.unannotated,
-        "frozen": policy.frozen,
-        "draining": gateway.draining,
-        "uptime_seconds": round(time.time() - started, 1),
-        "config_error": current.error,
-        "awaits_restart": current.awaits_restart(),
-        "in_flight": gateway.in_flight,
-        "unrecorded": gateway.recorder.unrecorded,
-        "asks": gateway.recorder.tally.by_variant(),
-        "search": gateway.snapshot.index.health(),
-        "store": dict(store.health()),
-    }
-
-
-def _profiles(current: LiveSettings, gateway: Gateway) -> dict[str, Any]:
-    """How many there are, and which of their names mean nothing now."""
-    table = current.profiles
-    told = {name: said for name in table if (said := without_effect(table.scope(name), gateway.snapshot))}
-    return {"count": sum(1 for _ in table), "without_effect": told}
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:
