@@ -1,5 +1,5 @@
-"""The page's links and sessions, attacked without a browser: used again, at once, from elsewhere, in halves, after their
-end, at the other of two gateways (USE-2)."""
+"""The page's links and sessions, attacked without a browser: used again, at once, from elsewhere, in halves, after
+their end, at the other of two gateways (USE-2)."""
 
 from __future__ import annotations
 
