@@ -1,5 +1,6 @@
 // Elements by function calls. Text is only ever text: nothing here reads HTML.
 
+const CLICKED = new Set(["a", "button", "summary"]); // nothing else can be clicked inside of these
 const CUT_MORE = 20_000; // characters that one click on "more" shows
 
 /** `element("button", {class: "quiet", onclick, "aria-label": "…"}, "Text", other, null)`; a list of children is fine. */
@@ -7,6 +8,7 @@ export function element(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   set(made, props ?? {});
   made.append(...flat(children));
+  if (CLICKED.has(tag)) for (const more of made.querySelectorAll("button.more")) more.replaceWith("…");
   return made;
 }
 
