@@ -305,3 +305,23 @@ def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> N
             call.exception(60)
         until(lambda: two.get(f"/confirmations/{row['id']}")["status"] == "expired", what="it to expire")
         assert decide(two, row, "approve").status_code == 409
+
+
+def test_a_notification_on_the_desktop_says_nothing_that_an_agent_said(tmp_path: Path) -> None:
+    programs, told = tmp_path / "bin", tmp_path / "told"
+    programs.mkdir()
+    notify = programs / "notify-send"
+    notify.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
+    notify.chmod(0o755)
+    env = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    config = configuration(tmp_path, notify_desktop=True)
+    with (
+        gateway(tmp_path / "data", config, env=env) as running,
+        calling(running, "$(touch harm)", reason="<b>`touch harm`</b>") as call,
+    ):
+        until(told.exists, what="a notification")
+        assert decide(running, waiting(running, "touch harm"), "deny").status_code == 200
+        assert call.result(60)["isError"]
+    assert told.read_text().splitlines() == [
+        "--app-name=mcpproxy", "--", "A call waits for your yes", "At the server notes. See: mcpproxy approvals list",
+    ]  # fmt: skip

@@ -22,7 +22,13 @@ PROFILES: dict[str, Any] = {
     "frontend": {"servers": ["a"]},
     "notes": {"servers": ["a", "b"], "tools": ["a:*_note", "echo"]},
     "reading": {"servers": ["a", "b"], "operations": ["read"]},
-    "careful": {"servers": ["b"], "unannotated": "destructive", "strict": True, "confirm": "destructive"},
+    "careful": {
+        "servers": ["b"],
+        "unannotated": "destructive",
+        "strict": True,
+        "confirm": "destructive",
+        "confirm_by": "client",
+    },
     "later": {"servers": ["gone"]},
 }
 

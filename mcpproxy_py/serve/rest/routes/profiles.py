@@ -30,6 +30,7 @@ class ProfileAnswer(ResponseModel):
     operations: list[str]
     unannotated: str
     confirm: str
+    confirm_by: str
     strict: bool
     tightens: list[str] = Field(description="What it forbids beyond what the gateway does anyway")
     without_effect: list[str] = Field(description="Its names that mean nothing at this moment")
@@ -122,6 +123,7 @@ def _as_configured(scope: Scope) -> dict[str, Any]:
         "operations": list(operations[: operations.index(scope.ceiling) + 1]),
         "unannotated": scope.unannotated,
         "confirm": scope.confirm,
+        "confirm_by": scope.confirm_by,
         "strict": scope.strict,
     }
 
