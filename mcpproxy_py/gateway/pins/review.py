@@ -12,7 +12,7 @@ from mcpproxy_py.core.pins.canonical import digest
 from mcpproxy_py.core.pins.compare import Difference
 from mcpproxy_py.core.pins.judge import JudgedListing, judge
 from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
-from mcpproxy_py.core.pins.text_scan import Finding, OtherTools, scan_listing
+from mcpproxy_py.core.pins.scan.finding import Finding
 from mcpproxy_py.gateway.pins.storage import FindingRow, Pin
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
 
@@ -144,4 +144,6 @@ def _scan(
     tools = {name: wire for name, wire in listed.tools.items() if TOOL + name in new}
     prompts = {name: wire for name, wire in listed.prompts.items() if PROMPT + name in new}
     instructions = listed.instructions if INSTRUCTIONS in new else None
-    return scan_listing(tools, instructions, prompts, OtherTools(others, listed.tools))
+    from mcpproxy_py.core.pins import text_scan  # its patterns take a while to compile, and a start has no time
+
+    return text_scan.scan_listing(tools, instructions, prompts, text_scan.OtherTools(others, listed.tools))
