@@ -50,4 +50,5 @@ def test_a_tool_is_found_by_what_it_means_and_so_it_is_after_a_restart(tmp_path:
     with gateway(data) as running:
         running.wait_for("s")
         until(lambda: best(running), what="the vectors after a restart")
-        assert search(running, query=QUERY, limit=3)["tools"] == first
+        again = search(running, query=QUERY, limit=3)["tools"]
+        assert again[0]["name"] == first[0]["name"]
