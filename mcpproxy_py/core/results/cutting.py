@@ -82,7 +82,7 @@ def cut(
         shown["content"] = yield from _content(result["content"], number, piece.text)
         rest, says = piece.rest, piece.says
         if same:
-            shown["structuredContent"] = piece.value if isinstance(piece.value, dict) else {}
+            shown["structuredContent"] = json_values.as_object(piece.value) or {}
     if cut_structured:
         base = kept.starts[-1]
         _, piece = yield from _first_piece(kept, base, len(kept.text), room(limit), original)
@@ -165,7 +165,8 @@ def _where(value: Any, found: JsonCut, original: Any) -> str:
     every = json_values.as_array(there) or json_values.as_object(there)
     of = f" of {len(every):,}" if every else ""
     kind = "items" if isinstance(at, list) else "members"
-    return f"it shows the first {len(at):,}{of} {kind} of {name}"
+    many: int = len(at)  # pyright: ignore[reportUnknownArgumentType]
+    return f"it shows the first {many:,}{of} {kind} of {name}"
 
 
 def _under(value: Any, key: str | int) -> Any:
