@@ -44,7 +44,6 @@ from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
-from mcpproxy_py.gateway.access.profiles import without_effect
 from mcpproxy_py.gateway.access.tokens import TokenService, may_have_tokens
 from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
@@ -91,7 +90,6 @@ from mcpproxy_py.settings import (
     rotate_key,
 )
 from mcpproxy_py.store import chain_key
-from mcpproxy_py.store.store import Store
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor

@@ -8,8 +8,8 @@ from typing import Any
 
 from mcpproxy_py import __version__
 from mcpproxy_py.app.live_settings import LiveSettings
+from mcpproxy_py.gateway.access.profiles import without_effect
 from mcpproxy_py.gateway.gateway import Gateway
-from mcpproxy_py.gateway.profiles import without_effect
 from mcpproxy_py.store.store import Store
 
 

@@ -165,8 +165,13 @@ def _where(value: Any, found: JsonCut, original: Any) -> str:
     every = json_values.as_array(there) or json_values.as_object(there)
     of = f" of {len(every):,}" if every else ""
     kind = "items" if isinstance(at, list) else "members"
+<<<<<<< HEAD
     shown = len(cast("list[Any] | dict[str, Any]", at))
     return f"it shows the first {shown:,}{of} {kind} of {name}"
+=======
+    many: int = len(at)  # pyright: ignore[reportUnknownArgumentType]
+    return f"it shows the first {many:,}{of} {kind} of {name}"
+>>>>>>> h-long
 
 
 def _under(value: Any, key: str | int) -> Any:

@@ -26,7 +26,7 @@ TEXTS = {
     "digits": "".join(str(chance.randrange(10)) for _ in range(40_000)),
     "base64": base64.b64encode(chance.randbytes(40_000)).decode(),
     "hex": chance.randbytes(30_000).hex(),
-    "log": "\n".join(f"2026-11-20T02:{n % 60:02d}:{n % 59:02d}.{n:03d}Z INFO [w-{n}] GET /a/{n} 200" for n in range(99)),
+    "log": "\n".join(f"2026-11-20T02:{n % 60:02d}:{n % 59:02d}.{n:03d}Z INFO [{n}] GET /a/{n} 200" for n in range(99)),
     "german": "Über die Größe der Antwort entscheidet der Server, das Gateway kürzt sie, wo ihr Bau es erlaubt. " * 200,
     "russian": "Шлюз проверяет каждое намерение и записывает, что произошло. " * 200,
     "chinese": "网关把许多服务器放在一个地址后面，代理通过搜索找到工具，然后声明它想做什么。" * 200,
