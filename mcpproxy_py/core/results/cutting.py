@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.tool_results import CUT_KEY
@@ -165,13 +165,8 @@ def _where(value: Any, found: JsonCut, original: Any) -> str:
     every = json_values.as_array(there) or json_values.as_object(there)
     of = f" of {len(every):,}" if every else ""
     kind = "items" if isinstance(at, list) else "members"
-<<<<<<< HEAD
-    shown = len(cast("list[Any] | dict[str, Any]", at))
-    return f"it shows the first {shown:,}{of} {kind} of {name}"
-=======
     many: int = len(at)  # pyright: ignore[reportUnknownArgumentType]
     return f"it shows the first {many:,}{of} {kind} of {name}"
->>>>>>> h-long
 
 
 def _under(value: Any, key: str | int) -> Any:
