@@ -396,7 +396,7 @@ def paths(running: Running) -> list[tuple[str, str]]:
     return found
 
 
-OPEN = {"/healthz", "/readyz", "/api/v1/proof", "/metrics"}
+OPEN = {"/healthz", "/readyz", "/api/v1/proof", "/metrics", "/api/v1/page/open"}
 """The last one to this machine only."""
 AGENTS = {("GET", "/mcp/tools"), ("GET", "/tool/ids"), ("GET", "/mcp/catalog"), ("POST", "/mcp/request-capability")}
 WRONG: dict[str, dict[str, str]] = {
