@@ -35,7 +35,8 @@ LARGE = {
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    config = {"surfaces": ALL_SURFACES, "mcpServers": {"quiet": python_server("plain.py")}}
+    config = {"surfaces": ALL_SURFACES, "mcpServers": {"quiet": python_server("plain.py")},
+              "limits": {"result_tokens": 0}}  # fmt: skip
     with gateway(tmp_path_factory.mktemp("silence") / "data", config) as running:
         yield running
 

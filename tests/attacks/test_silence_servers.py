@@ -54,7 +54,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             "floods": python_server("overwhelm.py", env=LONG_FLOOD, timeout=120),
             "web": {"url": f"{web}/mcp"},
         }
-        config = {"surfaces": ALL_SURFACES, "mcpServers": servers, "limits": {"max_result_values": VALUES}}
+        config = {
+            "surfaces": ALL_SURFACES,
+            "mcpServers": servers,
+            "limits": {"max_result_values": VALUES, "result_tokens": 0},
+        }
         yield stack.enter_context(gateway(tmp_path_factory.mktemp("silence") / "data", config))
 
 
