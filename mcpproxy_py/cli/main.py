@@ -33,7 +33,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     ),
     "disconnect": CommandEntry("clients:app", "Take the gateway out of a client again."),
     "status": CommandEntry("status:app", "State of the running gateway."),
-    "ui": CommandEntry("page:app", "Open the page of the gateway in a browser."),
+    "ui": CommandEntry("page:app", "Open the page of the running gateway in a browser."),
     "stop": CommandEntry("process:app", "Stop the gateway, and wait until it has ended."),
     "restart": CommandEntry("process:app", "Restart the gateway in place."),
     "logs": CommandEntry("process:app", "The gateway's own log, or that of one upstream."),

@@ -39,8 +39,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         "free-handshake": heard(folder, "free-handshake"),
         "denying": heard(folder, "denying", "--modern", **denied),
         "denying-handshake": heard(folder, "denying-handshake", **denied),
-        "confirming": heard(folder, "confirming", "--modern", confirm="write"),
-        "confirming-handshake": heard(folder, "confirming-handshake", confirm="write"),
+        "confirming": heard(folder, "confirming", "--modern", confirm="write", confirm_by="client"),
+        "confirming-handshake": heard(folder, "confirming-handshake", confirm="write", confirm_by="client"),
     }
     with gateway(folder / "data", {"surfaces": ALL_SURFACES, "mcpServers": servers}) as running:
         yield Target(running, folder, servers)

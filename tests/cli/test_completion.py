@@ -76,7 +76,7 @@ OFFERED: list[tuple[list[str], set[str]]] = [
     (["activity", "list", "--status", "su"], {"success"}),
     (["activity", "watch", "--tool", "ech"], {"echo"}),
     (["config", "set", "log."], {"log.level", "log.format"}),
-    (["config", "get", "mcpServers.plain.conf"], {"mcpServers.plain.confirm"}),
+    (["config", "get", "mcpServers.plain.conf"], {"mcpServers.plain.confirm", "mcpServers.plain.confirm_by"}),
     (["upstr"], {"upstream"}),
 ]
 

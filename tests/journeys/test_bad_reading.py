@@ -149,7 +149,8 @@ def test_an_export_that_its_client_cuts_off_leaves_no_transaction_open(house: Ho
 @pytest.mark.proves("ACT-8", "ACT-4")
 def test_a_changed_row_a_missing_one_and_a_swapped_pair_are_each_found_and_named(house: House) -> None:
     """The last test of this file: it damages the record."""
-    assert house.running.get("/activity/verify")["intact"]
+    report = house.running.get("/activity/verify")
+    assert report["intact"], report
     (changed,), (missing,) = house.sql("SELECT id FROM activity ORDER BY n LIMIT 2")
     # Events of calls, and none beside another: what the gateway itself writes before them is no business of this test.
     of_calls = [seq for (seq,) in house.sql("SELECT seq FROM events WHERE head LIKE '%echo%' ORDER BY seq")]

@@ -55,7 +55,7 @@ class Param:
     def schema(self) -> dict[str, Any]:
         bounds: dict[str, Any] = {} if self.most == MAX_SAFE else {"minimum": self.least, "maximum": self.most}
         if self.kind == "array":
-            bounds = {"items": {"type": "string"}, "maxItems": self.most}
+            bounds = {"items": {"type": "string"}}
         said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
                                 "enum": list(self.choices), **bounds}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
@@ -91,14 +91,12 @@ class Param:
 PARAMS: Final[Mapping[str, Mapping[str, Param]]] = {
     "retrieve_tools": {
         "query": Param("string", "What you need, in plain words"),
-        "names": Param("array", "Instead of query: server:tool names to get in full", most=NAMED),
+        "names": Param("array", "server:tool names to get in full", most=NAMED),
         "limit": Param("integer", default=5, least=1, most=50),
-        "detail": Param(
-            "string", "compact: signatures, no schemas; auto: the first in full", choices=("full", "compact", "auto")
-        ),
+        "detail": Param("string", "auto: the first in full", choices=("full", "compact", "auto")),
         "read_only_only": Param("boolean", default=False),
         "exclude_destructive": Param("boolean", default=False),
-        "server": Param("string", "Only this server's tools"),
+        "server": Param("string", "Only its tools"),
     },
     "read_result": {
         "id": Param("string", required=True),
@@ -284,7 +282,7 @@ def _flat_intent(operation: Operation) -> dict[str, Any]:
 
 _READ_RESULT: Final = json.dumps({
     "name": "read_result",
-    "description": "Read on in a cut result, or what of it matches a query.",
+    "description": "Read on in a cut result.",
     "inputSchema": {key: said for key, said in input_schema("read_result").items() if key != "additionalProperties"},
     "annotations": {"readOnlyHint": True},
     "_meta": {ALWAYS_LOAD: True},

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Float, Integer, func, or_, select
+from sqlalchemy import Connection, Float, Integer, LargeBinary, func, or_, select
 
 from mcpproxy_py.store.approvals import digest_of, request_holds
 from mcpproxy_py.store.codec import decode
@@ -50,6 +50,8 @@ def misfits(connection: Connection) -> Iterator[str]:
 def _stored(declared: Any) -> tuple[str, ...]:
     if isinstance(declared, Float):
         return "real", "integer", "null"
+    if isinstance(declared, LargeBinary):
+        return "blob", "null"
     return ("integer" if isinstance(declared, Integer) else "text"), "null"
 
 

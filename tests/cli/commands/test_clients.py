@@ -28,7 +28,7 @@ from tests.support.gateway import clean_environment, until
 pytestmark = pytest.mark.proves("USE-1")
 
 SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
-READS = ["retrieve_tools", "request_capability", "call_tool_read"]
+READS = ["retrieve_tools", "request_capability", "call_tool_read", "read_result"]
 # As they are in the wild: comments, odd keys, other servers, tabs, CRLF, a byte order mark, no newline at the end.
 FILES = {
     "claude-code": '{\n  "numStartups": 3,\n  "mcpServers": {"git": {"type": "stdio", "command": "uvx", "args": '
