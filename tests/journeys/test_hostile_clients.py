@@ -44,7 +44,7 @@ HTTP = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("hostile")
     config = {
-        "limits": {"max_body_bytes": BODY_LIMIT, "max_sessions": SESSION_LIMIT},
+        "limits": {"max_body_bytes": BODY_LIMIT, "max_sessions": SESSION_LIMIT, "result_tokens": 0},
         "mcpServers": {"s": python_server("plain.py", "--log", str(home / "calls"))},
     }
     with gateway(home / "data", config) as found:
