@@ -42,6 +42,15 @@ CONFIG: dict[str, Any] = {
             "include-path": "/api/v1/servers",
             "checks": {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "422"]}},
         },
+        # Which keys a configuration has, and which value each takes; what a server needs, where it is needed at all;
+        # which addresses the page may be opened at.
+        *(
+            {
+                "include-path": path,
+                "checks": {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "400", "422"]}},
+            }
+            for path in ("/api/v1/settings", "/api/v1/preview/settings", "/api/v1/preview/server", "/api/v1/page/links")
+        ),
         # Two seconds for each; and no schema says which anchor is one that a gateway gave.
         {
             "include-path": "/api/v1/activity/verify",

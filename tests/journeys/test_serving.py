@@ -39,7 +39,7 @@ def test_with_nothing_configured_it_makes_a_private_data_directory_and_serves(tm
     with gateway(data) as running:
         assert httpx.get(f"{running.url}/healthz", timeout=60, trust_env=False).json() == {"status": "ok"}
         assert httpx.get(f"{running.url}/readyz", timeout=60, trust_env=False).status_code == 200
-        assert len(Wire(running.mcp).request("tools/list")["tools"]) == 5
+        assert len(Wire(running.mcp).request("tools/list")["tools"]) == 6
         assert Wire(running.mcp).call("retrieve_tools", {"query": "anything"})["structuredContent"]["total"] == 0
         assert f"{running.url}/mcp" in running.stderr(), "it says where to connect"
         assert data.stat().st_mode & 0o777 == 0o700

@@ -84,7 +84,7 @@ def test_two_ides_start_one_gateway_share_it_and_closing_one_hurts_nobody(tmp_pa
     first, second = Pipes(data), Pipes(data)
     try:
         second.shake_hands()
-        assert len(first.request("tools/list")["tools"]) == 5
+        assert len(first.request("tools/list")["tools"]) == 6
         for ide, era in ((first, MODERN), (second, HANDSHAKE)):
             assert not ide.request("tools/call", READ, era).get("isError")
         assert first.close() == 0

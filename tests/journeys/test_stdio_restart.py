@@ -338,7 +338,7 @@ async def test_the_sdks_client_goes_on_under_calls_through_several_restarts(tmp_
                         running = await anyio.to_thread.run_sync(restarted, running, how)
                     await some_more()
                     stopping.set()
-                assert len((await session.list_tools()).tools) == 5
+                assert len((await session.list_tools()).tools) == 6
         assert failed <= 3 * 4, "at most what was in flight"
     finally:
         ended(running)
