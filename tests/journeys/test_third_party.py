@@ -55,7 +55,7 @@ def test_search_read_a_refused_write_an_allowed_write_and_the_query_that_finds_t
 
     found = wire.call("retrieve_tools", {"query": "current time in a timezone", "limit": 3})["structuredContent"]
     assert found["tools"][0]["name"] == "time:get_current_time"
-    found = wire.call("retrieve_tools", {"query": "commit staged changes", "limit": 3})["structuredContent"]
+    found = wire.call("retrieve_tools", {"query": "commit staged changes", "limit": 5})["structuredContent"]
     commit = next(row for row in found["tools"] if row["name"] == "git:git_commit")
 
     now = wire.read("time:get_current_time", {"timezone": "UTC"})
