@@ -24,7 +24,7 @@ SERVER = "many"
 FORBIDDEN: Mapping[str, Mapping[str, Any]] = {
     "deny": {"deny_tools": ["wipe", "wipe_7"]},
     "allow": {"allow_tools": ["look"]},
-    "confirm": {"confirm": "destructive"},
+    "confirm": {"confirm": "destructive", "confirm_by": "client"},
     "disable": {"enabled": False},
 }
 
