@@ -32,6 +32,7 @@ class Chat:
     ):  # fmt: skip
         self.capabilities = capabilities or {}
         self.wants_progress = True
+        self.local = False
         self.live = live
         self.key = key
         self.notes: list[tuple[str, Mapping[str, Any]]] = []
