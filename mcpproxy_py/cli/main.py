@@ -46,7 +46,9 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "import": CommandEntry("import_servers:app", "Take over the servers that your clients have."),
     "activity": CommandEntry("activity:app", "The record: what was called, by whom, and how it ended.", is_group=True),
     "approvals": CommandEntry(
-        "policy.approvals:approvals_app", "What waits for you: calls, and servers that agents request.", is_group=True
+        "policy.approvals:approvals_app",
+        "What waits for you: calls, and servers that agents request; and your decisions.",
+        is_group=True,
     ),
     "profiles": CommandEntry(
         "policy.profiles:app", "Profiles: what there is for one project or kind of work.", is_group=True

@@ -194,7 +194,7 @@ def test_the_rules_of_each_client_let_reads_run_and_ask_about_the_rest(home: Pat
     assert cursor == {"mcpAllowlist": [f"mcpproxy:{tool}" for tool in READS]}
     rules = tomllib.loads((home / ".gemini/policies/mcpproxy.toml").read_text())["rule"]
     assert [(rule["toolName"][-1], rule["decision"]) for rule in rules] == [
-        ("call_tool_read", "allow"), ("call_tool_destructive", "ask_user")]  # fmt: skip
+        ("read_result", "allow"), ("call_tool_destructive", "ask_user")]  # fmt: skip
     codex = entry("codex", home)
     assert codex["default_tools_approval_mode"] == "prompt"
     assert codex["tools"] == {tool: {"approval_mode": "approve"} for tool in READS}
