@@ -26,10 +26,13 @@ class SharedStore(Protocol):
     """What this needs of the store room."""
 
     def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
-    async def switch(self, name: str) -> Any: ...
 
 
-async def follow_freeze(store: SharedStore, apply: Callable[[bool], None]) -> None:
+class FollowsFreeze(Protocol):
+    async def __call__(self, *, may_thaw: bool) -> None: ...
+
+
+async def follow_freeze(store: SharedStore, follow: FollowsFreeze) -> None:
     """Endless. A thaw only takes hold here when somebody is heard to thaw: after a time without the database, what
     it says may be older than a freeze of ours that could not be written."""
     heard, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -47,15 +50,12 @@ async def follow_freeze(store: SharedStore, apply: Callable[[bool], None]) -> No
             heard.clear()
             may_thaw, thaws = any(thaws), []
             try:
-                frozen = bool(await store.switch(FROZEN))
+                await follow(may_thaw=may_thaw)
             except StoreUnavailable as error:
                 log.warning("cannot read whether the gateways are frozen: %s", error.message)
                 thaws.append(may_thaw)
                 heard.set()
                 await anyio.sleep(AGAIN)
-                continue
-            if frozen or may_thaw:
-                apply(frozen)
     finally:
         end()
 

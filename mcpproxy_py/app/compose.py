@@ -267,7 +267,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             tasks.start_soon(identity.run)
         await tasks.start(tokens.run)
         check_doors(settings, has_tokens=tokens.any)
-        tasks.start_soon(follow_freeze, store, admin.frozen_elsewhere)
+        tasks.start_soon(follow_freeze, store, admin.follow_frozen)
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
         tasks.start_soon(meanings.run)

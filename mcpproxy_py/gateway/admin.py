@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import anyio
 import anyio.to_thread
 
 from mcpproxy_py.core.protocol.admin_key_proof import proof
@@ -56,6 +57,7 @@ class Ledger(Protocol):
 
     def append(self, *events: Mapping[str, Any]) -> None: ...
     async def synced(self) -> None: ...
+    async def switch(self, name: str) -> Any: ...
     async def set_switch(self, name: str, value: Any) -> None: ...
 
 
@@ -132,6 +134,9 @@ class Admin:
         self._masker = masker
         self._logins = logins
         self._examine = examine
+        self._switching = anyio.Lock()
+        self._freezes = 0
+        """Under way."""
 
     async def add_server(
         self, name: str, config: dict[str, Any], by: Caller, *, replace: bool = False, check_secrets: bool = True
@@ -216,15 +221,30 @@ class Admin:
         return self._logins
 
     async def set_frozen(self, frozen: bool, by: Caller) -> None:
-        """Freezing takes hold before anything else can fail; thawing only once it is on record and durable."""
+        """Freezing takes hold before anything else can fail; thawing only once it is on record and durable, and not
+        while somebody else is freezing."""
+        self._freezes += frozen
         if frozen:
             self._apply_frozen(True)
 
         async def act() -> None:
-            await self._ledger.set_switch(FROZEN, frozen)
-            self._apply_frozen(frozen)
+            async with self._switching:
+                await self._ledger.set_switch(FROZEN, frozen)
+                self._apply_frozen(frozen or self._freezes > 0)
 
-        await self.on_record("freeze" if frozen else "unfreeze", None, by, {}, act)
+        try:
+            await self.on_record("freeze" if frozen else "unfreeze", None, by, {}, act)
+        finally:
+            self._freezes -= frozen
+
+    async def follow_frozen(self, *, may_thaw: bool) -> None:
+        """As the database has it now, where another gateway may have changed it, and has that on record. Never in the
+        midst of a change of ours: what is read then may be older. Raises `StoreUnavailable`."""
+        async with self._switching:
+            frozen = bool(await self._ledger.switch(FROZEN))
+            if frozen != self._servers.snapshot.policy.frozen and (frozen or (may_thaw and not self._freezes)):
+                log.warning("%s by another gateway", "frozen" if frozen else "unfrozen")
+                self._apply_frozen(frozen)
 
     async def rotate_key(self, by: Caller) -> str:
         async def act() -> str:
@@ -237,12 +257,6 @@ class Admin:
         own = secrets.token_hex(16)
         proven = proof(self._admin_key(), nonce, own, self._port)
         return {"nonce": own, "port": self._port, "proof": proven}
-
-    def frozen_elsewhere(self, frozen: bool) -> None:
-        """Another gateway did it, and has it on record."""
-        if frozen != self._servers.snapshot.policy.frozen:
-            log.warning("%s by another gateway", "frozen" if frozen else "unfrozen")
-            self._apply_frozen(frozen)
 
     def describe_servers(self) -> list[dict[str, Any]]:
         return self._servers.describe()
