@@ -62,14 +62,14 @@ def within(column: Any, ids: IdRange) -> ColumnElement[bool]:
 
 
 def number(value: Any) -> int | None:
-    usable = isinstance(value, (int, float)) and math.isfinite(value)
+    usable = isinstance(value, (int, float)) and -math.inf < value < math.inf
     return max(-_MOST, min(_MOST, int(value))) if usable else None
 
 
 def micros(seconds: Any) -> int:
     """Seconds since 1970 as a time column holds them."""
     usable = isinstance(seconds, (int, float)) and 0 < seconds < math.inf
-    return min(LAST_MOMENT, round(seconds * 1e6)) if usable else 0
+    return min(LAST_MOMENT, round(min(seconds, LAST_MOMENT) * 1e6)) if usable else 0
 
 
 def real(value: Any) -> float | None:

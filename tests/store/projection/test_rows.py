@@ -148,10 +148,11 @@ def test_no_event_can_hold_up_those_after_it(database: Database, apply: Apply, s
     assert Reader(database).summary(Filters())["total"] == len(rows)
 
 
+@pytest.mark.parametrize("at", [1e300, 1.7e308, 10**400], ids=["1e300", "1.7e308", "10**400"])
 def test_numbers_too_big_for_a_column_and_names_too_long_for_an_index_are_cut(
-    database: Database, apply: Apply, asked: Make
+    database: Database, apply: Apply, asked: Make, at: float
 ) -> None:
-    (row,) = apply([asked(arguments={"n": 10**30}, arguments_size=10**30, tool="t" * 10_000, at=1e300)])
+    (row,) = apply([asked(arguments={"n": 10**30}, arguments_size=10**30, tool="t" * 10_000, at=at)])
     assert row["arguments"] == {"n": 10**30}
     assert row["arguments_size"] == 2**63 - 1
     assert len(row["tool"]) == 500
