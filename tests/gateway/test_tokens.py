@@ -11,7 +11,7 @@ from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Scope
 from mcpproxy_py.core.policy.token_terms import TokenTerms, rate_of
 from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.errors import Code, GatewayError
-from mcpproxy_py.gateway import token_records
+from mcpproxy_py.gateway.access import token_records
 from mcpproxy_py.gateway.access.rates import RateLimits
 from mcpproxy_py.gateway.access.tokens import TokenService
 from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords, UnbelievedRecord

@@ -40,6 +40,8 @@ class HttpLink:
             await self._exchange(message, headers)
 
     async def _exchange(self, message: Message, headers: Mapping[str, str]) -> None:
+        if self.http.is_closed:
+            return  # the answer to a question, from a client that has just gone
         own = message["id"] if "method" in message and "id" in message else None
         with anyio.CancelScope() as scope:
             if own is not None:
@@ -96,6 +98,7 @@ class HttpLink:
         with anyio.move_on_after(CLOSE_TIMEOUT), contextlib.suppress(httpx.TransportError):
             if SESSION in self.headers:
                 await self.http.delete(self.url, headers=self.headers)
+        self.tasks.cancel_scope.cancel()
         await self.http.aclose()
 
 
