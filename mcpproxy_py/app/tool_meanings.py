@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -87,8 +86,8 @@ class ToolMeanings:
         known = await self._known({digest for digest, _ in texts})
         missing = [(digest, text) for digest, text in dict(texts).items() if digest not in known]
         made: dict[str, bytes] = {}
-        for some in _some(missing):
-            made |= await anyio.to_thread.run_sync(_made, words, some)
+        for start in range(0, len(missing), AT_ONCE):
+            made |= await anyio.to_thread.run_sync(_made, words, missing[start : start + AT_ONCE])
         self.made += len(made)
         in_order = [known.get(digest) or made[digest] for digest, _ in texts]
         part.give(await anyio.to_thread.run_sync(ListingVectors.of, words, in_order))
@@ -129,9 +128,3 @@ def _made(words: WordVectors, some: Iterable[tuple[str, str]]) -> dict[str, byte
     from mcpproxy_py.word_vectors.nearness import stored
 
     return {digest: stored(words.embed(text)) for digest, text in some}
-
-
-def _some(values: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    left = iter(values)
-    while some := list(islice(left, AT_ONCE)):
-        yield some

@@ -8,11 +8,10 @@ import time
 from typing import Any, Final
 
 from sqlalchemy import Column, Connection, Table, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
-from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database.engine import Database, plain
+from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import listings, spent_states, switches
 from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows
 
@@ -110,14 +109,13 @@ class SavedState:
         """Whether this is the first time that somebody comes with this key. On the disk when it returns."""
         row = {"key": key, "expires_at": round(expires * 1e6)}
         over = round((time.time() - KEPT_SPENT) * 1e6)
-        try:
-            with self._database.writing_for_good() as connection:
-                connection.execute(delete(spent_states).where(spent_states.c.expires_at < over))
-                connection.execute(insert(spent_states), [row])
-        except IntegrityError:
-            return False
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
+        with self._database.explained():
+            try:
+                with self._database.writing_for_good() as connection:
+                    connection.execute(delete(spent_states).where(spent_states.c.expires_at < over))
+                    connection.execute(insert(spent_states), [row])
+            except IntegrityError:
+                return False
         return True
 
     def _read(self, table: Table, key: Column[Any], column: Column[Any], wanted: str) -> Any:

@@ -25,6 +25,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, update
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import explained
 from mcpproxy_py.store.chain_key import put_private
+from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import sealed_records
@@ -45,6 +46,11 @@ SAYS: Final[Mapping[Reason, str]] = {
     "put back": "is an older one, put back",
     "missing": "is gone from the database",
 }
+
+
+def tells_of(kind: str, hint: str, payload: Any) -> bool:
+    """Whether a hint of the event bus is that records of this kind may have changed."""
+    return hint == RESYNC or (hint == RECORD and isinstance(payload, list) and payload[:1] == [kind])
 
 
 class SealedRecord(NamedTuple):

@@ -30,8 +30,14 @@ from mcpproxy_py.gateway.access.token_records import (
     TokenDeadlines,
     digest_of_secret,
 )
-from mcpproxy_py.store.cluster.event_bus import RESYNC
-from mcpproxy_py.store.sealed_records import RecordConflict, RecordMemory, SealedRecord, SealedRecords, UnbelievedRecord
+from mcpproxy_py.store.sealed_records import (
+    RecordConflict,
+    RecordMemory,
+    SealedRecord,
+    SealedRecords,
+    UnbelievedRecord,
+    tells_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +154,7 @@ class TokenService:
         loop = asyncio.get_running_loop()
 
         def hear(kind: str, payload: Any) -> None:
-            if kind == RESYNC or (kind == "record" and isinstance(payload, list) and payload[:1] == [KIND]):
+            if tells_of(KIND, kind, payload):
                 loop.call_soon_threadsafe(self._heard.set)
 
         end = self._store.on_event(hear)

@@ -41,7 +41,7 @@ from mcpproxy_py.gateway.confirmation.waiting_call import (
 )
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.store.cluster.event_bus import RESYNC
-from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord
+from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, tells_of
 
 log = logging.getLogger(__name__)
 
@@ -259,10 +259,8 @@ class WaitingCalls:
         loop = asyncio.get_running_loop()
 
         def hear(kind: str, payload: Any) -> None:
-            if kind == RESYNC:
-                loop.call_soon_threadsafe(self._note, None)
-            elif kind == "record" and isinstance(payload, list) and payload[:1] == [KIND]:
-                loop.call_soon_threadsafe(self._note, str(payload[1]))
+            if tells_of(KIND, kind, payload):
+                loop.call_soon_threadsafe(self._note, None if kind == RESYNC else str(payload[1]))
 
         end = self._store.on_event(hear)
         try:

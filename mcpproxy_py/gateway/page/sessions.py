@@ -41,8 +41,7 @@ from mcpproxy_py.gateway.page.records import (
     refused,
     shown,
 )
-from mcpproxy_py.store.cluster.event_bus import RESYNC
-from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords
+from mcpproxy_py.store.sealed_records import RecordConflict, SealedRecord, SealedRecords, tells_of
 
 log = logging.getLogger(__name__)
 
@@ -293,7 +292,7 @@ class PageSessions:
         loop = asyncio.get_running_loop()
 
         def hear(kind: str, payload: Any) -> None:
-            if kind == RESYNC or (kind == "record" and isinstance(payload, list) and payload[:1] == [KIND]):
+            if tells_of(KIND, kind, payload):
                 loop.call_soon_threadsafe(self._heard.set)
 
         self._store.on_event(hear)

@@ -11,17 +11,15 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection, delete, func, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
 
 from mcpproxy_py.errors import GatewayError, StoreUnavailable
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database.engine import Database, plain
+from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import oauth_logins as logins
 
 log = logging.getLogger(__name__)
@@ -131,7 +129,7 @@ class OAuthLogins:
 
     def _save(self, upstream: str, issuer: str, data: Mapping[str, Any]) -> int:
         value = self._cipher().encrypt(encode(dict(data)), upstream, issuer)
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             self._database.lock_for_changes(connection)
             version = 1 + self._newest(connection, upstream)
             values = {"value": value, "version": version, "at": self._database.now(connection), "claimed_until": 0}
@@ -145,7 +143,7 @@ class OAuthLogins:
         return connection.execute(found).scalar() or 0
 
     def _claim(self, upstream: str, issuer: str, version: int, seconds: float) -> bool:
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             now = self._database.now(connection)
             here = (logins.c.upstream == upstream) & (logins.c.issuer == issuer)
             free = (logins.c.version == version) & (logins.c.claimed_until < now)
@@ -154,16 +152,9 @@ class OAuthLogins:
 
     def _release(self, upstream: str, issuer: str) -> None:
         here = (logins.c.upstream == upstream) & (logins.c.issuer == issuer)
-        with self._explained(), self._database.writing() as connection:
+        with self._database.explained(), self._database.writing() as connection:
             connection.execute(update(logins).where(here).values({"claimed_until": 0}))
 
     def _drop(self, upstream: str) -> None:
-        with self._explained(), self._database.writing_for_good() as connection:
+        with self._database.explained(), self._database.writing_for_good() as connection:
             connection.execute(delete(logins).where(logins.c.upstream == upstream))
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error

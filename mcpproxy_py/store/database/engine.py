@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,6 +13,13 @@ from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.store.cluster.event_bus import EventBus
 
 READERS = 8
+T = TypeVar("T")
+
+
+class UsesThread(Protocol):
+    """Has work that blocks done beside the event loop."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class Database:

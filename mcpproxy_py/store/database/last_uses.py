@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.exc import SQLAlchemyError
 
-from mcpproxy_py.errors import StoreUnavailable
-from mcpproxy_py.store.database.engine import Database, plain
+from mcpproxy_py.store.database.engine import Database, UsesThread
 from mcpproxy_py.store.database.tables import last_uses
-
-T = TypeVar("T")
-
-
-class UsesThread(Protocol):
-    def __call__(self, work: Callable[[], T]) -> Awaitable[T]: ...
 
 
 class LastUses:
@@ -39,19 +30,16 @@ class LastUses:
             return {name: at / 1e6 for name, at in _uses_in(connection, kind).items()}
 
     def _note(self, kind: str, uses: Mapping[str, float]) -> None:
-        try:
-            with self._database.writing() as connection:
-                self._database.lock_for_changes(connection)
-                there = _uses_in(connection, kind)
-                for name, used in uses.items():
-                    at = round(used * 1e6)
-                    if name not in there:
-                        connection.execute(insert(last_uses), [{"kind": kind, "name": name, "at": at}])
-                    elif there[name] < at:
-                        here = last_uses.c.kind == kind, last_uses.c.name == name
-                        connection.execute(update(last_uses).where(*here).values(at=at))
-        except SQLAlchemyError as error:
-            raise StoreUnavailable(f"cannot write {self._database.label}: {plain(error)}.") from error
+        with self._database.explained(), self._database.writing() as connection:
+            self._database.lock_for_changes(connection)
+            there = _uses_in(connection, kind)
+            for name, used in uses.items():
+                at = round(used * 1e6)
+                if name not in there:
+                    connection.execute(insert(last_uses), [{"kind": kind, "name": name, "at": at}])
+                elif there[name] < at:
+                    here = last_uses.c.kind == kind, last_uses.c.name == name
+                    connection.execute(update(last_uses).where(*here).values(at=at))
 
 
 def _uses_in(connection: Connection, kind: str) -> dict[str, int]:

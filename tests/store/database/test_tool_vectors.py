@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy_py.store.database import tool_vectors
+from mcpproxy_py.store.database import digest_rows
 from mcpproxy_py.store.database.tool_vectors import StoredToolVectors
 from mcpproxy_py.store.store import Store
 
@@ -33,6 +33,6 @@ async def test_the_oldest_go_when_there_are_too_many(
     few = StoredToolVectors(store._database, store._in_thread, most=3)  # pyright: ignore[reportPrivateUsage]
     for number in range(5):
         now = 1_700_000_000.0 + number
-        monkeypatch.setattr(tool_vectors.time, "time", lambda now=now: now)
+        monkeypatch.setattr(digest_rows.time, "time", lambda now=now: now)
         await few.save({f"digest{number}": b"v"})
     assert set(await few.load([f"digest{number}" for number in range(5)])) == {"digest2", "digest3", "digest4"}

@@ -13,12 +13,14 @@ export class RestError extends Error {
   }
 }
 
+/** The pairs of a query that say something. */
+export function given(query) {
+  const pairs = query instanceof URLSearchParams ? [...query] : Object.entries(query);
+  return pairs.filter(([, value]) => value !== undefined && value !== null && value !== "");
+}
+
 function address(path, query = {}) {
-  const asked = new URLSearchParams();
-  for (const [name, value] of query instanceof URLSearchParams ? query : Object.entries(query)) {
-    if (value !== undefined && value !== null && value !== "") asked.append(name, value);
-  }
-  const said = asked.toString();
+  const said = new URLSearchParams(given(query)).toString();
   return `/api/v1${path}${said ? `?${said}` : ""}`;
 }
 
@@ -65,10 +67,6 @@ export async function get(path, query = {}, signal = undefined) {
 
 export async function post(path, body = {}) {
   return value(answered("POST", address(path), { body }));
-}
-
-export async function put(path, body = {}) {
-  return value(answered("PUT", address(path), { body }));
 }
 
 export async function del(path, query = {}) {

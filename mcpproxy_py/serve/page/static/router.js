@@ -1,6 +1,6 @@
 // Which view is shown, by the fragment of the address: `#record?status=blocked`, `#servers/NAME`.
 import { element, problem } from "./elements.js";
-import { RestError } from "./rest.js";
+import { RestError, given } from "./rest.js";
 
 const VIEWS = {
   now: "Now",
@@ -23,8 +23,7 @@ let running = false;
 export function address(view, query = {}) {
   const asked = new URLSearchParams();
   let name = "";
-  for (const [key, value] of query instanceof URLSearchParams ? query : Object.entries(query)) {
-    if (value === undefined || value === null || value === "") continue;
+  for (const [key, value] of given(query)) {
     if (key === "name") name = `/${encodeURIComponent(value)}`;
     else asked.append(key, value);
   }

@@ -26,8 +26,12 @@ const STATES = {
 
 function badge(known, said) {
   const [sign, tone] = Object.hasOwn(known, said) ? known[said] : ["?", "plain"];
-  const text = untrusted(String(said ?? "unknown").replaceAll("_", " "), 40);
-  return element("span", { class: `badge ${tone}` }, element("span", { "aria-hidden": "true" }, sign), " ", text);
+  return signed(sign, tone, untrusted(String(said ?? "unknown").replaceAll("_", " "), 40));
+}
+
+/** A word in its tone, with a sign: never by colour alone. */
+export function signed(sign, tone, word) {
+  return element("span", { class: `badge ${tone}` }, element("span", { "aria-hidden": "true" }, sign), " ", word);
 }
 
 /** The class of a tool, or what was declared: read, write, destructive, unknown. */

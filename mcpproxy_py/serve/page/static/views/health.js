@@ -2,6 +2,7 @@
 import { element, table, untrusted } from "../elements.js";
 import { get } from "../rest.js";
 import { actionButton } from "../parts/act.js";
+import { signed } from "../parts/badge.js";
 import { address } from "../router.js";
 
 export const title = "Health";
@@ -33,18 +34,13 @@ function listed(findings) {
   const rows = [...findings].sort((one, other) => ORDER[one.state] - ORDER[other.state]);
   return table(
     [
-      { title: "State", cell: ({ state }) => badge(state) },
+      { title: "State", cell: ({ state }) => signed(...(SIGNS[state] ?? ["?", "plain", state])) },
       { title: "What", cell: ({ subject }) => linked(subject) },
       { title: "Found", cell: ({ says }) => untrusted(says, 1000) },
     ],
     rows,
     "Nothing was checked.",
   );
-}
-
-function badge(state) {
-  const [sign, tone, word] = SIGNS[state] ?? ["?", "plain", state];
-  return element("span", { class: `badge ${tone}` }, element("span", { "aria-hidden": "true" }, sign), " ", word);
 }
 
 function linked(subject) {
