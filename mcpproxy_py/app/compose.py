@@ -150,7 +150,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         shares = PrincipalShares(share_limits(settings))
         table = ConnectionTable(connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
-        list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        list_changes, cluster = ListChangeNotifier(hub), ClusterSync(store)
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
@@ -166,7 +166,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
             ),
-            on_list_changed=neighbours.tell_list_changed,
+            on_list_changed=cluster.tell_list_changed,
             auth_for=logins.auth_for,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
@@ -220,7 +220,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
+        asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
         rest = traces.edge(
             answered_by(
                 rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
@@ -271,14 +271,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
         tasks.start_soon(meanings.run)
-        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
+        cluster.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed, lambda: current.awaited)
         tasks.start_soon(server.serve, [listener, private])
-        # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+        # Told where we are, somebody may tell us to stop at once: signals are handled before that.
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             greet(settings, url)

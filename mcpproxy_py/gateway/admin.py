@@ -101,7 +101,7 @@ def nothing_found(settings: Settings, status: Mapping[str, Any], rows: list[dict
 
 
 class Admin:
-    """The desk where people change things. Raises `GatewayError` for what cannot be done."""
+    """What people change. Raises `GatewayError` for what cannot be done."""
 
     def __init__(
         self,

@@ -138,7 +138,7 @@ class Heartbeat:
         self._bury = bury
         self._closing = Event()
         self._well = True
-        self._thread = Thread(target=self._watch, name="mcpproxy-watchman", daemon=True)
+        self._thread = Thread(target=self._watch, name="mcpproxy-heartbeat", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
