@@ -210,7 +210,7 @@ class Store:
         self.tool_vectors = StoredToolVectors(database, self._in_thread)
         self._closed = False
         self._event_bus = database.event_bus()
-        self._heartbeat = Heartbeat(database, me, self._bury) if database.shared else None
+        self._heartbeat = Heartbeat(database, me, self._close_calls) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
         self.shared = database.shared
@@ -373,7 +373,7 @@ class Store:
         self._patience.moved()
         self._event_bus.publish_here(RECORDED, self._me.number)
 
-    def _bury(self, ids: list[str]) -> None:
+    def _close_calls(self, ids: list[str]) -> None:
         """What a dead gateway left pending."""
         self._journal.append(*[membership.interrupted(row_id, time.time()) for row_id in ids])
 
