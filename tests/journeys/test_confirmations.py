@@ -308,20 +308,50 @@ def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> N
 
 
 def test_a_notification_on_the_desktop_says_nothing_that_an_agent_said(tmp_path: Path) -> None:
-    programs, told = tmp_path / "bin", tmp_path / "told"
-    programs.mkdir()
-    notify = programs / "notify-send"
-    notify.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
-    notify.chmod(0o755)
-    env = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    told = tmp_path / "told"
     config = configuration(tmp_path, notify_desktop=True)
     with (
-        gateway(tmp_path / "data", config, env=env) as running,
+        gateway(tmp_path / "data", config, env=noticing(tmp_path / "bin", told)) as running,
         calling(running, "$(touch harm)", reason="<b>`touch harm`</b>") as call,
     ):
         until(told.exists, what="a notification")
         assert decide(running, waiting(running, "touch harm"), "deny").status_code == 200
         assert call.result(60)["isError"]
-    assert told.read_text().splitlines() == [
-        "--app-name=mcpproxy", "--", "A call waits for your yes", "At the server notes. See: mcpproxy approvals list",
-    ]  # fmt: skip
+    assert told.read_text().splitlines() == NOTICE
+
+
+NOTICE = ["--app-name=mcpproxy", "--", "A call waits for your yes",
+          "At the server notes. See: mcpproxy approvals list"]  # fmt: skip
+
+
+def noticing(programs: Path, told: Path) -> dict[str, str]:
+    """The variables of a gateway that has a `notify-send`, which writes into a file."""
+    programs.mkdir()
+    notify = programs / "notify-send"
+    notify.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
+    notify.chmod(0o755)
+    return {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.proves("UP-8")
+def test_notifications_are_switched_on_and_off_while_the_gateway_runs(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+
+    def switch(on: bool) -> None:
+        changed = running.post("/settings", {"settings": {"notify_desktop": on}})
+        assert changed.status_code == 200, changed.text
+        assert running.get("/settings")["awaits_restart"] == []
+
+    with gateway(tmp_path / "data", configuration(tmp_path), env=noticing(tmp_path / "bin", told)) as running:
+        with calling(running, "while off") as call:
+            assert decide(running, waiting(running, "while off"), "deny").status_code == 200
+            assert call.result(60)["isError"]
+        assert not told.exists()
+        switch(True)
+        with calling(running, "while on") as call:
+            row = waiting(running, "while on")
+            until(told.exists, what="a notification")
+            assert decide(running, row, "deny").status_code == 200
+            assert call.result(60)["isError"]
+        assert told.read_text().splitlines() == NOTICE, "of this call and no other"
+        switch(False)
