@@ -19,7 +19,7 @@ import pytest
 from tests.support.gateway import Running, clean_environment, gateway, python_server, start, until
 from tests.support.postgres import Server, own_server
 from tests.support.readable import readable
-from tests.support.replicas import TOKEN, documented, replicas
+from tests.support.replicas import SEALING_KEYS, TOKEN, documented, replicas, variables
 from tests.support.waiting import calling, decide, params, reached, waiting
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
 
@@ -83,7 +83,7 @@ def test_a_no_refuses_it(running: Running, era: str) -> None:
     assert recorded(running, row["activity_id"])["error"]["code"] == "NOT_CONFIRMED"
 
 
-def command(running: Running, *words: str) -> subprocess.CompletedProcess[str]:
+def command(running: Running, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Without a terminal: nothing is asked."""
     whole = [sys.executable, "-m", "mcpproxy_py", "approvals", *words, "--data-dir", str(running.data_dir)]
     return subprocess.run(
@@ -92,7 +92,7 @@ def command(running: Running, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env=clean_environment(),
+        env=clean_environment(**env),
         check=False,
     )
 
@@ -294,6 +294,56 @@ def test_a_person_at_another_replica_says_yes_or_no(tmp_path: Path, server: Serv
         assert decide(two, row, "approve").status_code == 409
         assert reached(one, "far-gone") == 0
         assert one.get("/activity/verify")["result"] == "intact"
+
+
+def forgotten(url: str, running: Running) -> None:
+    """As if it had died a minute ago: the others wait half of one before they believe it."""
+    import psycopg
+
+    name = (running.data_dir / "chain.name").read_text().strip()
+    with psycopg.connect(url, autocommit=True) as database:
+        changed = database.execute("UPDATE gateways SET seen_at = seen_at - 60000000 WHERE name = %s", [name])
+        assert changed.rowcount == 1
+
+
+def test_a_yes_that_the_gateway_of_the_call_did_not_live_to_take_is_told_as_one(tmp_path: Path, server: Server) -> None:
+    config = documented(**configuration(tmp_path))
+    url = server.database()
+    with replicas(tmp_path, url, config) as (one, two):
+        with calling(one, "far-taken", token=TOKEN) as call:
+            row = waiting(two, "far-taken")
+            assert decide(two, row, "approve").json()["status"] == "approved"
+            assert not call.result(60).get("isError")
+        until(lambda: two.get(f"/confirmations/{row['id']}")["delivered"], what="the gateway to say that it has it")
+
+        with calling(one, "orphan-yes", token=TOKEN) as yes, calling(one, "orphan-cli", token=TOKEN) as cli, \
+             calling(one, "orphan-late", token=TOKEN) as late:  # fmt: skip
+            rows = [waiting(two, word) for word in ("orphan-yes", "orphan-cli", "orphan-late")]
+            one.kill()
+            for each in (yes, cli, late):
+                each.exception(60)
+        said = decide(two, rows[0], "approve")
+        assert (said.status_code, said.json()["status"], said.json()["delivered"]) == (200, "approved", False)
+        by_command = command(two, "approve", rows[1]["id"], **variables(url, SEALING_KEYS))
+        assert by_command.returncode == 0 and "has not taken that up" in by_command.stderr, by_command
+        assert two.get(f"/confirmations/{rows[1]['id']}")["delivered"] is False
+
+        forgotten(url, one)
+        for row in rows:
+            until(lambda row=row: two.get(f"/confirmations/{row['id']}")["status"] == "cancelled", what="it to be gone")
+        assert two.get("/confirmations", status="waiting")["confirmations"] == []
+        late_yes = decide(two, rows[2], "approve")
+        assert late_yes.status_code == 409 and "is cancelled" in late_yes.text
+
+        again = start(one.data_dir, env=variables(url, SEALING_KEYS))
+        try:
+            for each in (again, two):
+                for row in rows:
+                    until(lambda e=each, r=row: e.get(f"/confirmations/{r['id']}")["status"] == "cancelled")
+            assert again.get("/activity/verify")["result"] == "intact"
+        finally:
+            again.stop()
+        assert [reached(one, word) for word in ("far-taken", "orphan")] == [1, 0]
 
 
 def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> None:

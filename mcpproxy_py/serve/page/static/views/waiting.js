@@ -79,7 +79,7 @@ function loginCard({ name, error }, signal, look) {
 
 function past(confirmations, approvals) {
   const calls = confirmations.filter((each) => each.status !== "waiting").map((each) => ({
-    what: each.tool, status: each.status, notes: each.notes, record: each.activity_id,
+    what: each.tool, status: each.status, lost: each.status === "approved" && each.delivered === false, notes: each.notes, record: each.activity_id,
     at: each.decided_at ?? each.expires_at, by: who(each.decided_by),
   }));
   const requests = approvals.filter((each) => each.status !== "pending").map((each) => ({
@@ -99,7 +99,7 @@ function decisions(rows) {
   return table(
     [
       { title: "What", cell: (each) => (each.record ? element("a", { href: address("record", { name: each.record }) }, untrusted(each.what, 120)) : untrusted(each.what, 120)) },
-      { title: "Was", cell: (each) => statusBadge(each.status) },
+      { title: "Was", cell: (each) => element("span", {}, statusBadge(each.status), each.lost ? ", not taken up by its gateway" : "") },
       { title: "By", cell: (each) => (each.by ? untrusted(each.by, 120) : "nobody") },
       { title: "When", cell: (each) => ago(each.at) },
       { title: "Note", cell: (each) => (each.notes ? untrusted(each.notes, 300) : "") },
