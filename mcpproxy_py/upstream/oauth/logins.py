@@ -81,6 +81,11 @@ class ServerLogins:
         login = self._logins.get(name)
         return login is not None and login.lacks(scope)
 
+    def wanted_scopes(self) -> dict[str, str]:
+        """Of the servers that turned a call away for a permission which its login did not give."""
+        found = ((name, login.wanted_scope) for name, login in self._logins.items())
+        return {name: scope for name, scope in found if scope is not None}
+
     async def answer(self, name: str, address: str) -> dict[str, Any]:
         """The address that a browser was sent to, from somebody who has seen it."""
         attempt = self._attempts.get(name)

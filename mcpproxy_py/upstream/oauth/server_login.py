@@ -334,8 +334,11 @@ class ServerLogin:
 
     @property
     def wanted_scope(self) -> str | None:
-        """What a server turned a call away for, while nobody has logged in with it."""
-        return self.challenge.scope if self.challenge is not None and self.progress.state == "stepped_up" else None
+        """What the server turned a call away for, while nobody has logged in with it."""
+        wanted, is_in = self.challenge, self.stored is not None and self.stored.tokens is not None
+        if wanted is None or not is_in or wanted.error != "insufficient_scope" or not self.lacks(wanted.scope or ""):
+            return None
+        return wanted.scope
 
     async def ask_for_challenge(self) -> None:
         """What the server says to somebody whom it does not know, where it was not heard yet."""
