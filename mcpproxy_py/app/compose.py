@@ -185,7 +185,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
-                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+                               on_waiting=DesktopNotices(lambda: current.settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
         gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(

@@ -213,7 +213,10 @@ class Store:
         self._heartbeat = Heartbeat(database, me, self._close_calls) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
-        self.shared = database.shared
+        self.shared, self.living_gateways = (
+            database.shared,
+            partial(self._in_thread, partial(membership.living, database)),
+        )
 
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""

@@ -110,6 +110,14 @@ def claim_dead(database: Database, dead: tuple[int, str]) -> bool:
         return connection.execute(update(gateways).where(*row).values(life=None)).rowcount == 1
 
 
+def living(database: Database) -> frozenset[str]:
+    """The names of the gateways that have neither left nor lapsed."""
+    with database.reading() as connection:
+        now = database.now(connection)
+        rows = connection.execute(select(gateways).where(gateways.c.life.is_not(None)))
+        return frozenset(row.name for row in rows if not _lapsed(row.seen_at, now))
+
+
 def leave(database: Database, me: Membership) -> None:
     with database.writing() as connection:
         mine = update(gateways).where(gateways.c.number == me.number, gateways.c.life == me.life)
