@@ -57,16 +57,12 @@ def _at_gateway(session: CommandContext, asked: str) -> dict[str, Any]:
 def _here(session: CommandContext, asked: str) -> dict[str, Any]:
     from mcpproxy_py.cli.servers import from_catalog, registries
     from mcpproxy_py.providers.catalog.choosing import matching, shown
+    from mcpproxy_py.providers.registry.known import as_json, fresh
 
     known = from_catalog.servers(session)
     heard = registries.asked(session, asked, known)
-    rows = [shown(entry) for entry in matching(known.values(), asked)]
-    seen = {row["slug"] for row in rows}
-    for each in heard:
-        fresh = [entry for entry in each.entries if entry.slug not in seen]
-        rows += sorted((shown(entry) for entry in matching(fresh, asked)), key=lambda row: row["refused"] is not None)
-        seen |= {entry.slug for entry in fresh}
-    return {"servers": rows, "registries": [registries.as_json(each) for each in heard]}
+    rows = [shown(entry) for entry in [*matching(known.values(), asked), *fresh(heard, known, asked)]]
+    return {"servers": rows, "registries": [as_json(each) for each in heard]}
 
 
 def _print_found(answer: Mapping[str, Any], asked: str) -> None:
@@ -169,6 +165,9 @@ def _found(
             return from_catalog.found(session, slug)
         except GatewayError as error:
             raise _with_registries(session, slug, error) from None
+    same = next((entry for entry in known.values() if entry.name == slug), None)
+    if same is not None and version is None:
+        return same
     found = registries.looked_up(session, slug, version, known)
     if found.lifecycle == "deleted":
         where = found.source.partition(":")[2]

@@ -75,13 +75,6 @@ def _failed(message: str, remedy: str) -> GatewayError:
     return GatewayError(Code.NOT_FOUND, message, details={"remedy": remedy})
 
 
-def as_json(heard: Heard) -> dict[str, Any]:
-    return {
-        "registry": heard.label, "found": len(heard.entries), "left_out": heard.left_out, "more": heard.more,
-        "away": heard.away, "read_at": heard.read_at,
-    }  # fmt: skip
-
-
 def tell(row: Mapping[str, Any]) -> None:
     """What a person has to know of a registry's answer."""
     label = row["registry"]

@@ -62,6 +62,18 @@ def known(place: RegistryPlace, words: str, data_dir: Path, shipped: Entries) ->
     return replace(heard, read_at=min(shown, default=None), read=ages)
 
 
+def known_entry(place: RegistryPlace, name: str, data_dir: Path, shipped: Entries) -> ServerEntry | None:
+    """What is on this machine of one server. One that cannot be shown is none."""
+    try:
+        rows: Sequence[Mapping[str, Any]] = (
+            rows_of(place, data_dir, ask=False)[0] if is_document(place) else kept(data_dir, place)
+        )
+        row = next((row for row in rows if row["server"].get("name") == name), None)
+        return None if row is None else entry_of(row, place.label, shipped, local=is_local(place))
+    except (RegistryAway, RegistryRefused):
+        return None
+
+
 def look_up(
     place: RegistryPlace, name: str, version: str | None, data_dir: Path, now: float, shipped: Entries
 ) -> tuple[ServerEntry, str | None]:
