@@ -23,7 +23,7 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.definitions import definitions
 from mcpproxy_py.providers.catalog.load import connect_command
-from mcpproxy_py.providers.registry.entries import NAME
+from mcpproxy_py.providers.registry.places import NAME
 
 Answer = Mapping[str, Any]
 

@@ -16,11 +16,13 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.providers.registry.documents import is_document, listed, rows_of
-from mcpproxy_py.providers.registry.entries import NAME, VERSION, entry_of, reduced
+from mcpproxy_py.providers.registry.entries import entry_of, reduced
 from mcpproxy_py.providers.registry.fetch import SECONDS, NotListed, decoded, fetched
 from mcpproxy_py.providers.registry.kept import KeptRow, keep, kept
 from mcpproxy_py.providers.registry.places import (
     MOST_ENTRIES,
+    NAME,
+    VERSION,
     Heard,
     RegistryAway,
     RegistryPlace,
@@ -90,7 +92,7 @@ def look_up(
         return entry_of(found[0], place.label, shipped, local=is_local(place)), None
     path = f"{place.url}/v0.1/servers/{quote(name, safe='')}/versions/{quote(version or 'latest', safe='')}"
     try:
-        row = _reduced_answer(decoded(fetched(path, {})))
+        row = _reduced_answer(decoded(fetched(path, {}, seconds=SECONDS)))
     except NotListed:
         keep(data_dir, place, (), now, gone=name)
         raise

@@ -17,13 +17,9 @@ from mcpproxy_py.core.pins.scan.hidden_characters import hidden_characters
 from mcpproxy_py.core.pins.text_scan import scan_text
 from mcpproxy_py.core.policy.confusables import mixes_scripts
 from mcpproxy_py.providers.catalog.load import META
-from mcpproxy_py.providers.registry.places import RegistryRefused
+from mcpproxy_py.providers.registry.places import NAME, VERSION, RegistryRefused
 
 OFFICIAL: Final = "io.modelcontextprotocol.registry/official"
-NAME: Final = re.compile(
-    r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,98}[a-zA-Z0-9])?/[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,98}[a-zA-Z0-9])?"
-)
-VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
 MOST_BYTES: Final = 32_768
 """Of one entry, as it is kept."""
 MOST_LISTED: Final = 20
@@ -106,7 +102,7 @@ def _text(server: Mapping[str, Any], key: str, most: int) -> str:
     if not isinstance(value, str):
         raise RegistryRefused(f"its {key} is no text")
     if hidden_characters(value, "text") is not None:
-        raise RegistryRefused(f"its {key} has characters that nobody sees")
+        raise RegistryRefused(f"its {key} has characters that nobody sees as what they are")
     line = " ".join(value.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 

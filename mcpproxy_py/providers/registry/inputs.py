@@ -21,8 +21,9 @@ MOST_ABOUT: Final = 200
 MOST_CHOICES: Final = 30
 _VARIABLE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_.-]{1,64})\}")
-_LIKE_SHELL: Final = re.compile(r"[`;|<>]|\$[({A-Za-z_]|&&")
-"""No shell reads it here, but whoever wrote it meant one to, or a program that hands it on."""
+_LIKE_SHELL: Final = re.compile(r"[`;|<>$]|&&")
+"""No shell reads it here, but whoever wrote it meant one to, or a program that hands it on. No dollar at all: put
+together with what stands beside it, it would be a reference to a secret."""
 
 
 def checked_text(value: object, what: str) -> str:

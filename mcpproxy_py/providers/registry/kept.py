@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from mcpproxy_py.core import json_values
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
-from mcpproxy_py.providers.registry.entries import MOST_BYTES, NAME
-from mcpproxy_py.providers.registry.places import RegistryPlace
+from mcpproxy_py.providers.registry.entries import MOST_BYTES
+from mcpproxy_py.providers.registry.places import NAME, RegistryPlace
 
 FOLDER: Final = "registries"
 MOST_KEPT: Final = 1000

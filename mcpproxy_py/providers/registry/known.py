@@ -1,5 +1,7 @@
 """The registries of a running gateway. What agents see of them is what is on this machine; only `ask`, which is for a
-person, goes out. Files are read in a thread, and where no registry is configured nothing is."""
+person, goes out. Files are read in a thread, and where no registry is configured nothing is.
+
+What reads them is imported with the first question: most gateways have no registry."""
 
 from __future__ import annotations
 
@@ -15,9 +17,7 @@ import anyio.to_thread
 from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.providers.catalog.choosing import matching
 from mcpproxy_py.providers.catalog.recipe import why_not
-from mcpproxy_py.providers.registry.asking import known, known_entry, search
-from mcpproxy_py.providers.registry.entries import NAME
-from mcpproxy_py.providers.registry.places import Heard, RegistryPlace
+from mcpproxy_py.providers.registry.places import NAME, Heard, RegistryPlace
 
 Entries = Mapping[str, ServerEntry]
 MOST_ASKED_AT_ONCE: Final = 4
@@ -35,8 +35,7 @@ class KnownRegistries:
         """What is kept of each of them."""
         if not (places := self._places()):
             return []
-        read = partial(_all, known, places, words, self._data_dir, shipped)
-        return await anyio.to_thread.run_sync(read)
+        return await anyio.to_thread.run_sync(partial(_known, places, words, self._data_dir, shipped))
 
     async def offered(self, words: str, shipped: Entries) -> tuple[list[ServerEntry], list[Mapping[str, Any]]]:
         """Of what is kept, what a person could add, for an agent; and what each registry's part of it is worth."""
@@ -60,7 +59,7 @@ class KnownRegistries:
         limiter, now = self._limiter, time.time()
 
         async def one(index: int, place: RegistryPlace) -> None:
-            go = partial(search, place, words, self._data_dir, now, shipped)
+            go = partial(_asked, place, words, self._data_dir, now, shipped)
             found[index] = await anyio.to_thread.run_sync(go, limiter=limiter)
 
         async with self._asking, anyio.create_task_group() as tasks:
@@ -69,13 +68,21 @@ class KnownRegistries:
         return [found[index] for index in sorted(found)]
 
 
-def _all(
-    read: Callable[..., Heard], places: Sequence[RegistryPlace], words: str, data_dir: Path, shipped: Entries
-) -> list[Heard]:
-    return [read(place, words, data_dir, shipped) for place in places]
+def _known(places: Sequence[RegistryPlace], words: str, data_dir: Path, shipped: Entries) -> list[Heard]:
+    from mcpproxy_py.providers.registry.asking import known
+
+    return [known(place, words, data_dir, shipped) for place in places]
+
+
+def _asked(place: RegistryPlace, words: str, data_dir: Path, now: float, shipped: Entries) -> Heard:
+    from mcpproxy_py.providers.registry.asking import search
+
+    return search(place, words, data_dir, now, shipped)
 
 
 def _first(places: Sequence[RegistryPlace], slug: str, data_dir: Path, shipped: Entries) -> ServerEntry | None:
+    from mcpproxy_py.providers.registry.asking import known_entry
+
     entries = (known_entry(place, slug, data_dir, shipped) for place in places)
     return next((entry for entry in entries if entry is not None), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -9,6 +10,11 @@ from urllib.parse import urlsplit
 
 from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.oauth.addresses import nearness_of_host
+
+NAME: Final = re.compile(
+    r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,98}[a-zA-Z0-9])?/[a-zA-Z0-9](?:[a-zA-Z0-9._-]{0,98}[a-zA-Z0-9])?"
+)
+VERSION: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
 
 
 class RegistryPlace(Protocol):

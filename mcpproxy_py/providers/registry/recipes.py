@@ -17,9 +17,9 @@ from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.catalog.published_servers import REDIRECTING
 from mcpproxy_py.core.oauth.addresses import nearness_of_host
 from mcpproxy_py.providers.catalog.recipe import CatalogQuestion, CatalogRecipe, Place
-from mcpproxy_py.providers.registry.entries import MOST_LISTED, VERSION
+from mcpproxy_py.providers.registry.entries import MOST_LISTED
 from mcpproxy_py.providers.registry.inputs import Asked, checked_text, label_of, listed
-from mcpproxy_py.providers.registry.places import RegistryRefused
+from mcpproxy_py.providers.registry.places import VERSION, RegistryRefused
 
 _NPM: Final = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]{0,99}/)?[a-z0-9][a-z0-9._~-]{0,99}")
 _PYPI: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -31,7 +31,7 @@ _OCI: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
+class PackageCommand:
     """How a package of one kind is started. `flags` and `valued` are what a registry may tell it."""
 
     command: str
@@ -71,15 +71,15 @@ def _image(package: Mapping[str, Any]) -> str:
     return f"{prefix}{found[1]}{tag or ''}{found[3] or ''}"
 
 
-RUNNERS: Final[Mapping[str, Runner]] = {
-    "npm": Runner("npx", ("-y",), frozenset(("npx", "node", "npm")), frozenset(("https://registry.npmjs.org",)),
+RUNNERS: Final[Mapping[str, PackageCommand]] = {
+    "npm": PackageCommand("npx", ("-y",), frozenset(("npx", "node", "npm")), frozenset(("https://registry.npmjs.org",)),
                   _pinned(_NPM), flags=frozenset(("-y", "--yes", "-q", "--quiet"))),
-    "pypi": Runner("uvx", (), frozenset(("uvx", "uv", "python")), frozenset(("https://pypi.org",)), _pinned(_PYPI),
-                   flags=frozenset(("-q", "--quiet")), valued=frozenset(("-p", "--python"))),
-    "nuget": Runner("dnx", (), frozenset(("dnx", "dotnet")),
+    "pypi": PackageCommand("uvx", (), frozenset(("uvx", "uv", "python")), frozenset(("https://pypi.org",)),
+                   _pinned(_PYPI), flags=frozenset(("-q", "--quiet")), valued=frozenset(("-p", "--python"))),
+    "nuget": PackageCommand("dnx", (), frozenset(("dnx", "dotnet")),
                     frozenset(("https://api.nuget.org", "https://api.nuget.org/v3/index.json")), _pinned(_NUGET),
                     after=("--yes", "--"), flags=frozenset(("--yes", "-y"))),
-    "oci": Runner("docker", ("run", "-i", "--rm"), frozenset(("docker",)),
+    "oci": PackageCommand("docker", ("run", "-i", "--rm"), frozenset(("docker",)),
                   frozenset(("https://docker.io", "https://ghcr.io", "https://quay.io", "https://mcr.microsoft.com",
                              "https://gcr.io")), _image,
                   flags=frozenset(("run", "-i", "--interactive", "--rm", "--init", "--read-only")),
@@ -222,7 +222,7 @@ def _of_package(package: Mapping[str, Any], local: bool) -> CatalogRecipe:
     return CatalogRecipe(config, tuple(asked.questions.values()), notes)
 
 
-def _told(package: Mapping[str, Any], runner: Runner, asked: Asked, args: list[str]) -> None:
+def _told(package: Mapping[str, Any], runner: PackageCommand, asked: Asked, args: list[str]) -> None:
     """What the runner itself is told: of a short list only."""
     waiting: str | None = None
     for wire in listed(package, "runtimeArguments", MOST_LISTED):
