@@ -109,7 +109,7 @@ def registry(*rows: dict[str, Any]) -> Iterator[Registry]:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 made.respond(self)
 
-        def log_message(self, *args: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with threaded(Handler) as at:

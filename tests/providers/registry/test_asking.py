@@ -217,8 +217,8 @@ def test_words_that_look_like_a_secret_go_nowhere(there: Registry, tmp_path: Pat
 
 
 def test_what_is_kept_is_bounded_private_and_checked_when_it_is_read(there: Registry, tmp_path: Path) -> None:
-    big = [row(f"com.example/weather-{n}", packages=[npm(environmentVariables=[{"name": "A", "description": "x" * 9000}])])
-           for n in range(600)]  # fmt: skip
+    long = {"name": "A", "description": "x" * 9000}
+    big = [row(f"com.example/weather-{n}", packages=[npm(environmentVariables=[long])]) for n in range(600)]
     kept.keep(tmp_path, place(there), [{"server": each["server"], "status": "active"} for each in big], NOW)
     path = kept.path_of(tmp_path, place(there))
     assert path.stat().st_size <= kept.MOST_FILE + 1000
