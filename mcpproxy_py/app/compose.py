@@ -62,6 +62,7 @@ from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
+from mcpproxy_py.providers.registry.known import KnownRegistries
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
 from mcpproxy_py.serve.http.connections import ConnectionTable
@@ -172,11 +173,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             traced=traces.on,
             mask=masker.mask_text,
         )
+        registries = KnownRegistries(lambda: current.settings.catalog.registries, data_dir)
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
                 lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
+                registries,
             )
         )
         inside = BuiltinUpstreams(
@@ -223,7 +226,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
         rest = traces.edge(
             answered_by(
-                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+                rest_app(
+                    gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page, registries
+                )
             )
         )
         endpoints = Endpoints(
