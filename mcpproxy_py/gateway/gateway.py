@@ -280,7 +280,8 @@ class Gateway:
             mine[who] = mine.get(who, 0) + 1
             try:
                 narrow = narrowed(channel, call.ask.surface) if channel.capabilities else channel
-                if call.snapshot.servers[to.server].tasks is not None and call.ask.surface != "passthrough":
+                there = self.upstreams.snapshot.servers.get(to.server)
+                if there is not None and there.tasks is not None and call.ask.surface != "passthrough":
                     narrow = NarrowedChannel(narrow, with_tasks(narrow.capabilities))
                 result = await self._converse(call, to, narrow)
                 if result.get("resultType") == TASK:

@@ -55,7 +55,8 @@ class CallTasks:
         """What to answer a call with whose server began a task: the task, or what came of it. Raises `UpstreamFailure`
         and `NotPermitted`."""
         surface = call.ask.surface
-        limit = call.snapshot.servers[to.server].tasks
+        there = self._gateway.snapshot.servers.get(to.server)
+        limit = None if there is None else there.tasks
         task_id = tasks.id_of(begun)
         if task_id is None or isinstance(to, Relay) or (limit is None and surface != "passthrough"):
             message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
