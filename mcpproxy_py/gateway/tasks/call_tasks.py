@@ -144,9 +144,15 @@ class CallTasks:
             self._spawn(self._freeze())
 
     async def _freeze(self) -> None:
-        for task in await self.table.going_on():
-            if task.risk != "read":
+        """What is known here first, which needs no database."""
+        told: set[TaskOrigin] = set()
+        for look in (True, False):
+            due = [task for task in self.table.going_on() if task.risk != "read" and task not in told]
+            told.update(due)
+            for task in due:
                 self._spawn(self._told_to_end(task))
+            if look:
+                await self.table.look_around()
 
     async def _told_to_end(self, task: TaskOrigin) -> None:
         if await self._cancelled(task):

@@ -93,17 +93,14 @@ class TaskTable:
     def has_ended(self, task: TaskOrigin) -> bool:
         return (task.server, task.id) in self._ended
 
-    async def going_on(self) -> list[TaskOrigin]:
-        """All that have not ended, as far as any gateway knows."""
-        await self._read_once()
-        now = self._clock()
-        rows = {**self._others, **self._mine}
+    def going_on(self) -> list[TaskOrigin]:
+        """All that have not ended, as far as this gateway knows."""
+        now, rows = self._clock(), {**self._others, **self._mine}
         return [task for key, task in rows.items() if key not in self._ended and task.expires > now]
 
-    def forget(self, principal: str) -> list[TaskOrigin]:
-        """Its access has ended. Gives what goes on all the same."""
-        gone = [task for task in self._mine.values() if task.principal == principal]
-        return [task for task in gone if not self.has_ended(task)]
+    async def look_around(self) -> None:
+        """What the other gateways know by now."""
+        await self._read_once()
 
     def _known(self, key: Key) -> TaskOrigin | None:
         found = self._mine.get(key) or self._others.get(key)

@@ -42,7 +42,7 @@ class TaskRequests:
         _check_declared(exchange)
         handle, who = text_param(exchange, "taskId"), exchange.peer.principal
         task = self._tasks.opened(handle, who)
-        if task is None or task.server not in self._asking.there(exchange):
+        if task is None or not self._in_reach(exchange, task):
             raise _unknown()
         params: dict[str, Any] = {"taskId": task.id}
         if exchange.method == UPDATE:
@@ -65,12 +65,19 @@ class TaskRequests:
         """At the surface of one server, whose own id it is. `known`: whether it says that it has tasks."""
         task_id = text_param(exchange, "taskId")
         task = await self._tasks.table.find(server, task_id)
-        if task is None or task.principal != exchange.peer.principal:
+        if task is None or task.principal != exchange.peer.principal or not self._in_reach(exchange, task):
             if not known:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {exchange.method}")
             _check_declared(exchange)
             raise _unknown()
         return await self._asked(exchange, "passthrough", task, own_params(exchange))
+
+    def _in_reach(self, exchange: McpRequest, task: TaskOrigin) -> bool:
+        """Whether its server and its tool are there for who asks; they may have been, and not be any more."""
+        server = self._asking.there(exchange).get(task.server)
+        if server is None or server.state == "disabled":
+            return False
+        return task.tool in server.tools or server.outside is None or not server.outside(task.tool)
 
     async def _asked(
         self, exchange: McpRequest, kind: Surface, task: TaskOrigin, params: dict[str, Any]
