@@ -24,6 +24,7 @@ from tests.attacks.target import (
     params,
     path_of,
     release,
+    turn,
 )
 from tests.support.gateway import gateway, python_server, until
 from tests.support.links import HttpLink
@@ -240,7 +241,7 @@ async def test_what_is_no_state_of_a_task_is_none_to_a_client_either(target: Tar
     mark = fresh()
     async with target.client(door, "works", MODERN, capabilities=ABLE) as peer:
         task_id = await begun(peer, door, mark=mark, how=how)
-        found = await about(peer, task_id)
+        found = await turn(peer, {"taskId": task_id}, "tasks/get")
         assert door == "passthrough" or not found.ok
     assert [row["status"] for row in target.rows(mark)] == ["pending"], "nobody has seen it end"
 

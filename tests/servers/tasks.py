@@ -13,6 +13,7 @@ destructive) begin one. They take `mark`; `id`, else each has an id of its own; 
               there is none of, completed with no result
     megabyte  it goes on with a message of a megabyte, then ends with a result of one
     forgotten the server says that it knows no such task
+A task whose `id` begins with `kept-` is known, and completed, to a server that was started since.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Tasks(Heard):
             super().answer(request_id, method, params, send)
             return
         task_id = params.get("taskId", "")
+        if task_id.startswith("kept-"):
+            self.tasks.setdefault(task_id, {"status": "working", "looked": 0, "mark": task_id})
         task = self.tasks.get(task_id)
         if task is None or task.get("how") == "forgotten":
             send(error(request_id, -32602, "No task of that id"))
