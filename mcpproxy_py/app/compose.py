@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -43,15 +43,16 @@ from mcpproxy_py.app.status import profiles_of, status_of
 from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Snapshot
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.access.tokens import TokenService, may_have_tokens
 from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
+from mcpproxy_py.gateway.confirmation.login_offers import LoginOffers
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.kept_results import KeptResults
-from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
@@ -156,13 +157,14 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         meanings = ToolMeanings(store.tool_vectors)
+        watching: list[Callable[[Snapshot], object]] = [lambda now: list_changes.snapshot_changed(meanings.seen(now))]
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
-            on_change=lambda: list_changes.snapshot_changed(meanings.seen(upstreams.snapshot)),
+            on_change=lambda: [told(upstreams.snapshot) for told in watching],
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
@@ -190,6 +192,9 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
                                on_waiting=DesktopNotices(lambda: current.settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
+        watching.append(gateway.tasks.snapshot_changed)
+        gateway.tasks.keys = sealing_keys(settings)
+        gateway.tasks.table.use(store, chain_key.identity(data_dir).name)
         gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
@@ -280,6 +285,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
+        await gateway.tasks.load()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed, lambda: current.awaited)
         tasks.start_soon(server.serve, [listener, private])
@@ -350,6 +356,7 @@ async def _drain(gateway: Gateway, timeout: float) -> None:
         await gateway.drain()
     if waiting.cancelled_caught:
         log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
+    await gateway.tasks.settle()
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

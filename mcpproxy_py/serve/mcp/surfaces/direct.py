@@ -12,6 +12,7 @@ from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.headers import ParamHeader
+from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
@@ -38,9 +39,11 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     text_param,
     view_of,
 )
+from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"listChanged": True},
+    "extensions": {TASKS: {}},
 }  # fmt: skip
 INSTRUCTIONS: Final = (
     "This gateway reaches many MCP servers; their tools are here as server__tool. "
@@ -75,6 +78,7 @@ class DirectSurface(TableSurface):
         self._upstreams = upstreams
         self._gate_options = gate_options
         self._mirrored = ParamHeaderCache()
+        self._task_requests = TaskRequests(asking)
         self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]]]] = {}
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -84,6 +88,7 @@ class DirectSurface(TableSurface):
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
             "resources/read": self._read,
+            **dict.fromkeys(REQUESTS, self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
@@ -107,6 +112,9 @@ class DirectSurface(TableSurface):
 
     async def _call(self, request: McpRequest) -> Mapping[str, Any]:
         return await call_linking(self._asking, self._links, "direct", called_directly, request)
+
+    async def _ask_about_task(self, request: McpRequest) -> Mapping[str, Any]:
+        return await self._task_requests.directly(request, self._links)
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
         return one_page(request, "tools", self._tools(request.peer.access))
