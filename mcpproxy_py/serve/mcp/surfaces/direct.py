@@ -85,6 +85,7 @@ class DirectSurface(TableSurface):
         in_reach = self._gate_options().seen_with(access).servers
         there = view_of(self._upstreams.snapshot, access).servers
         known = self._resources.extensions(there, self._tools(access))
+        known = {**CAPABILITIES.get(EXTENSIONS, {}), **known}
         capabilities = {**CAPABILITIES, EXTENSIONS: known} if known else CAPABILITIES
         return SurfaceInfo(IDENTITY, capabilities, instructions(INSTRUCTIONS, in_reach))
 
