@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import declaration
-from mcpproxy_py.core.policy.declaration import MAX_REASON
-from mcpproxy_py.core.policy.rungs import has_own_intent
+from mcpproxy_py.core.policy.declaration import MAX_REASON, has_own_intent
 from mcpproxy_py.core.policy.tool_class import class_of, effective
+from mcpproxy_py.core.protocol.apps import with_pages_of
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Operation, Policy, Tool
 
 MAX_TEXT: Final = 4000
@@ -313,8 +313,11 @@ def shown_directly(tool: Tool, policy: Policy, host_confirm: bool = False) -> di
         shown["inputSchema"] = _with_intent(tool.wire.get("inputSchema"))
     if (counted := _other_class(tool, policy)) is not None:
         shown["annotations"] = {**tool.annotations, **HINTS[counted]}
+    meta: Mapping[str, Any] = {}
+    if (said := json_values.as_object(tool.wire.get("_meta"))) is not None:
+        shown["_meta"] = meta = with_pages_of(tool.server, said)
     if host_confirm and effective(tool, class_of(tool, None)[0], policy) == "destructive":
-        shown["_meta"] = {**(json_values.as_object(tool.wire.get("_meta")) or {}), REQUIRES_USER: True}
+        shown["_meta"] = {**meta, REQUIRES_USER: True}
     return shown
 
 

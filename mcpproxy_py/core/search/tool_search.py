@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, cast
 
 from mcpproxy_py.core.policy.surface_tools import NOT_THERE, NOTHING_FITS, SAID_ONCE, USAGE
 from mcpproxy_py.core.policy.tool_class import call_with, class_of
+from mcpproxy_py.core.protocol.apps import is_app_only
 from mcpproxy_py.core.search.confidence import FITS, confidence
 from mcpproxy_py.core.search.index import Hit, Index, Ranking, ToolFilter
 from mcpproxy_py.core.search.shared_schemas import said_once
@@ -186,13 +187,14 @@ def _tool_of(snapshot: Snapshot, full_name: str) -> tuple[Server, Tool] | None:
 
 def _passes(tool: Tool, params: Mapping[str, Any]) -> bool:
     rule = _rule(params)
-    return params.get("server") in (None, tool.server) and (rule is True or rule.lets_through(tool))
+    fits = FOR_MODELS.lets_through(tool) and (rule is True or rule.lets_through(tool))
+    return fits and params.get("server") in (None, tool.server)
 
 
 def found(snapshot: Snapshot, params: Mapping[str, Any]) -> tuple[Ranking, dict[str, int]]:
     """Filters apply before the cut; what cannot be called is not among the hits but counted, by reason."""
     index: Index = snapshot.index
-    wanted, barred = _wanted(index, params), _unavailable(snapshot)
+    wanted, barred = _wanted(index, params) & index.mask(lambda name: FOR_MODELS), _unavailable(snapshot)
     among = reduce(lambda left, mask: left & ~mask, barred.values(), wanted)
     ranking = index.rank(params["query"], params["limit"], among)
     missed = ranking.matched & wanted
@@ -230,6 +232,7 @@ def _rule(params: Mapping[str, Any]) -> ToolFilter | Literal[True]:
     return READ_ONLY if params["read_only_only"] else HARMLESS if params["exclude_destructive"] else True
 
 
+FOR_MODELS: Final = ToolFilter("for models", lambda tool: not is_app_only(tool.wire))
 READ_ONLY: Final = ToolFilter("read only", lambda tool: class_of(tool, None)[0] == "read")
 HARMLESS: Final = ToolFilter("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
 
