@@ -46,6 +46,14 @@ def run(url: str, revision: str, output: Path) -> Report:
     return report
 
 
+def run_scenario(url: str, scenario: str, output: Path) -> Outcome:
+    """One scenario for servers."""
+    found = _suite("server", "--url", url, "--scenario", scenario, "--output-dir", str(output))
+    paths = list(output.rglob("checks.json"))
+    assert len(paths) == 1, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
+    return _outcome(paths[0].parent)
+
+
 def run_client(command: str, revision: str | None, scenario: str, output: Path, env: Mapping[str, str]) -> Outcome:
     """One scenario for clients; the suite starts the command with the address of its server. Extensions are of no
     revision."""
