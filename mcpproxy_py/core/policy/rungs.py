@@ -15,7 +15,9 @@ from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
+from mcpproxy_py.core.protocol.apps import APP_ONLY, is_shown_at
 from mcpproxy_py.core.protocol.constants import METHODS
+from mcpproxy_py.core.protocol.tasks import CANCEL
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -188,9 +190,13 @@ def _view_of(draft: DecisionDraft, policy: Policy) -> ToolView:
     fixed = all(entry.when is None for entries in tool.overrides for entry in entries)
     found, origin = class_of(tool, NOTHING if fixed else None)
     return ToolView(
-        server=server, tool=tool, split=draft.split, name=draft.name or "", offered=server.offers(tool.name),
-        tool_class=found if fixed else None, origin=origin, effective=effective(tool, found, policy),
+        server=server, tool=tool, split=draft.split, name=draft.name or "", tool_class=found if fixed else None,
+        origin=origin, effective=effective(tool, found, policy), offered=_is_offered(draft.key[0], server, tool),
     )  # fmt: skip
+
+
+def _is_offered(surface: Surface, server: Server, tool: Tool) -> bool:
+    return server.offers(tool.name) and is_shown_at(surface, tool.wire)
 
 
 def _class_for(ask: Ask, draft: DecisionDraft, policy: Policy) -> ToolClass:
@@ -206,7 +212,7 @@ def _class_for(ask: Ask, draft: DecisionDraft, policy: Policy) -> ToolClass:
 def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None and draft.view.offered:
         return None
-    why = draft.server.forbids(draft.tool.name)
+    why = draft.server.forbids(draft.tool.name) or APP_ONLY
     details = {"reason": "changed"} if why == draft.tool.changed else NOTHING
     return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}", details=details)
 
@@ -240,7 +246,7 @@ def _ceiling(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
 
 
 def _freeze(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    if not snapshot.policy.frozen or draft.risk == "read":
+    if not snapshot.policy.frozen or draft.risk == "read" or (ask.task and ask.method == CANCEL):
         return None
     return RungRefusal(Code.FROZEN, f"Tool '{draft.name}' is refused: this gateway is frozen, and only reads run")
 
@@ -266,7 +272,7 @@ def not_found(ask: Ask, draft: DecisionDraft, snapshot: Snapshot) -> RungRefusal
     """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
     server: Server | None = getattr(draft, "server", None)
     pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
-    spelled = {f"{s.name}:{tool}": s.tools[tool] for s in pool for tool in s.tools if s.offers(tool)}
+    spelled = {tool.full_name: tool for s in pool for tool in s.tools.values() if _is_offered(ask.surface, s, tool)}
     near = nearest(draft.name or "", spelled, 3)
     named = [_as_called(ask.surface, spelled[each]) for each in near]
     hint = f". Nearest: {', '.join(named)}" if near else ""
@@ -330,23 +336,16 @@ def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> Rung
 def _passive(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
     args = draft.args
-    if "intent" not in args or has_own_intent(draft.tool):
+    if "intent" not in args or declaration.has_own_intent(draft.tool):
         return None
     said = args["intent"]
     if not isinstance(said, str):
         return RungRefusal(Code.INVALID_INTENT, f"intent must be a string, not {json_values.kind(said)}")
-    if len(said) > declaration.MAX_REASON:
-        return RungRefusal(
-            Code.REASON_TOO_LONG, f"intent exceeds maximum length of {declaration.MAX_REASON} characters"
-        )
+    if len(said) > (most := declaration.MAX_REASON):
+        return RungRefusal(Code.REASON_TOO_LONG, f"intent exceeds maximum length of {most} characters")
     draft.said = said
     draft.args = {key: value for key, value in args.items() if key != "intent"}
     return None
-
-
-def has_own_intent(tool: Tool) -> bool:
-    schema = json_values.as_object(tool.wire.get("inputSchema")) or {}
-    return "intent" in (json_values.as_object(schema.get("properties")) or {})
 
 
 def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
@@ -382,9 +381,9 @@ def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> Ru
 
 def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """What a method that the protocol does not name does is up to its server: it may be a tool by another name."""
-    if ask.method in METHODS:
+    if ask.method in METHODS and (ask.task is None or ask.method == CANCEL):
         return None
-    for name in (ask.method, draft.params.get("name")):
+    for name in (ask.method, draft.params.get("name")) if ask.task is None else (ask.task.tool,):
         if isinstance(name, str) and (why := draft.server.forbids(name)):
             return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{json_values.quoted(name)}' is unavailable: {why}")
     return None
