@@ -10,6 +10,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
+from mcpproxy_py.core.protocol.apps import with_pages_of
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -105,7 +106,15 @@ class DirectSurface(TableSurface):
     # Tools.
 
     async def _call(self, request: McpRequest) -> Mapping[str, Any]:
-        return await call_linking(self._asking, self._links, "direct", called_directly, request)
+        result = await call_linking(self._asking, self._links, "direct", called_directly, request)
+        return self._with_own_pages(request, result) if result.get("_meta") else result
+
+    def _with_own_pages(self, request: McpRequest, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A page that a result names is its server's, as one that its tool names is."""
+        meta = json_values.as_object(result["_meta"])
+        there = view_of(self._upstreams.snapshot, request.peer.access)
+        server, _ = named_directly(request.params["name"], there) or ("", "")
+        return {**result, "_meta": with_pages_of(server, meta)} if meta and server in there.servers else result
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
         return one_page(request, "tools", self._tools(request.peer.access))
