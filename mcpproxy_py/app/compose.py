@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -43,15 +43,16 @@ from mcpproxy_py.app.status import profiles_of, status_of
 from mcpproxy_py.app.tool_meanings import ToolMeanings
 from mcpproxy_py.core.catalog.model import connectors
 from mcpproxy_py.core.record.events import IdMaker
+from mcpproxy_py.core.values import Snapshot
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.access.tokens import TokenService, may_have_tokens
 from mcpproxy_py.gateway.admin import FROZEN, Admin, Examine, nothing_found
 from mcpproxy_py.gateway.approvals import ApprovalService
 from mcpproxy_py.gateway.confirmation.desktop import DesktopNotices
+from mcpproxy_py.gateway.confirmation.login_offers import LoginOffers
 from mcpproxy_py.gateway.confirmation.waiting_calls import WaitingCalls
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.kept_results import KeptResults
-from mcpproxy_py.gateway.login_offers import LoginOffers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.page.sessions import PageSessions
 from mcpproxy_py.gateway.pins.service import PinService
@@ -62,6 +63,7 @@ from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
+from mcpproxy_py.providers.registry.known import KnownRegistries
 from mcpproxy_py.serve.http import listen
 from mcpproxy_py.serve.http.asgi import answered_by
 from mcpproxy_py.serve.http.connections import ConnectionTable
@@ -150,33 +152,36 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         shares = PrincipalShares(share_limits(settings))
         table = ConnectionTable(connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
-        list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        list_changes, cluster = ListChangeNotifier(hub), ClusterSync(store)
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
         meanings = ToolMeanings(store.tool_vectors)
+        watching: list[Callable[[Snapshot], object]] = [lambda now: list_changes.snapshot_changed(meanings.seen(now))]
         upstreams = Supervisor(
             log_dir=data_dir / "logs",
             known=UnmaskedListings(store, masker),
             judge=pins,
             max_result_bytes=settings.limits.max_result_bytes,
             max_values=settings.limits.max_result_values,
-            on_change=lambda: list_changes.snapshot_changed(meanings.seen(upstreams.snapshot)),
+            on_change=lambda: [told(upstreams.snapshot) for told in watching],
             on_notification=list_changes.server_said,
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
             ),
-            on_list_changed=neighbours.tell_list_changed,
+            on_list_changed=cluster.tell_list_changed,
             auth_for=logins.auth_for,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
             mask=masker.mask_text,
         )
+        registries = KnownRegistries(lambda: current.settings.catalog.registries, data_dir)
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
                 lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
+                registries,
             )
         )
         inside = BuiltinUpstreams(
@@ -185,8 +190,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
-                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+                               on_waiting=DesktopNotices(lambda: current.settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
+        watching.append(gateway.tasks.snapshot_changed)
+        gateway.tasks.keys = sealing_keys(settings)
+        gateway.tasks.table.use(store, chain_key.identity(data_dir).name)
         gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
@@ -220,10 +228,12 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
+        asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
         rest = traces.edge(
             answered_by(
-                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
+                rest_app(
+                    gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page, registries
+                )
             )
         )
         endpoints = Endpoints(
@@ -271,14 +281,15 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
         tasks.start_soon(meanings.run)
-        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
+        cluster.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
+        await gateway.tasks.load()
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed, lambda: current.awaited)
         tasks.start_soon(server.serve, [listener, private])
-        # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+        # Told where we are, somebody may tell us to stop at once: signals are handled before that.
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             greet(settings, url)
@@ -345,6 +356,7 @@ async def _drain(gateway: Gateway, timeout: float) -> None:
         await gateway.drain()
     if waiting.cancelled_caught:
         log.warning("%d calls were still in flight after %s seconds", gateway.in_flight, timeout)
+    await gateway.tasks.settle()
 
 
 def _say(problems: BaseExceptionGroup[Any]) -> int:

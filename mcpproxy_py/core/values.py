@@ -25,7 +25,7 @@ from mcpproxy_py.errors import Code
 
 if TYPE_CHECKING:
     from mcpproxy_py.core.policy.scope import Access
-
+    from mcpproxy_py.core.protocol.tasks import TaskOrigin
 
 SEPARATOR: Final = "__"
 LONGEST: Final = 64
@@ -73,10 +73,8 @@ UNDECLARING: Final[frozenset[Surface]] = frozenset(("direct", "passthrough"))
 OPERATIONS: Final[tuple[Operation, ...]] = ("read", "write", "destructive")
 SENSITIVITIES: Final = ("public", "internal", "private", "unknown")
 VARIANTS: Final[Mapping[str, Operation]] = {
-    "call_tool_read": "read",
-    "call_tool_write": "write",
-    "call_tool_destructive": "destructive",
-}
+    "call_tool_read": "read", "call_tool_write": "write", "call_tool_destructive": "destructive",
+}  # fmt: skip
 VARIANT_OF: Final[Mapping[Operation, str]] = {operation: name for name, operation in VARIANTS.items()}
 
 RANK: Final[Mapping[ToolClass, int]] = {"read": 0, "unknown": 1, "write": 1, "destructive": 2}
@@ -147,6 +145,8 @@ class Ask(NamedTuple):
     """What was found out about its arguments beside the event loop."""
     access: Access | None = None
     """What there is for who asks; `None`: everything."""
+    task: TaskOrigin | None = None
+    """The task that a request of that extension is about, where its owner asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +221,8 @@ class Server:
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the server said in its list beside the tools."""
+    tasks: float | None = None
+    """For how many seconds a call may go on as a task that is followed here; `None` where it has none."""
     outside: Callable[[str], bool] | None = field(default=None, compare=False, repr=False)
     """Whether no tool of this name is in the scope that this was narrowed to."""
     lists: ToolLists = field(init=False, compare=False, repr=False)
@@ -299,9 +301,7 @@ class ToolView:
     """`None` where an override looks at the arguments, so that each call is asked about."""
     origin: ClassOrigin
     effective: ToolClass
-    on_record: dict[tuple[Any, ...], bytes] = field(
-        default_factory=dict[tuple[Any, ...], bytes], compare=False, repr=False
-    )
+    on_record: dict[tuple[Any, ...], bytes] = field(default_factory=dict[Any, bytes], compare=False, repr=False)
     """The part of a record that is the same for every such call; written and read by `core.record.events` alone."""
 
 
@@ -313,9 +313,7 @@ class Snapshot:
     servers: Mapping[str, Server] = field(default_factory=dict[str, Server])
     index: Any = None
     """`core.search.Index` over the tools of every server in `servers`."""
-    views: dict[ViewKey, ToolView] = field(
-        default_factory=dict[ViewKey, ToolView], init=False, compare=False, repr=False
-    )
+    views: dict[ViewKey, ToolView] = field(default_factory=dict[Any, ToolView], init=False, compare=False, repr=False)
     """Of the tools that were called since this was published; only names of tools that exist get in."""
     narrowed: dict[str, Snapshot] = field(default_factory=dict[str, "Snapshot"], init=False, compare=False, repr=False)
     """What of it is in which scope; written and read by `core.policy.scope` alone."""

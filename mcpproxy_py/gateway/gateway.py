@@ -17,14 +17,17 @@ from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.client_channel import (
     FORWARDED_META,
     ClientChannel,
+    NarrowedChannel,
     NoClient,
     forwarded_meta,
     narrowed,
 )
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
+from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin, with_tasks
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.core.values import (
+    NOTHING,
     Ask,
     ClientInfo,
     Decision,
@@ -38,8 +41,8 @@ from mcpproxy_py.core.values import (
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.gateway.confirmation.call_confirmation import CallConfirmation
+from mcpproxy_py.gateway.confirmation.login_offers import CONNECTED, LoginOffers, once_connected
 from mcpproxy_py.gateway.local_answers import LocalAnswers
-from mcpproxy_py.gateway.login_offers import CONNECTED, LoginOffers, once_connected
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, Recorder
 from mcpproxy_py.gateway.refusals import (
@@ -52,6 +55,7 @@ from mcpproxy_py.gateway.refusals import (
     unrecordable,
 )
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
+from mcpproxy_py.gateway.tasks.call_tasks import CallTasks
 from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
 from mcpproxy_py.upstream.permit import NotPermitted, Permitted, PermittedAnswer
 
@@ -121,6 +125,12 @@ class CallPermit:
         meta = {**(self._message.meta or {}), **trace}
         self._message = self._message._replace(meta={key: value for key, value in meta.items() if value is not None})
 
+    def about(self, method: str, params: Mapping[str, Any]) -> CallPermit:
+        """Leave to send this for the same call, which goes on as a task."""
+        permit = CallPermit(self._gateway, self._call, self._to, self.channel, NOTHING)
+        permit.method, permit._message = method, Permitted(method, params, self._call.ask.meta)
+        return permit
+
 
 class Gateway:
     """The one path from an ask to its reply."""
@@ -143,6 +153,7 @@ class Gateway:
         self._acknowledges = getattr(journal, "acknowledges", True)
         self.refuses_unrecorded = limits.refuse_unrecorded
         self.login_offers: LoginOffers | None = None
+        self.tasks = CallTasks(self)
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._draining = False
@@ -168,14 +179,14 @@ class Gateway:
         self, tool: str, params: Any, *, source: Source, surface: Surface, principal: str, client: ClientInfo,
         session_id: str | None = None, request_id: str | None = None, server: str | None = None,
         method: str = "tools/call", meta: Mapping[str, Any] | None = None, plain: bool = False,
-        access: Access | None = None,
+        access: Access | None = None, task: TaskOrigin | None = None,
     ) -> Ask:  # fmt: skip
         """Of the client's `_meta` only what may go along upstream."""
         at = time.time()
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
             method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
-            access=access,
+            access=access, task=task,
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
@@ -269,7 +280,13 @@ class Gateway:
             mine[who] = mine.get(who, 0) + 1
             try:
                 narrow = narrowed(channel, call.ask.surface) if channel.capabilities else channel
+                there = self.upstreams.snapshot.servers.get(to.server)
+                if there is not None and there.tasks is not None and call.ask.surface != "passthrough":
+                    narrow = NarrowedChannel(narrow, with_tasks(narrow.capabilities))
                 result = await self._converse(call, to, narrow)
+                if result.get("resultType") == TASK:
+                    permit = CallPermit(self, call, to, narrow, NOTHING).about
+                    result = await self.tasks.went_on(call, to, channel, result, permit)
             finally:
                 self.in_flight -= 1
                 mine[who] -= 1
@@ -280,7 +297,7 @@ class Gateway:
         except UpstreamFailure as failure:
             call.refuse(*failed(to, failure))
         else:
-            call.turn = getattr(result, "turn", None)  # of a `LargeResult`
+            call.turn = getattr(result, "turn", None) or call.turn  # of a `LargeResult`
             self._close(call, to, channel, result)
 
     async def _converse(self, call: Call, to: Route | Relay, channel: ClientChannel) -> dict[str, Any]:
@@ -292,14 +309,25 @@ class Gateway:
             try:
                 result = await self.upstreams.request(to.server, permit)
             except (UpstreamFailure, NotPermitted) as failure:
-                if to.risk != "read" or not never_left(failure):
+                if not await self._may_repeat(call, to, channel, failure):
                     raise
-                await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
                 result = await self.upstreams.request(to.server, permit)
             if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
             carried = await self._answered(call, to, result, channel)
         raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {self._limits.rounds} times")
+
+    async def _may_repeat(
+        self, call: Call, to: Route | Relay, channel: ClientChannel, failure: UpstreamFailure | NotPermitted
+    ) -> bool:
+        """Whether it is asked once more: nothing of it was done, and what stood in the way has gone."""
+        offers = None if self._draining else self.login_offers
+        if offers is not None and isinstance(failure, UpstreamFailure) and await offers.widened(call, channel, failure):
+            return True
+        if to.risk != "read" or not never_left(failure):
+            return False
+        await self.upstreams.ready(to.server)  # its connection had just gone
+        return True
 
     async def _answered(
         self, call: Call, to: Route | Relay, result: Mapping[str, Any], channel: ClientChannel
@@ -318,9 +346,8 @@ class Gateway:
     def _close(self, call: Call, to: Route | Relay, channel: ClientChannel, result: dict[str, Any]) -> None:
         if result.get("resultType") == INPUT_REQUIRED:
             self._ask_back(call, to, channel, result)
-        elif result.get("resultType") == "task" and call.ask.surface != "passthrough":
-            message = f"'{to.full_name}' answers with a task that goes on, which cannot be followed here"
-            call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
+        elif result.get("resultType") == TASK:
+            call.ask_back(result)  # its end is on record when somebody sees it
         else:
             outcome = events.outcome_of(result, {"confirmed": call.confirmed} if call.confirmed else {})
             if isinstance(to, Route) and to.warning is not None:

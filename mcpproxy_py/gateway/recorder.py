@@ -286,6 +286,15 @@ class Recorder:
             [record_events.finished_text(ask_id, time.time(), TIMED_OUT, None, self._payload_bytes, self._masker)],
         )
 
+    def end_later(self, ask_id: str, principal: str, outcome: Outcome, duration_ms: float | None) -> None:
+        """The end of a call that was answered with a task, seen by somebody; without a duration, as it was guessed."""
+        event = record_events.finished_text(
+            ask_id, time.time(), outcome, duration_ms, self._payload_bytes, self._masker
+        )
+        share = self._share
+        used = share.taken[principal] = share.taken.get(principal, 0) + len(event.head) + len(event.payload)
+        self._append(ask_id, [event if used < share.whole else share.without_payload(principal, event)])
+
     def _asked(self, calls: Sequence[Call]) -> list[Event]:
         limit, masker = self._payload_bytes, self._masker
         events: list[Event] = []

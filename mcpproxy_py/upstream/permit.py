@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, final
 
-from mcpproxy_py.core.protocol.client_channel import ClientChannel
+from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel, NarrowedChannel
+from mcpproxy_py.core.protocol.tasks import CANCEL, DECLARED
 from mcpproxy_py.core.values import NOTHING, Refusal
 
 
@@ -75,7 +76,6 @@ class Permit(Protocol):
         ...
 
 
-@final
 class OwnPermit:
     """For the gateway's own traffic: negotiation, lists, cancellation, answers to pings. Nothing of a client's is in
     it, so there is nothing to decide or to record."""
@@ -103,6 +103,17 @@ class OwnPermit:
 
     def answer(self, body: Mapping[str, Any]) -> PermittedAnswer:
         return PermittedAnswer(body)
+
+
+@final
+class CancelPermit(OwnPermit):
+    """For a task that nobody may wait for any more: it is told to end, as a call in flight would be. Beside the id that
+    its server gave, there is nothing in it."""
+
+    channel: ClientChannel | None = NarrowedChannel(NOBODY, DECLARED)
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(CANCEL, {"taskId": task_id})
 
 
 @final

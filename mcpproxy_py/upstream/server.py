@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 
+from mcpproxy_py.core.protocol.tasks import declares
 from mcpproxy_py.core.search.index import IndexSegment
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
@@ -344,4 +345,5 @@ class UpstreamServer:
             transport=spec.transport,
             protocol_version=session.handshake.protocol_version if session else None,
             listing_extras=self.tool_list.extras,
+            tasks=spec.timeout if session and session.modern and declares(session.handshake.capabilities) else None,
         )

@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class SnapshotPublisher:
-    def __init__(self, on_change: Callable[[], None] | None) -> None:
+    def __init__(self, on_change: Callable[[], object] | None) -> None:
         self.snapshot = Snapshot(index=Index({}))
         self._on_change = on_change
 

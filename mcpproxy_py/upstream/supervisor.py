@@ -51,7 +51,7 @@ class Supervisor:
     def __init__(
         self, *, log_dir: Path, local: Mapping[str, InProcessServer] | None = None, known: ListingStore | None = None,
         max_result_bytes: int = MAX_RESULT_BYTES, max_values: int = MAX_VALUES,
-        on_change: Callable[[], None] | None = None,
+        on_change: Callable[[], object] | None = None,
         on_notification: OnNotification = ignored, on_unattributed: OnUnattributed = ignored,
         on_list_changed: OnListChanged = ignored, auth_for: AuthFor | None = None,
         clock: Callable[[], float] = time.time, evict_after: float = EVICT_AFTER, traced: bool = False,

@@ -18,6 +18,7 @@ LATER: dict[str, str] = {
     "mcp": "both sides of the wire are our own",
     "mcp_types": "both sides of the wire are our own",
     "mcpproxy_py.core.pins.text_scan": "with the first listing that is not approved yet",
+    "mcpproxy_py.providers.registry.asking": "with the first search in a registry that is configured",
     "mcpproxy_py.upstream.oauth.blocks": "with the first server that needs a login",
     "mcpproxy_py.serve.http.identity": "only for `auth.jwt`",
     "jwt": "for `auth.jwt`, and with the first login of a machine that signs",

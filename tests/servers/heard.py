@@ -37,9 +37,10 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -91,6 +92,9 @@ def with_schemas(file: str | None) -> list[dict[str, Any]]:
 
 
 class Heard:
+    extensions: Mapping[str, Any] = MappingProxyType({})
+    """What it says beside its capabilities."""
+
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.tools = tools(args.tools)
@@ -153,6 +157,7 @@ class Heard:
 
     def greet(self, request_id: Any, method: str, params: dict[str, Any], send: Send) -> None:
         capabilities = {"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}}
+        capabilities |= {**self.extensions}
         if method == "initialize" and self.args.modern:
             said = error(request_id, UNSUPPORTED, "there is no handshake here", {"supported": [MODERN]})
         elif method == "server/discover" and not self.args.modern:
@@ -347,7 +352,7 @@ def end_with_stdin() -> None:
     os._exit(0)
 
 
-def main() -> None:
+def main(kind: type[Heard] = Heard) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--log", required=True)
     parser.add_argument("--modern", action="store_true")
@@ -359,7 +364,7 @@ def main() -> None:
     parser.add_argument("--schemas")
     parser.add_argument("--says")
     args = parser.parse_args()
-    heard = Heard(args)
+    heard = kind(args)
     if args.http is None:
         over_stdio(heard)
         return

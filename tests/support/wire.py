@@ -10,7 +10,10 @@ import httpx
 
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
+    "tasks/update": "taskId", "tasks/cancel": "taskId",
+}  # fmt: skip
 """Which parameter the `Mcp-Name` header repeats."""
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 

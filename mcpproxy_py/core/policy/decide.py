@@ -24,7 +24,8 @@ four of their own: `outer_name` finds the tool, `arguments` takes them as they a
 optional `intent` of the direct surface, and `implied` lets the class say which variant this is. On
 passthrough the server judges its arguments itself, so `schema` is left to it. For a request that is no tool call
 `method` looks whether its method is one that only looks like another, and `offered` applies the lists to methods that
-nobody knows; what such a one does nobody can say, so it counts as a write.
+nobody knows; what such a one does nobody can say, so it counts as a write. A request about a call's task risks what the
+call does, unless it only looks; `offered` looks at the call's tool again, and `freeze` lets a task be cancelled.
 
 Not rungs: what a person says, whether the record can be written and whether the server has room. Those need I/O, so
 `gateway.call` meets them while acting and answers with the same kind of refusal.
@@ -176,6 +177,8 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     risk: Operation = "read" if ask.method in READING else "write"
     if ask.method not in METHODS and snapshot.policy.ceiling != "destructive":
         risk = "destructive"  # who may not do everything may not do what nobody knows either
+    elif ask.task is not None and risk != "read":
+        risk = ask.task.risk  # of the call that it goes on with, to which a person has said yes
     server = ask.server or ""
     draft = DecisionDraft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
@@ -183,7 +186,7 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
             return _refusal(rule, refused, draft, variant=None)
-    return Relay(server, ask.method, draft.params, subject, risk, confirm=draft.confirm)
+    return Relay(server, ask.method, draft.params, subject, risk, confirm=draft.confirm and ask.task is None)
 
 
 def _local(ask: Ask, snapshot: Snapshot) -> Decision:

@@ -17,6 +17,7 @@ from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, ef
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
 from mcpproxy_py.core.protocol.apps import APP_ONLY, is_shown_at
 from mcpproxy_py.core.protocol.constants import METHODS
+from mcpproxy_py.core.protocol.tasks import CANCEL
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
     NOTHING,
@@ -245,7 +246,7 @@ def _ceiling(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
 
 
 def _freeze(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    if not snapshot.policy.frozen or draft.risk == "read":
+    if not snapshot.policy.frozen or draft.risk == "read" or (ask.task and ask.method == CANCEL):
         return None
     return RungRefusal(Code.FROZEN, f"Tool '{draft.name}' is refused: this gateway is frozen, and only reads run")
 
@@ -340,10 +341,8 @@ def _passive(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
     said = args["intent"]
     if not isinstance(said, str):
         return RungRefusal(Code.INVALID_INTENT, f"intent must be a string, not {json_values.kind(said)}")
-    if len(said) > declaration.MAX_REASON:
-        return RungRefusal(
-            Code.REASON_TOO_LONG, f"intent exceeds maximum length of {declaration.MAX_REASON} characters"
-        )
+    if len(said) > (most := declaration.MAX_REASON):
+        return RungRefusal(Code.REASON_TOO_LONG, f"intent exceeds maximum length of {most} characters")
     draft.said = said
     draft.args = {key: value for key, value in args.items() if key != "intent"}
     return None
@@ -382,9 +381,9 @@ def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> Ru
 
 def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """What a method that the protocol does not name does is up to its server: it may be a tool by another name."""
-    if ask.method in METHODS:
+    if ask.method in METHODS and (ask.task is None or ask.method == CANCEL):
         return None
-    for name in (ask.method, draft.params.get("name")):
+    for name in (ask.method, draft.params.get("name")) if ask.task is None else (ask.task.tool,):
         if isinstance(name, str) and (why := draft.server.forbids(name)):
             return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{json_values.quoted(name)}' is unavailable: {why}")
     return None

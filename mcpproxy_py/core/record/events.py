@@ -292,6 +292,8 @@ def _metadata(ask: Ask, decision: Decision, policy: Policy, masker: Masker) -> d
     found: dict[str, Any] = {"decision": _decision(decision, policy, masker)}
     if ask.method != "tools/call":
         found["method"] = json_values.quoted(ask.method, NAME_LIMIT)
+        if ask.task is not None:
+            found["task_of"] = ask.task.ask_id
     if isinstance(decision, Route | Refusal):
         if decision.variant is not None:
             found["tool_variant"] = VARIANT_OF[decision.variant]

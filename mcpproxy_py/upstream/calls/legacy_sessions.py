@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 from mcpproxy_py.core.protocol.client_channel import NEEDS, ClientChannel
+from mcpproxy_py.core.protocol.tasks import declares
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.calls.session_pool import MAX_EXTRA, Open, SessionPool
 from mcpproxy_py.upstream.lists.subscriptions import HandshakeWatch, Subscriptions
@@ -61,6 +62,8 @@ class LegacySessions:
     def wanted_for(self, main: UpstreamSession, channel: ClientChannel | None, kind: Sessions) -> bool:
         """Whether a call had better go this way. `shared` may mean that the server must exist once."""
         if channel is None or not channel.live or self.none or kind == "shared" or not main.modern:
+            return False
+        if declares(channel.capabilities):  # only the modern era has tasks, and those are followed
             return False
         return not ASKABLE.isdisjoint(channel.capabilities) and asyncio.get_running_loop().time() >= self._not_before
 

@@ -22,6 +22,7 @@ from mcpproxy_py.core.policy.scope import lacks_nothing
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
 from mcpproxy_py.core.protocol.request_state import RequestState
+from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin
 from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
 from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
@@ -47,15 +48,15 @@ class AskRunner:
 
     async def call(
         self, exchange: McpRequest, surface: Surface, tool: str, params: Any, server: str | None = None,
-        method: str | None = None,
+        method: str | None = None, task: TaskOrigin | None = None,
     ) -> Call | dict[str, Any]:  # fmt: skip
         """The reply, or, for a modern client, the questions that have to be answered first. `method` where it is not
-        the exchange's own. Raises `RpcError`."""
+        the exchange's own, `task` where it is about one. Raises `RpcError`."""
         peer = exchange.peer
         ask = self.gateway.new_ask(
             tool, params, source="mcp", surface=surface, principal=peer.principal, client=peer.client,
             session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT], server=server,
-            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain, access=peer.access,
+            method=method or exchange.method, meta=exchange.meta, plain=exchange.plain, access=peer.access, task=task,
         )  # fmt: skip
         if ask.method in request_state.WHAT:
             if not exchange.params.keys().isdisjoint(request_state.ROUND_KEYS):
@@ -175,7 +176,7 @@ class AskRunner:
 
     def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: McpRequest) -> dict[str, Any] | Call:
         """A server's own questions, which end its turn, go out with our state around its own."""
-        if isinstance(what, Call) and what.status == "pending":
+        if isinstance(what, Call) and what.status == "pending" and what.result.get("resultType") != TASK:
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
         return what
 
@@ -332,7 +333,7 @@ def as_ours(result: Mapping[str, Any]) -> Mapping[str, Any]:
     meta = result.get("_meta")
     if type(meta) is dict and SERVER_INFO in meta:
         result = {**result, "_meta": {key: value for key, value in meta.items() if key != SERVER_INFO}}  # pyright: ignore[reportUnknownVariableType]
-    if "ttlMs" in result:
+    if "ttlMs" in result and result.get("resultType") != TASK:
         ttl = result["ttlMs"]
         result = {**result, "ttlMs": max(UNKNOWN_TTL_MS, min(ttl, LIST_TTL_MS)) if type(ttl) is int else UNKNOWN_TTL_MS}
     return kept_privately(result) if "cacheScope" in result else result

@@ -14,6 +14,7 @@ from mcpproxy_py.core.protocol.apps import with_pages_of
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
+from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
@@ -40,9 +41,11 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     text_param,
     view_of,
 )
+from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"listChanged": True},
+    "extensions": {TASKS: {}},
 }  # fmt: skip
 INSTRUCTIONS: Final = (
     "This gateway reaches many MCP servers; their tools are here as server__tool. "
@@ -70,6 +73,7 @@ class DirectSurface(TableSurface):
         self._gate_options = gate_options
         self._resources = ServerResources(asking, links, upstreams)
         self._mirrored = ParamHeaderCache()
+        self._task_requests = TaskRequests(asking)
         self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]]]] = {}
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -80,6 +84,7 @@ class DirectSurface(TableSurface):
             "resources/templates/list": self._list_templates,
             "resources/read": self._resources.read,
             **self._resources.handlers,
+            **dict.fromkeys(REQUESTS, self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
@@ -115,6 +120,9 @@ class DirectSurface(TableSurface):
         there = view_of(self._upstreams.snapshot, request.peer.access)
         server, _ = named_directly(request.params["name"], there) or ("", "")
         return {**result, "_meta": with_pages_of(server, meta)} if meta and server in there.servers else result
+
+    async def _ask_about_task(self, request: McpRequest) -> Mapping[str, Any]:
+        return await self._task_requests.directly(request, self._links)
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
         return one_page(request, "tools", self._tools(request.peer.access))

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
+from mcpproxy_py.core.protocol.tasks import REQUESTS
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
@@ -30,6 +31,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     text_param,
     view_of,
 )
+from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 from mcpproxy_py.upstream.session.session import Negotiated
 
 PROMPTS: Final = "prompts/list"
@@ -70,12 +72,14 @@ class PassthroughSurface:
         self._asking = asking
         self._upstreams = upstreams
         self._mirrored = ParamHeaderCache()
+        self._task_requests = TaskRequests(asking)
         self._handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
             SUBSCRIBE: self._subscribe,
             UNSUBSCRIBE: self._unsubscribe,
             "logging/setLevel": self._set_level,
+            **dict.fromkeys(REQUESTS, self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
@@ -153,6 +157,10 @@ class PassthroughSurface:
         about = subject if isinstance(subject, str) else exchange.method
         reply = await self._asking.call(exchange, "passthrough", about, own_params(exchange), self.server)
         return relayed(reply)
+
+    async def _ask_about_task(self, exchange: McpRequest) -> Mapping[str, Any]:
+        known = self._known(exchange.peer.access).tasks is not None
+        return await self._task_requests.passed_through(exchange, self.server, known)
 
     async def _look(self, exchange: McpRequest) -> Mapping[str, Any]:
         """An ask like any other, of which nothing goes on but which page is wanted."""
