@@ -75,3 +75,8 @@ def test_the_gateways_own_traffic_holds_nothing_of_a_clients() -> None:
         "upstream/lists/subscriptions.py", "upstream/session/negotiate.py", "upstream/session/rpc.py",
         "upstream/session/server_requests.py", "upstream/session/session.py", "upstream/supervisor.py",
     ]  # fmt: skip
+
+
+def test_a_task_is_told_to_end_from_one_place() -> None:
+    """It leaves without a decision, as `notifications/cancelled` does, so nothing else may be sent in that way."""
+    assert calls("CancelPermit") == {"gateway/tasks/call_tasks.py"}

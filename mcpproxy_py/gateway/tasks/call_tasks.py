@@ -45,7 +45,7 @@ class CallTasks:
         """What ids are sealed with at the direct surface; gateways of one database have theirs in common."""
         self.table = TaskTable(lambda task: self._record(task, Outcome("timeout", error=FORGOTTEN), guess=True))
         self._gateway = gateway
-        self._followed: set[FollowedTask] = set()
+        self._followed: dict[FollowedTask, TaskOrigin] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._frozen = False
 
@@ -89,12 +89,11 @@ class CallTasks:
     async def _followed_here(
         self, call: Call, task: TaskOrigin, followed: FollowedTask, begun: dict[str, Any]
     ) -> dict[str, Any]:
-        self._followed.add(followed)
+        self._followed[followed] = task
         try:
             return dict(await followed.result(begun))
         finally:
-            self._followed.discard(followed)
-            if not followed.ended:
+            if self._followed.pop(followed, None) and not followed.ended:
                 self._spawn(self._cancelled(task))
 
     # What is seen of a task that a client follows.
@@ -171,7 +170,10 @@ class CallTasks:
             return False
 
     async def settle(self) -> None:
-        """The gateway ends. What is still followed is told to end, for a moment."""
+        """The gateway ends. What is still followed is told to end, which is waited for a moment."""
+        followed, self._followed = self._followed, {}
+        for task in followed.values():
+            self._spawn(self._cancelled(task))
         if self._beside:
             await asyncio.wait(self._beside, timeout=SETTLE)
 

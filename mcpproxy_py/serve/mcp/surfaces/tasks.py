@@ -17,6 +17,7 @@ from mcpproxy_py.core.protocol.constants import (
     METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
 )
+from mcpproxy_py.core.protocol.request_state import answers_problem
 from mcpproxy_py.core.protocol.tasks import CANCEL, DECLARED, GET, TASK, UPDATE, TaskOrigin, declares, state_of
 from mcpproxy_py.core.values import Surface
 from mcpproxy_py.errors import RpcError
@@ -46,7 +47,7 @@ class TaskRequests:
             raise _unknown()
         params: dict[str, Any] = {"taskId": task.id}
         if exchange.method == UPDATE:
-            params["inputResponses"] = exchange.params.get("inputResponses")
+            params["inputResponses"] = self._answers(exchange)
         try:
             result = await self._asked(exchange, "direct", task, params)
         except RpcError as error:
@@ -70,7 +71,15 @@ class TaskRequests:
                 raise RpcError(METHOD_NOT_FOUND, f"Method not found: {exchange.method}")
             _check_declared(exchange)
             raise _unknown()
+        if exchange.method == UPDATE:
+            self._answers(exchange)
         return await self._asked(exchange, "passthrough", task, own_params(exchange))
+
+    def _answers(self, exchange: McpRequest) -> Any:
+        said = exchange.params.get("inputResponses", {})
+        if problem := answers_problem(said, self._asking.gateway.snapshot.policy.max_depth):
+            raise RpcError(INVALID_PARAMS, f"These answers cannot be sent on: {problem}")
+        return said
 
     def _in_reach(self, exchange: McpRequest, task: TaskOrigin) -> bool:
         """Whether its server and its tool are there for who asks; they may have been, and not be any more."""
