@@ -387,12 +387,14 @@ async def test_a_forged_cursor_is_an_error(target: Target, cursor: Any) -> None:
 # What servers hear of their clients.
 
 
-async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tasks", [{}, {f"{META}tasks": {}}], ids=["", "with_tasks"])
+async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Path, tasks: Message) -> None:
+    """What the gateway follows itself, tasks, a server hears of beside that."""
     able = {"extensions": {UI: {"mimeTypes": [MIME, 5, "y" * 4000], "more": {"deep": [1]}}, "example.com/x": {}}}
-    with attacked(tmp_path, {"crm": shown_by("crm")}) as target:
+    with attacked(tmp_path, {"crm": {**shown_by("crm"), "extensions": {SKILLS: {}, **tasks}}}) as target:
         for door, wanted in (
-            ("gate", None),
-            ("direct", {UI: {"mimeTypes": [MIME]}}),
+            ("gate", tasks),
+            ("direct", {UI: {"mimeTypes": [MIME]}, **tasks}),
             ("passthrough", able["extensions"]),
         ):
             mark = fresh()
@@ -404,7 +406,7 @@ async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Pa
                 assert (await ask(peer, called)).ok
             await eventually(lambda mark=mark: target.log("crm").calls(mark), "the call")
             (sent,) = target.log("crm").calls(mark)
-            assert sent["_meta"][f"{META}clientCapabilities"].get("extensions") == wanted, door
+            assert sent["_meta"][f"{META}clientCapabilities"].get("extensions", {}) == wanted, door
 
 
 @ERAS

@@ -10,7 +10,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
-from mcpproxy_py.core.protocol.apps import with_pages_of
+from mcpproxy_py.core.protocol.apps import result_with_pages
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -116,10 +116,9 @@ class DirectSurface(TableSurface):
 
     def _with_own_pages(self, request: McpRequest, result: Mapping[str, Any]) -> Mapping[str, Any]:
         """A page that a result names is its server's, as one that its tool names is."""
-        meta = json_values.as_object(result["_meta"])
         there = view_of(self._upstreams.snapshot, request.peer.access)
         server, _ = named_directly(request.params["name"], there) or ("", "")
-        return {**result, "_meta": with_pages_of(server, meta)} if meta and server in there.servers else result
+        return result_with_pages(server, result) if server in there.servers else result
 
     async def _ask_about_task(self, request: McpRequest) -> Mapping[str, Any]:
         return await self._task_requests.directly(request, self._links)
