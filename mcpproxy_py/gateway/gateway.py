@@ -14,14 +14,7 @@ from typing import Any
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
-from mcpproxy_py.core.protocol.client_channel import (
-    FORWARDED_META,
-    ClientChannel,
-    NarrowedChannel,
-    NoClient,
-    forwarded_meta,
-    narrowed,
-)
+from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin, with_tasks
 from mcpproxy_py.core.record import events
@@ -40,20 +33,12 @@ from mcpproxy_py.core.values import (
     Surface,
 )
 from mcpproxy_py.errors import Code, RpcError, StoreUnavailable, UpstreamFailure
+from mcpproxy_py.gateway import refusals
 from mcpproxy_py.gateway.confirmation.call_confirmation import CallConfirmation
 from mcpproxy_py.gateway.confirmation.login_offers import CONNECTED, LoginOffers, once_connected
 from mcpproxy_py.gateway.local_answers import LocalAnswers
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.recorder import Call, CallCounters, EventLog, Recorder
-from mcpproxy_py.gateway.refusals import (
-    failed,
-    given_up,
-    never_left,
-    no_longer_allowed,
-    shutting_down,
-    since_changed,
-    unrecordable,
-)
 from mcpproxy_py.gateway.shares import CallLimits, PrincipalShares, told
 from mcpproxy_py.gateway.tasks.call_tasks import CallTasks
 from mcpproxy_py.gateway.upstreams import Upstreams, decided_with_checks
@@ -92,12 +77,12 @@ class CallPermit:
                 call.handed_over = True
                 gateway.recorder.write_soon(call)
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
-            raise NotPermitted(unrecordable(to))
+            raise NotPermitted(refusals.unrecordable(to))
         snapshot = gateway.upstreams.snapshot
         if (access := call.ask.access) is not None:
             snapshot = snapshot.narrowed.get(access.settled) or access.view(snapshot)
         if snapshot is not call.snapshot:
-            if (refusal := since_changed(call, to, snapshot)) is not None:
+            if (refusal := refusals.since_changed(call, to, snapshot)) is not None:
                 raise NotPermitted(refusal)
             call.snapshot = snapshot
         return self._message
@@ -210,9 +195,9 @@ class Gateway:
             else:
                 await self._forward(call, decision, channel or NoClient(ask=ask))
         except asyncio.CancelledError as why:
-            refusal = no_longer_allowed(why)
+            refusal = refusals.no_longer_allowed(why)
             if refusal is None:
-                call.outcome = given_up(why)
+                call.outcome = refusals.given_up(why)
                 raise
             call.refuse(refusal)
         except Exception:
@@ -284,7 +269,7 @@ class Gateway:
                 narrow = narrowed(channel, call.ask.surface) if channel.capabilities else channel
                 there = self.upstreams.snapshot.servers.get(to.server)
                 if there is not None and there.tasks is not None and call.ask.surface != "passthrough":
-                    narrow = NarrowedChannel(narrow, with_tasks(narrow.capabilities))
+                    narrow = with_tasks(narrow)
                 result = await self._converse(call, to, narrow)
                 if result.get("resultType") == TASK:
                     permit = CallPermit(self, call, to, narrow, NOTHING).about
@@ -297,7 +282,7 @@ class Gateway:
         except NotPermitted as no:
             call.refuse(no.refusal)
         except UpstreamFailure as failure:
-            call.refuse(*failed(to, failure))
+            call.refuse(*refusals.failed(to, failure))
         else:
             call.turn = getattr(result, "turn", None) or call.turn  # of a `LargeResult`
             self._close(call, to, channel, result)
@@ -326,7 +311,7 @@ class Gateway:
         offers = None if self._draining else self.login_offers
         if offers is not None and isinstance(failure, UpstreamFailure) and await offers.widened(call, channel, failure):
             return True
-        if to.risk != "read" or not never_left(failure):
+        if to.risk != "read" or not refusals.never_left(failure):
             return False
         await self.upstreams.ready(to.server)  # its connection had just gone
         return True
@@ -371,7 +356,7 @@ class Gateway:
 
     def _check_room(self, to: Route | Relay, principal: str) -> None:
         if self._draining:
-            raise NotPermitted(shutting_down(to))
+            raise NotPermitted(refusals.shutting_down(to))
         if self.in_flight >= self._limits.in_flight:
             message = f"The gateway has {self.in_flight} calls in flight"
             raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
@@ -387,7 +372,7 @@ class Gateway:
             await self._on_disk(call)
         except StoreUnavailable:
             if self._limits.refuse_unrecorded:
-                raise NotPermitted(unrecordable(to)) from None
+                raise NotPermitted(refusals.unrecordable(to)) from None
 
     async def record_answers(self, call: Call, to: Route | Relay, methods: list[str], said: Any) -> None:
         """What a client answered on record before its server hears of it, like the ask before: on disk above read.
@@ -404,7 +389,7 @@ class Gateway:
                 await self._on_disk(call)
         except StoreUnavailable:
             if self._limits.refuse_unrecorded:
-                raise NotPermitted(unrecordable(to)) from None
+                raise NotPermitted(refusals.unrecordable(to)) from None
 
     async def _on_disk(self, call: Call) -> None:
         await self.recorder.synced(call)

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.client_channel import ClientChannel, NarrowedChannel
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.request_state import questions_of
 from mcpproxy_py.core.values import NOTHING, RANK, Operation
@@ -73,9 +74,10 @@ def declares(capabilities: Mapping[str, Any]) -> bool:
     return TASKS in (json_values.as_object(capabilities.get("extensions")) or {})
 
 
-def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """As a server hears of them that can have its tasks followed."""
-    return {**capabilities, EXTENSIONS: {**capabilities.get(EXTENSIONS, NOTHING), TASKS: {}}}
+def with_tasks(channel: ClientChannel) -> ClientChannel:
+    """As a server hears of it whose tasks are followed here."""
+    declared = channel.capabilities
+    return NarrowedChannel(channel, {**declared, EXTENSIONS: {**declared.get(EXTENSIONS, NOTHING), TASKS: {}}})
 
 
 def id_of(begun: Mapping[str, Any]) -> str | None:
