@@ -193,7 +193,11 @@ class LoginOffers:
         finally:
             for task in (over, asked):
                 task.cancel()
-            await asyncio.gather(over, asked, return_exceptions=True)
+            # Not `gather`, which would lose why this call is cancelled in this moment: the refusal that it ends with.
+            await asyncio.wait((over, asked))
+            for task in (over, asked):
+                if not task.cancelled():
+                    task.exception()
         if channel.live:
             channel.notify(COMPLETE, {"elicitationId": number})
 
