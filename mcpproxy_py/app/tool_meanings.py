@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 64
 """How many are made in one turn of a thread: the event loop waits for the interpreter meanwhile, now and then."""
 STORE_TIMEOUT: Final = 10.0
+SOON: Final = 1.0
+"""Seconds after the start until the vectors of words are loaded, which the first answers do not need."""
 
 
 class VectorStore(Protocol):
@@ -55,6 +57,7 @@ class ToolMeanings:
         """Ends at once where the extra is not installed, or not what we can read: words alone rank then."""
         if not word_vectors.installed():
             return
+        await anyio.sleep(SOON)
         try:
             words = await anyio.to_thread.run_sync(_loaded)
         except word_vectors.NoWordVectors as error:
