@@ -18,12 +18,13 @@ from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.providers.registry.documents import is_document, listed, rows_of
 from mcpproxy_py.providers.registry.entries import entry_of, reduced
 from mcpproxy_py.providers.registry.fetch import SECONDS, NotListed, decoded, fetched
-from mcpproxy_py.providers.registry.kept import KeptRow, keep, kept
+from mcpproxy_py.providers.registry.kept import keep, kept
 from mcpproxy_py.providers.registry.places import (
     MOST_ENTRIES,
     NAME,
     VERSION,
     Heard,
+    KeptRow,
     RegistryAway,
     RegistryPlace,
     RegistryRefused,
@@ -185,10 +186,22 @@ def _matching(rows: Iterable[Mapping[str, Any]], words: str) -> list[Mapping[str
 def _heard(place: RegistryPlace, rows: Sequence[Mapping[str, Any] | KeptRow], shipped: Entries) -> Heard:
     found, left_out, local = dict[str, ServerEntry](), 0, is_local(place)
     for row in rows[:MOST_ENTRIES]:
-        try:
-            entry = entry_of(row, place.label, shipped, local=local)
-        except RegistryRefused:
+        entry = _made(row, place.label, shipped, local)
+        if isinstance(entry, RegistryRefused):
             left_out += 1
-            continue
-        found.setdefault(entry.slug, entry)
+        else:
+            found.setdefault(entry.slug, entry)
     return Heard(place.label, tuple(found.values()), left_out, more=len(rows) > MOST_ENTRIES)
+
+
+def _made(row: Mapping[str, Any], label: str, shipped: Entries, local: bool) -> ServerEntry | RegistryRefused:
+    """The entry of a row, made once for each catalog: an agent may ask for the same words a thousand times."""
+    if isinstance(row, KeptRow) and row.made is not None and row.made[0] is shipped and row.made[1] == label:
+        return row.made[2]
+    try:
+        entry = entry_of(row, label, shipped, local=local)
+    except RegistryRefused as why:
+        entry = why
+    if isinstance(row, KeptRow):
+        row.made = (shipped, label, entry)
+    return entry

@@ -16,7 +16,7 @@ from mcpproxy_py.files import PRIVATE_DIRECTORY, write_private
 from mcpproxy_py.providers.registry.entries import reduced
 from mcpproxy_py.providers.registry.fetch import MOST_SNAPSHOT, NotListed, decoded, fetched
 from mcpproxy_py.providers.registry.kept import path_of
-from mcpproxy_py.providers.registry.places import RegistryAway, RegistryPlace, RegistryRefused
+from mcpproxy_py.providers.registry.places import KeptRow, RegistryAway, RegistryPlace, RegistryRefused
 
 MOST_ROWS: Final = 20_000
 
@@ -81,7 +81,7 @@ def _parsed(body: bytes) -> tuple[Sequence[dict[str, Any]], int]:
     rows, left_out = list[dict[str, Any]](), 0
     for row in listed(decoded(body))[:MOST_ROWS]:
         try:
-            rows.append(reduced(row))
+            rows.append(KeptRow(reduced(row)))
         except RegistryRefused:
             left_out += 1
     return rows, left_out

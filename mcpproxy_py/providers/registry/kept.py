@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,15 +17,11 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, locked, write_private
 from mcpproxy_py.providers.registry.entries import MOST_BYTES
-from mcpproxy_py.providers.registry.places import NAME, RegistryPlace
+from mcpproxy_py.providers.registry.places import NAME, KeptRow, RegistryPlace
 
 FOLDER: Final = "registries"
 MOST_KEPT: Final = 1000
 MOST_FILE: Final = 4 * 1024 * 1024
-
-
-class KeptRow(dict[str, Any]):
-    """`{"server": …, "status": …, "read_at": …}`."""
 
 
 def path_of(data_dir: Path, place: RegistryPlace) -> Path:
@@ -40,8 +37,18 @@ def kept(data_dir: Path, place: RegistryPlace) -> list[KeptRow]:
 
 def _rows(path: Path) -> list[KeptRow]:
     try:
-        if path.stat().st_size > 2 * MOST_FILE:
-            return []
+        found = path.stat()
+    except OSError:
+        return []
+    return _cached(path, (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(16)
+def _cached(path: Path, state: tuple[int, ...]) -> list[KeptRow]:
+    """Once for each state of the file, however often an agent asks. Nobody changes the rows."""
+    if state[1] > 2 * MOST_FILE:
+        return []
+    try:
         document = json_values.decode(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []

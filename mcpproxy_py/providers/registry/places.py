@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from mcpproxy_py.core.catalog.model import ServerEntry
@@ -63,3 +63,9 @@ class Heard:
 
 MOST_ENTRIES: Final = 300
 """Of one search in one registry."""
+
+
+class KeptRow(dict[str, Any]):
+    """A reduced row that is read once and asked for again and again: with what was made of it, for whom."""
+
+    made: tuple[Any, str, ServerEntry | RegistryRefused] | None = None
