@@ -64,7 +64,7 @@ class ClusterChannel(Protocol):
     """What this needs of the store room to talk with other gateways."""
 
     def on_event(self, listener: Callable[[str, Any], None]) -> Callable[[], None]: ...
-    def tell_others(self, kind: str, payload: Any = None) -> None: ...
+    def publish_elsewhere(self, kind: str, payload: Any = None) -> None: ...
 
 
 class ClusterServers(Protocol):
@@ -78,14 +78,14 @@ class ClusterSync:
     """A client may be answered by any gateway of a database, so what one of them learns in between requests the others
     have to know: that a server says its lists changed (UP-4), that a call goes on elsewhere (SURF-6)."""
 
-    def __init__(self, line: ClusterChannel) -> None:
-        self._line = line
+    def __init__(self, bus: ClusterChannel) -> None:
+        self._bus = bus
 
     def tell_list_changed(self, server: str, method: str) -> None:
-        self._line.tell_others(LIST_CHANGED, [server, method])
+        self._bus.publish_elsewhere(LIST_CHANGED, [server, method])
 
     def tell_taken_up(self, ask_id: str) -> None:
-        self._line.tell_others(TAKEN_UP, ask_id)
+        self._bus.publish_elsewhere(TAKEN_UP, ask_id)
 
     def listen(
         self, servers: ClusterServers, said_elsewhere: Callable[[str, str], None],
@@ -113,4 +113,4 @@ class ClusterSync:
             if kind in (LIST_CHANGED, TAKEN_UP, LOGIN, RESYNC):
                 loop.call_soon_threadsafe(act, kind, payload)
 
-        return self._line.on_event(hear)
+        return self._bus.on_event(hear)

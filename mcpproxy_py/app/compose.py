@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -63,8 +63,9 @@ from mcpproxy_py.providers import Loader
 from mcpproxy_py.providers.catalog import semantic
 from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
+from mcpproxy_py.providers.registry.known import KnownRegistries
 from mcpproxy_py.serve.http import listen
-from mcpproxy_py.serve.http.asgi import answered_by
+from mcpproxy_py.serve.http.asgi import answered_by_current
 from mcpproxy_py.serve.http.connections import ConnectionTable
 from mcpproxy_py.serve.http.guard import Guard
 from mcpproxy_py.serve.http.server import HttpServer
@@ -79,7 +80,7 @@ from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.page.credentials import PageCredentials
-from mcpproxy_py.serve.rest.app import rest_app
+from mcpproxy_py.serve.rest.late_app import LateRest
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
@@ -94,6 +95,9 @@ from mcpproxy_py.store import chain_key
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +155,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         shares = PrincipalShares(share_limits(settings))
         table = ConnectionTable(connection_limits(settings), lambda address: shares.count(address, "connections"))
         hub = SubscriptionHub(settings.limits.max_sessions, shares.streams)
-        list_changes, neighbours = ListChangeNotifier(hub), ClusterSync(store)
+        list_changes, cluster = ListChangeNotifier(hub), ClusterSync(store)
         pins = PinService(PinStorage(store, store.pinned_texts, masker), store.on_event)
         await pins.load()
         logins = ServerLogins(store.oauth_logins(partial(login_keys, data_dir, shared_keys(settings))))
@@ -168,17 +172,19 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             on_unattributed=lambda server, method: gateway.note_refusal(
                 unattributed(server, method), method, "server", server
             ),
-            on_list_changed=neighbours.tell_list_changed,
+            on_list_changed=cluster.tell_list_changed,
             auth_for=logins.auth_for,
             evict_after=settings.limits.input_timeout * HURRIED,
             traced=traces.on,
             mask=masker.mask_text,
         )
+        registries = KnownRegistries(lambda: current.settings.catalog.registries, data_dir)
         catalog = ServedCatalog(
             lambda: CatalogProvider(
                 load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
                 lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
+                registries,
             )
         )
         inside = BuiltinUpstreams(
@@ -187,7 +193,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
         waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
-                               on_waiting=DesktopNotices(settings.notify_desktop).notice)  # fmt: skip
+                               on_waiting=DesktopNotices(lambda: current.settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
         watching.append(gateway.tasks.snapshot_changed)
         gateway.tasks.keys = sealing_keys(settings)
@@ -225,12 +231,19 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(gateway, sealing_keys(settings), patience, neighbours.tell_taken_up, store.spend)
-        rest = traces.edge(
-            answered_by(
-                rest_app(gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page)
-            )
-        )
+        asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
+        began = time.monotonic()
+
+        def make_rest() -> ASGIApp:
+            from mcpproxy_py.serve.rest.app import rest_app
+
+            return rest_app(
+                gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page, registries,
+                began=began,
+            )  # fmt: skip
+
+        late_rest = LateRest(make_rest)
+        rest = traces.edge(answered_by_current(late_rest))
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -276,7 +289,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         tasks.start_soon(pins.run)
         tasks.start_soon(waiting.run)
         tasks.start_soon(meanings.run)
-        neighbours.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
+        cluster.listen(upstreams, list_changes.said_elsewhere, asking.rounds.taken_up_elsewhere,
                           logins.changed_elsewhere)  # fmt: skip
         await tasks.start(upstreams.run, {})
         await current.apply()
@@ -284,10 +297,11 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         await tasks.start(attachments.run)
         tasks.start_soon(watch, loaded, current.reload_noticed, lambda: current.awaited)
         tasks.start_soon(server.serve, [listener, private])
-        # Told where we are, somebody may tell us to stop at once: the ear comes before the voice.
+        # Told where we are, somebody may tell us to stop at once: signals are handled before that.
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             greet(settings, url)
+            tasks.start_soon(late_rest.run)
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
@@ -307,8 +321,9 @@ def _own_catalog(data_dir: Path) -> Path | None:
 def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
     tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
-    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few."""
-    gc.collect()
+    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few.
+    Only the young are looked through for garbage: there may be tens of thousands of tools from the last time already."""
+    gc.collect(1)
     gc.freeze()
     gc.set_threshold(YOUNG)
 

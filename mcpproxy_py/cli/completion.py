@@ -109,6 +109,19 @@ def catalog_slugs(incomplete: str) -> list[str]:
     return fitting(_within_a_second(slugs), incomplete)
 
 
+def addable_slugs(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of the shipped catalog, and of what registries said before: none is asked because of a key that was pressed."""
+    where = _where(ctx)
+    return fitting([*catalog_slugs(incomplete), *_within_a_second(lambda: kept_names(where))], incomplete)
+
+
+def kept_names(where: Any) -> list[str]:
+    """The names of what registries said before."""
+    from mcpproxy_py.providers.registry.kept import every_name
+
+    return every_name(where.home())
+
+
 def setting_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of the configuration file, and those of its servers."""
     where = _where(ctx)

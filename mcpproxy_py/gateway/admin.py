@@ -50,6 +50,7 @@ class LoginActs(Protocol):
     async def answer(self, name: str, address: str) -> dict[str, Any]: ...
     async def log_out(self, name: str, *, revoked: bool) -> dict[str, Any]: ...
     def described(self, name: str) -> dict[str, Any]: ...
+    def wanted_scopes(self) -> Mapping[str, str]: ...
 
 
 class Ledger(Protocol):
@@ -101,7 +102,7 @@ def nothing_found(settings: Settings, status: Mapping[str, Any], rows: list[dict
 
 
 class Admin:
-    """The desk where people change things. Raises `GatewayError` for what cannot be done."""
+    """What people change. Raises `GatewayError` for what cannot be done."""
 
     def __init__(
         self,
@@ -259,7 +260,8 @@ class Admin:
         return {"nonce": own, "port": self._port, "proof": proven}
 
     def describe_servers(self) -> list[dict[str, Any]]:
-        return self._servers.describe()
+        wanted = self._logins.wanted_scopes() if self._logins is not None else {}
+        return [{**row, "wanted_scope": wanted.get(row["name"])} for row in self._servers.describe()]
 
     async def server_entry(self, name: str) -> dict[str, Any] | None:
         """How it is written in the file, without its secrets; `None` where it is not from the file. Also of one that is

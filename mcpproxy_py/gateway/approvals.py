@@ -1,4 +1,4 @@
-"""The desk where agents' requests wait for a person (CAT-6, CAT-7).
+"""Agents' requests for servers, which wait for a person (CAT-6, CAT-7).
 
 Every step is on record before it shows. An agent's own step is the ask by which it comes, written ahead like every
 write; a person's decision and the running out of time are recorded here.

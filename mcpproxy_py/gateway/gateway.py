@@ -94,8 +94,8 @@ class CallPermit:
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
             raise NotPermitted(unrecordable(to))
         snapshot = gateway.upstreams.snapshot
-        if call.ask.access is not None:
-            snapshot = call.ask.access.view(snapshot)
+        if (access := call.ask.access) is not None:
+            snapshot = snapshot.narrowed.get(access.settled) or access.view(snapshot)
         if snapshot is not call.snapshot:
             if (refusal := since_changed(call, to, snapshot)) is not None:
                 raise NotPermitted(refusal)
@@ -191,7 +191,9 @@ class Gateway:
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
-        snapshot = self.upstreams.snapshot if ask.access is None else ask.access.view(self.upstreams.snapshot)
+        snapshot = self.upstreams.snapshot
+        if (access := ask.access) is not None:
+            snapshot = snapshot.narrowed.get(access.settled) or access.view(snapshot)
         rates = self.shares.rates
         often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
         call = Call(ask, often or decide.decide(ask, snapshot), snapshot)
@@ -309,14 +311,25 @@ class Gateway:
             try:
                 result = await self.upstreams.request(to.server, permit)
             except (UpstreamFailure, NotPermitted) as failure:
-                if to.risk != "read" or not never_left(failure):
+                if not await self._may_repeat(call, to, channel, failure):
                     raise
-                await self.upstreams.ready(to.server)  # its connection had just gone: asked once more
                 result = await self.upstreams.request(to.server, permit)
             if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
             carried = await self._answered(call, to, result, channel)
         raise UpstreamFailure(Code.UPSTREAM_ERROR, f"the server asked for input more than {self._limits.rounds} times")
+
+    async def _may_repeat(
+        self, call: Call, to: Route | Relay, channel: ClientChannel, failure: UpstreamFailure | NotPermitted
+    ) -> bool:
+        """Whether it is asked once more: nothing of it was done, and what stood in the way has gone."""
+        offers = None if self._draining else self.login_offers
+        if offers is not None and isinstance(failure, UpstreamFailure) and await offers.widened(call, channel, failure):
+            return True
+        if to.risk != "read" or not never_left(failure):
+            return False
+        await self.upstreams.ready(to.server)  # its connection had just gone
+        return True
 
     async def _answered(
         self, call: Call, to: Route | Relay, result: Mapping[str, Any], channel: ClientChannel

@@ -13,6 +13,7 @@ from mcpproxy_py.core.policy.scope import glob_covers
 from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet
 from mcpproxy_py.core.policy.tool_names import compared as compared_name
 from mcpproxy_py.settings.access.auth import ABSENT, escaped, issuer_changed, operations_changed, within
+from mcpproxy_py.settings.access.registries import registries_changed
 from mcpproxy_py.settings.fields import is_loopback, split_listen
 from mcpproxy_py.settings.models import Settings
 
@@ -349,6 +350,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "activity.retention_days": sized("tighter"),
     "activity.max_size_mb": sized("tighter"),
     "activity.max_journal_mb": sized("looser"),
+    "catalog.registries": registries_changed,
     "notify_desktop": neutral,
     "limits.result_tokens": neutral,  # all of a result is there, in more parts
     **dict.fromkeys(BOUNDS, sized("looser")),

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.access.auth import Auth
 from mcpproxy_py.settings.access.profiles import Profile, ProfileName
+from mcpproxy_py.settings.access.registries import CatalogSettings
 from mcpproxy_py.settings.document import servers_by_name
 from mcpproxy_py.settings.fields import (
     REFERENCES,
@@ -290,6 +291,7 @@ class Settings(BaseSettings):
     allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="Additional `Origin` headers to accept.")
     intent_declaration: IntentDeclaration = IntentDeclaration()
     discovery: Discovery = Discovery()
+    catalog: CatalogSettings = CatalogSettings()
     capture_missing_capabilities: Flag = Field(default=True, description="Offer the tool `request_capability`.")
     request_capability_description: str | None = Field(
         default=None,

@@ -200,7 +200,7 @@ class Store:
         self._who = who
         self._options = options
         self._reader = Reader(database)
-        self._saved, self._shelf = saved, saved.saved_state
+        self._saved, self._saved_state = saved, saved.saved_state
         self._stream = ActivityFeed(database, saved.seals)
         self._patience = CommitWaiters(writer)
         writer.on_move = self._moved
@@ -210,15 +210,18 @@ class Store:
         self.tool_vectors = StoredToolVectors(database, self._in_thread)
         self._closed = False
         self._event_bus = database.event_bus()
-        self._watchman = Heartbeat(database, me, self._bury) if database.shared else None
+        self._heartbeat = Heartbeat(database, me, self._close_calls) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
-        self.shared = database.shared
+        self.shared, self.living_gateways = (
+            database.shared,
+            partial(self._in_thread, partial(membership.living, database)),
+        )
 
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""
-        self.announce: Callable[..., None] = self._event_bus.announce
-        self.tell_others: Callable[..., None] = self._event_bus.tell_others
+        self.publish: Callable[..., None] = self._event_bus.publish
+        self.publish_elsewhere: Callable[..., None] = self._event_bus.publish_elsewhere
         self.on_event = self._event_bus.on_event
         self.acknowledges = options.ack == "commit"
         """Whether `acknowledged` waits for anything."""
@@ -296,19 +299,19 @@ class Store:
 
     async def listing(self, server: str) -> list[dict[str, Any]] | None:
         """The tools this server had when it was last seen."""
-        return await self._in_thread(partial(self._shelf.listing, server))
+        return await self._in_thread(partial(self._saved_state.listing, server))
 
     async def save_listing(self, server: str, tools: list[dict[str, Any]]) -> None:
-        await self._in_thread(partial(self._shelf.save_listing, server, tools))
+        await self._in_thread(partial(self._saved_state.save_listing, server, tools))
 
     async def switch(self, name: str) -> Any:
         """`None` for one that was never set."""
-        return await self._in_thread(partial(self._shelf.switch, name))
+        return await self._in_thread(partial(self._saved_state.switch, name))
 
     async def set_switch(self, name: str, value: Any) -> None:
         """Survives a power cut once it has returned. Everybody is told `switch` with its name."""
-        await self._in_thread(partial(self._shelf.set_switch, name, value))
-        self.announce("switch", name)
+        await self._in_thread(partial(self._saved_state.set_switch, name, value))
+        self.publish("switch", name)
 
     async def sealed_records(self, kind: str) -> SealedRecords:
         return await self._in_thread(partial(self._saved.records.all, kind))
@@ -321,16 +324,16 @@ class Store:
     ) -> SealedRecord:
         """See `SealedRecordTable.put`. Everybody is told `record` with its kind and name."""
         kept = await self._in_thread(partial(self._saved.records.put, kind, name, value, expected, details))
-        self.announce("record", [kind, name])
+        self.publish("record", [kind, name])
         return kept
 
     def oauth_logins(self, keys: Keys) -> OAuthLogins:
-        return OAuthLogins(self._database, self._in_thread, self.announce, keys)
+        return OAuthLogins(self._database, self._in_thread, self.publish, keys)
 
     async def spend(self, key: str, expires: float) -> bool:
         """Whether this is the first time, at any gateway of this database, that somebody comes with this key, which
         means nothing any more once it `expires`."""
-        return await self._in_thread(partial(self._shelf.spend, key, expires), COMMIT_TIMEOUT)
+        return await self._in_thread(partial(self._saved_state.spend, key, expires), COMMIT_TIMEOUT)
 
     @property
     def head(self) -> ChainHead:
@@ -371,9 +374,9 @@ class Store:
 
     def _moved(self) -> None:
         self._patience.moved()
-        self._event_bus.ring(RECORDED, self._me.number)
+        self._event_bus.publish_here(RECORDED, self._me.number)
 
-    def _bury(self, ids: list[str]) -> None:
+    def _close_calls(self, ids: list[str]) -> None:
         """What a dead gateway left pending."""
         self._journal.append(*[membership.interrupted(row_id, time.time()) for row_id in ids])
 
@@ -382,8 +385,8 @@ class Store:
         if self._closed:
             return
         self._closed = True
-        if self._watchman is not None:
-            self._watchman.close()
+        if self._heartbeat is not None:
+            self._heartbeat.close()
         self._event_bus.close()
         if not self._writer.stop(CLOSE_TIMEOUT):
             log.warning("the database has not caught up with the journal; it will at the next start")

@@ -34,6 +34,7 @@ METHODS: Final = frozenset({
     "tools/call", "tools/list", "prompts/get", "prompts/list", "resources/list", "resources/read",
     "resources/subscribe", "resources/templates/list", "resources/unsubscribe", "completion/complete",
     "logging/setLevel", "tasks/get", "tasks/list", "tasks/result", "tasks/update", "tasks/cancel",
+    "skills/list", "skills/get", "resources/directory/read",
 })  # fmt: skip
 MOST: Final = 512
 """Characters of a context that is believed; the standard wants at least so many passed on."""

@@ -42,11 +42,11 @@ async def test_sense_is_acted_on_and_nonsense_does_no_harm() -> None:
         (LOGIN, ["github", CHANGED]), (TAKEN_UP, None), (LIST_CHANGED, ["github", CHANGED, "more"]),
         (RESYNC, None), (RESYNC, ["github", CHANGED]), ("of a later version", {"x": 1}),
     ):  # fmt: skip
-        event_bus.ring(kind, payload)
+        event_bus.publish_here(kind, payload)
     await anyio.wait_all_tasks_blocked()
     end()
-    event_bus.ring(TAKEN_UP, "too late")
-    event_bus.ring(LOGIN, "too late")
+    event_bus.publish_here(TAKEN_UP, "too late")
+    event_bus.publish_here(LOGIN, "too late")
     await anyio.wait_all_tasks_blocked()
     assert servers.heard == [("github", CHANGED), ("gitlab", CHANGED), "everything", "everything"]
     assert (lists, rounds, logins) == ([("github", CHANGED)], ["a1"], ["github", None, None])

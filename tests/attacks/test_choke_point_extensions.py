@@ -1,7 +1,7 @@
 """A server hears only of those extensions of a client that the surface can serve to the end (SURF-10).
 
 The gate has no `tasks/get`, and it shows no app: a server that hears of them there may answer in a way that leads
-nowhere, while the record says that all went well.
+nowhere, while the record says that all went well. What direct makes of apps and skills is in `test_apps_and_skills.py`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ EXTENSIONS: Message = {
     "example.com/made-up": {"deep": {"value": [1]}},
 }
 ABLE = {**CAPABILITIES, "extensions": EXTENSIONS}
+TOLD: Message = {"gate": {}, "direct": {f"{META}ui": EXTENSIONS[f"{META}ui"]}}
+"""What a server hears of them, by the surface."""
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +60,14 @@ async def test_where_nothing_could_come_of_it_a_server_never_hears_of_an_extensi
     async with target.client(door, server, era, capabilities=ABLE) as peer:
         assert (await ask(peer, params(door, server, "look", mark))).ok
     (sent,) = target.log(server).calls(mark)
-    assert "extensions" not in declared(sent) or declared(sent)["extensions"] == {}
+    assert declared(sent).get("extensions", {}) == TOLD[door]
     assert "example.com" not in json.dumps(sent)
     if era == MODERN:
         assert {"elicitation", "sampling", "roots"} <= declared(sent).keys(), "what can be served is still said"
 
 
 @ERAS
-@DEAD_ENDS
+@pytest.mark.parametrize("door", ["gate"])
 async def test_nor_does_one_with_which_a_client_has_a_session_of_its_own(target: Target, era: str, door: str) -> None:
     mark, log = fresh(), target.log("own")
     async with target.client(door, "own", era, capabilities=ABLE, name=fresh("client")) as peer:

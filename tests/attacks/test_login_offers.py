@@ -390,3 +390,44 @@ async def test_the_address_that_was_offered_is_nowhere_but_at_the_client(auth: A
         for secret in (state, query, *auth.secrets):
             assert secret not in shown
             assert not any(secret.encode() in each for each in kept)
+
+
+class NeverEnough(dict[str, str]):
+    """Whatever was given, another permission is wanted."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self[name] = f"more-{len(self.get_all)}"
+        self.get_all.append(name)
+        return self[name]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.get_all: list[str] = []
+
+
+@ERAS
+async def test_a_server_that_never_has_enough_permissions_asks_once_a_call(
+    auth: AuthServer, tmp_path: Path, era: str
+) -> None:
+    with waiting(auth, tmp_path) as running:
+        async with client(running, era, logs_in) as peer:
+            assert text(await peer.request("tools/call", LOOK)) == "did look"
+            auth.needs = NeverEnough()
+            said = await peer.request("tools/call", CHANGE)
+            assert said["isError"] and "one more permission" in text(said)
+            assert len(peer.asked) == 2
+            assert len(auth.needs.get_all) == 2
+    assert auth.calls["change"] == 0
+
+
+@pytest.mark.parametrize("scope", ["", "write " * 2000, 'wr\\"ite', "\u202eetirw", "read"])
+async def test_no_permission_that_cannot_be_one_is_offered(auth: AuthServer, tmp_path: Path, scope: str) -> None:
+    """None, one of kilobytes, one that ends its quotes, one that turns the text around, and one that was given."""
+    with waiting(auth, tmp_path) as running:
+        async with client(running, MODERN, logs_in) as peer:
+            assert text(await peer.request("tools/call", LOOK)) == "did look"
+            header = f'Bearer error="insufficient_scope", scope="{scope}"'.encode().decode("latin-1")
+            auth.faults["/mcp"] = lambda asked: as_json({}, 403, **{"www-authenticate": header})
+            assert (await peer.request("tools/call", CHANGE))["isError"]
+            assert len(peer.asked) == 1
+    assert auth.calls["change"] == 0

@@ -171,8 +171,11 @@ def _tool(server: str, name: str, about: str, schema: dict[str, Any] | None = No
 
 
 def _query(text: str, right: Iterable[str]) -> Query:
-    odd = sha256(text.encode()).digest()[-1] % 2
-    return Query(text, frozenset(right), "kept" if odd else "tune")
+    return Query(text, frozenset(right), half_of(text))
+
+
+def half_of(text: str) -> str:
+    return "kept" if sha256(text.encode()).digest()[-1] % 2 else "tune"
 
 
 def reader(mirrors: Path | None) -> Read:

@@ -19,7 +19,7 @@ import pytest
 from tests.support.gateway import Running, clean_environment, gateway, python_server, start, until
 from tests.support.postgres import Server, own_server
 from tests.support.readable import readable
-from tests.support.replicas import TOKEN, documented, replicas
+from tests.support.replicas import SEALING_KEYS, TOKEN, documented, replicas, variables
 from tests.support.waiting import calling, decide, params, reached, waiting
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
 
@@ -83,7 +83,7 @@ def test_a_no_refuses_it(running: Running, era: str) -> None:
     assert recorded(running, row["activity_id"])["error"]["code"] == "NOT_CONFIRMED"
 
 
-def command(running: Running, *words: str) -> subprocess.CompletedProcess[str]:
+def command(running: Running, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Without a terminal: nothing is asked."""
     whole = [sys.executable, "-m", "mcpproxy_py", "approvals", *words, "--data-dir", str(running.data_dir)]
     return subprocess.run(
@@ -92,7 +92,7 @@ def command(running: Running, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=60,
-        env=clean_environment(),
+        env=clean_environment(**env),
         check=False,
     )
 
@@ -296,6 +296,56 @@ def test_a_person_at_another_replica_says_yes_or_no(tmp_path: Path, server: Serv
         assert one.get("/activity/verify")["result"] == "intact"
 
 
+def forgotten(url: str, running: Running) -> None:
+    """As if it had died a minute ago: the others wait half of one before they believe it."""
+    import psycopg
+
+    name = (running.data_dir / "chain.name").read_text().strip()
+    with psycopg.connect(url, autocommit=True) as database:
+        changed = database.execute("UPDATE gateways SET seen_at = seen_at - 60000000 WHERE name = %s", [name])
+        assert changed.rowcount == 1
+
+
+def test_a_yes_that_the_gateway_of_the_call_did_not_live_to_take_is_told_as_one(tmp_path: Path, server: Server) -> None:
+    config = documented(**configuration(tmp_path))
+    url = server.database()
+    with replicas(tmp_path, url, config) as (one, two):
+        with calling(one, "far-taken", token=TOKEN) as call:
+            row = waiting(two, "far-taken")
+            assert decide(two, row, "approve").json()["status"] == "approved"
+            assert not call.result(60).get("isError")
+        until(lambda: two.get(f"/confirmations/{row['id']}")["delivered"], what="the gateway to say that it has it")
+
+        with calling(one, "orphan-yes", token=TOKEN) as yes, calling(one, "orphan-cli", token=TOKEN) as cli, \
+             calling(one, "orphan-late", token=TOKEN) as late:  # fmt: skip
+            rows = [waiting(two, word) for word in ("orphan-yes", "orphan-cli", "orphan-late")]
+            one.kill()
+            for each in (yes, cli, late):
+                each.exception(60)
+        said = decide(two, rows[0], "approve")
+        assert (said.status_code, said.json()["status"], said.json()["delivered"]) == (200, "approved", False)
+        by_command = command(two, "approve", rows[1]["id"], **variables(url, SEALING_KEYS))
+        assert by_command.returncode == 0 and "has not taken that up" in by_command.stderr, by_command
+        assert two.get(f"/confirmations/{rows[1]['id']}")["delivered"] is False
+
+        forgotten(url, one)
+        for row in rows:
+            until(lambda row=row: two.get(f"/confirmations/{row['id']}")["status"] == "cancelled", what="it to be gone")
+        assert two.get("/confirmations", status="waiting")["confirmations"] == []
+        late_yes = decide(two, rows[2], "approve")
+        assert late_yes.status_code == 409 and "is cancelled" in late_yes.text
+
+        again = start(one.data_dir, env=variables(url, SEALING_KEYS))
+        try:
+            for each in (again, two):
+                for row in rows:
+                    until(lambda e=each, r=row: e.get(f"/confirmations/{r['id']}")["status"] == "cancelled")
+            assert again.get("/activity/verify")["result"] == "intact"
+        finally:
+            again.stop()
+        assert [reached(one, word) for word in ("far-taken", "orphan")] == [1, 0]
+
+
 def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> None:
     config = documented(**configuration(tmp_path, limits={"input_timeout": 5}))
     with replicas(tmp_path, server.database(), config) as (one, two):
@@ -308,20 +358,50 @@ def test_of_a_gateway_that_died_they_expire(tmp_path: Path, server: Server) -> N
 
 
 def test_a_notification_on_the_desktop_says_nothing_that_an_agent_said(tmp_path: Path) -> None:
-    programs, told = tmp_path / "bin", tmp_path / "told"
-    programs.mkdir()
-    notify = programs / "notify-send"
-    notify.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
-    notify.chmod(0o755)
-    env = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    told = tmp_path / "told"
     config = configuration(tmp_path, notify_desktop=True)
     with (
-        gateway(tmp_path / "data", config, env=env) as running,
+        gateway(tmp_path / "data", config, env=noticing(tmp_path / "bin", told)) as running,
         calling(running, "$(touch harm)", reason="<b>`touch harm`</b>") as call,
     ):
         until(told.exists, what="a notification")
         assert decide(running, waiting(running, "touch harm"), "deny").status_code == 200
         assert call.result(60)["isError"]
-    assert told.read_text().splitlines() == [
-        "--app-name=mcpproxy", "--", "A call waits for your yes", "At the server notes. See: mcpproxy approvals list",
-    ]  # fmt: skip
+    assert told.read_text().splitlines() == NOTICE
+
+
+NOTICE = ["--app-name=mcpproxy", "--", "A call waits for your yes",
+          "At the server notes. See: mcpproxy approvals list"]  # fmt: skip
+
+
+def noticing(programs: Path, told: Path) -> dict[str, str]:
+    """The variables of a gateway that has a `notify-send`, which writes into a file."""
+    programs.mkdir()
+    notify = programs / "notify-send"
+    notify.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new && mv {told}.new {told}\n')
+    notify.chmod(0o755)
+    return {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.proves("UP-8")
+def test_notifications_are_switched_on_and_off_while_the_gateway_runs(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+
+    def switch(on: bool) -> None:
+        changed = running.post("/settings", {"settings": {"notify_desktop": on}})
+        assert changed.status_code == 200, changed.text
+        assert running.get("/settings")["awaits_restart"] == []
+
+    with gateway(tmp_path / "data", configuration(tmp_path), env=noticing(tmp_path / "bin", told)) as running:
+        with calling(running, "while off") as call:
+            assert decide(running, waiting(running, "while off"), "deny").status_code == 200
+            assert call.result(60)["isError"]
+        assert not told.exists()
+        switch(True)
+        with calling(running, "while on") as call:
+            row = waiting(running, "while on")
+            until(told.exists, what="a notification")
+            assert decide(running, row, "deny").status_code == 200
+            assert call.result(60)["isError"]
+        assert told.read_text().splitlines() == NOTICE, "of this call and no other"
+        switch(False)

@@ -189,6 +189,92 @@ async def test_a_login_that_ended_is_offered_again_to_the_next_call(site: AuthSe
     assert site.counts["register"] == 1
 
 
+# One permission more, for one tool.
+
+
+@pytest.mark.parametrize(("door", "era"), WAYS)
+async def test_a_permission_more_is_offered_to_the_call_that_needs_it_and_the_call_goes_on(
+    site: AuthServer, tmp_path: Path, door: str, era: str
+) -> None:
+    site.needs["change"] = "write"
+    with gateway(tmp_path / "data", configured(site)) as running:
+        running.wait_for(NAME, state="needs_login")
+        async with client(running, era, logs_in, door) as peer:
+            assert text(await peer.request("tools/call", call(door))) == "did look"
+            assert text(await peer.request("tools/call", call(door, "change", "write"))) == "did change"
+            (_, _), (_, asked) = peer.asked
+            assert f"Server '{NAME}' wants one more permission before this call can go on: write." in asked["message"]
+            if era == HANDSHAKE:
+                await peer.hear("notifications/elicitation/complete", elicitationId=asked["elicitationId"])
+            for tool, operation in (("change", "write"), ("look", "read")):
+                assert text(await peer.request("tools/call", call(door, tool, operation))) == f"did {tool}"
+            assert len(peer.asked) == 2
+        assert [row["status"] for row in running.activities(tool="offer_login")] == ["success"] * 2
+        assert {row["status"] for row in running.activities(tool="change")} == {"success"}
+    scopes = [set(each.query["scope"].split()) for each in site.issuer.asked if each.path == "/authorize"]
+    assert scopes == [{"read", "offline_access"}, {"read", "write", "offline_access"}]
+    assert site.calls["change"] == 2
+
+
+@ERAS
+async def test_who_declines_a_permission_more_keeps_what_the_login_gave(
+    site: AuthServer, tmp_path: Path, era: str
+) -> None:
+    site.needs["change"] = "write"
+
+    async def no_more(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"action": "decline"} if "one more permission" in params["message"] else await logs_in(method, params)
+
+    with gateway(tmp_path / "data", configured(site)) as running:
+        running.wait_for(NAME, state="needs_login")
+        async with client(running, era, no_more) as peer:
+            assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
+            for _ in range(2):
+                said = text(await peer.request("tools/call", call("/mcp", "change", "write")))
+                assert "It was offered: the person declined" in said and f"mcpproxy upstream login {NAME}" in said
+                assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
+            assert len(peer.asked) == 2
+        assert running.get(f"/servers/{NAME}/login")["wanted_scope"] == "write"
+        assert running.get(f"/servers/{NAME}")["server"]["state"] == "connected"
+    assert site.calls["change"] == 0
+
+
+@ERAS
+async def test_a_client_that_opens_no_addresses_is_told_of_the_permission(
+    site: AuthServer, tmp_path: Path, era: str
+) -> None:
+    site.needs["change"] = "write"
+    with gateway(tmp_path / "data", configured(site)) as running:
+        running.wait_for(NAME, state="needs_login")
+        visit(running.post(f"/servers/{NAME}/login", {}).json()["authorization_url"])
+        running.wait_for(NAME)
+        async with client(running, era, capabilities={"elicitation": {"form": {}}}) as peer:
+            said = text(await peer.request("tools/call", call("/mcp", "change", "write")))
+            assert "one more permission (write)" in said and "offered" not in said
+        assert running.activities(tool="offer_login") == []
+
+
+@pytest.mark.proves("GATE-13")
+@ERAS
+async def test_a_freeze_during_the_offer_of_a_permission_refuses_the_call(
+    site: AuthServer, tmp_path: Path, era: str
+) -> None:
+    site.needs["change"] = "write"
+
+    async def freezes(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "one more permission" in params["message"]:
+            await anyio.to_thread.run_sync(running.post, "/freeze")
+        return await logs_in(method, params)
+
+    with gateway(tmp_path / "data", configured(site)) as running:
+        running.wait_for(NAME, state="needs_login")
+        async with client(running, era, freezes) as peer:
+            assert text(await peer.request("tools/call", call("/mcp"))) == "did look"
+            said = await peer.request("tools/call", call("/mcp", "change", "write"))
+            assert said["isError"] and "frozen" in text(said), said
+    assert site.calls["change"] == 0
+
+
 async def test_a_login_at_one_gateway_lets_a_call_go_on_that_waits_at_another(site: AuthServer, tmp_path: Path) -> None:
     async def logs_in_there(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         def there() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.page.test_views import question, say_yes
 from tests.support import chromium
 from tests.support.chromium import LOOKS, Look, Visitor
-from tests.support.gateway import Running, gateway, python_server, until
+from tests.support.gateway import Running, gateway, python_server, start, until
 from tests.support.wire import HANDSHAKE, Wire, text
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_a_waiting_call_can_be_read_by_everybody_and_nothing_in_it_is_html(
         assert "<img src=x onerror=alert(1)> \\u202eevil\\u202c" in there.text()
         assert there.page.locator("main img, main script").count() == 0
         assert there.overflow() == []
-        assert there.problems() == []
+        assert there.problems(only_colours=look.scheme == "dark") == []
         there.page.get_by_role("button", name="Deny notes:delete_note").click()
         say_yes(there, "Deny")
     assert caller.answer()["isError"] is True
@@ -182,6 +182,56 @@ def test_a_yes_does_not_melt_a_freeze_that_came_in_between(visitor: Visitor, loo
     finally:
         looked_at.post("/unfreeze")
     assert "the fifth note" not in heard(looked_at)
+
+
+def ended_without_anybody(there: Visitor, how: str) -> None:
+    """What the page shows of it."""
+    there.page.get_by_text("No call waits.").wait_for()
+    row = there.page.locator("section", has_text="Decided").locator("tr", has_text="notes:delete_note")
+    row.get_by_text(how).wait_for()
+    assert "nobody" in row.inner_text()
+
+
+def alone(path: Path, **settings: Any) -> dict[str, Any]:
+    server = python_server("plain.py", "--log", str(path / "calls.jsonl"), confirm="destructive")
+    return {"mcpServers": {"notes": server}, **settings}
+
+
+def test_a_call_that_nobody_answers_goes_from_the_page_and_a_yes_that_comes_later_finds_nobody(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with (
+        gateway(tmp_path / "data", alone(tmp_path, limits={"input_timeout": 8})) as running,
+        chromium.visitor(browser, running, excused=["409"]) as there,
+    ):
+        there.visit("waiting")
+        caller = Caller(running, "nobody is there")
+        there.page.get_by_role("button", name="Approve notes:delete_note").click()
+        question(there)
+        assert "nobody answered within 8 s" in text(caller.answer())
+        say_yes(there, "Approve")
+        there.page.locator(".toast.error", has_text="is expired").wait_for()
+        ended_without_anybody(there, "expired")
+        assert "nobody is there" not in heard(running)
+
+
+def test_a_call_that_waited_when_the_gateway_was_restarted_goes_from_the_page_which_stays(
+    browser: Browser, tmp_path: Path
+) -> None:
+    running = start(tmp_path / "data", alone(tmp_path))
+    try:
+        with chromium.visitor(browser, running, excused=["ERR_", "Failed to load", "INCOMPLETE"]) as there:
+            there.visit("waiting")
+            caller = Caller(running, "before the restart")
+            there.page.get_by_role("heading", name="notes:delete_note").wait_for()
+            port = int(running.url.rpartition(":")[2])
+            running.stop()
+            caller.join(60)
+            running = start(tmp_path / "data", port=port)
+            ended_without_anybody(there, "cancelled")
+        assert "before the restart" not in heard(running)
+    finally:
+        running.stop()
 
 
 @pytest.mark.proves("SEC-3")

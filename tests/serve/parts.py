@@ -177,7 +177,7 @@ class Desk:
     def _logged_in(self, name: str) -> dict[str, Any]:
         self._known(name)
         return {"server": name, "state": "valid", "waiting": False, "error": None, "issuer": "https://as.example",
-                "scope": "read", "expires_at": 2e9, "renews": True}  # fmt: skip
+                "scope": "read", "wanted_scope": None, "expires_at": 2e9, "renews": True}  # fmt: skip
 
     async def begin_login(self, name: str, by: Caller, *, device: bool) -> dict[str, Any]:
         self.changes.append(("login", name, by))

@@ -55,6 +55,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "intent_declaration.host_confirm": ("destructive", "never", L, T),
     "intent_declaration.schema": ("nested", "flat", N, N),
     "discovery.detail": ("auto", "full", N, N),
+    "catalog.registries": (["https://a.example"], ["https://b.example"], B, B),
     "capture_missing_capabilities": (True, False, N, N),
     "request_capability_description": ("a", "b", N, N),
     "activity.on_failure": ("refuse", "allow", L, T),

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tests.support.gateway import Running
 from tests.support.node import lacking, packages
@@ -22,6 +22,9 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
          "--disable-component-update", "--disable-sync")  # fmt: skip
 """What root needs, and what keeps it from looking for the rest of the internet."""
 AXE = Path(__file__).parents[1] / "page" / "npm"
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""What axe-core finds by colours: the rest is the same in light and dark, at one width."""
+HEIGHT = 800
 TIMEOUT_MS = 30_000
 """Nobody waits longer than it takes: the machine runs many tests at once."""
 
@@ -35,6 +38,10 @@ class Look(NamedTuple):
 
 WIDE = Look()
 LOOKS = [Look(width, scheme) for width in (360, 1280) for scheme in ("light", "dark")]
+
+
+def _scheme(look: Look) -> Literal["dark", "light"]:
+    return "dark" if look.scheme == "dark" else "light"
 
 
 def chromium() -> str:
@@ -83,6 +90,11 @@ class Visitor:
         self.page.goto(f"{self.gateway.url}/ui#{fragment}")
         self.page.locator(f"main .view.{view}:not([aria-busy])").wait_for()
 
+    def looks(self, look: Look) -> None:
+        """From now on in such a window; what is shown stays, and is laid out anew."""
+        self.page.set_viewport_size({"width": look.width, "height": HEIGHT})
+        self.page.emulate_media(color_scheme=_scheme(look))
+
     def text(self, selector: str = "main") -> str:
         return self.page.locator(selector).inner_text()
 
@@ -95,10 +107,12 @@ class Visitor:
             .map((each) => each.outerHTML.slice(0, 120))"""
         )
 
-    def problems(self) -> list[str]:
-        """What axe-core finds that is serious or worse."""
-        self.page.evaluate((packages(AXE) / "axe-core" / "axe.min.js").read_text())
-        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    def problems(self, *, only_colours: bool = False) -> list[str]:
+        """What axe-core finds that is serious or worse. `only_colours`: for what was seen in others already."""
+        if not self.page.evaluate("'axe' in window"):  # half a megabyte, which stays until the page is loaded anew
+            self.page.evaluate((packages(AXE) / "axe-core" / "axe.min.js").read_text())
+        options = {"resultTypes": ["violations"], **({"runOnly": COLOURS} if only_colours else {})}
+        found = self.page.evaluate("options => axe.run(document, options)", options)
         return [
             f"{each['id']} ({each['help']}): {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
             for each in found["violations"]
@@ -133,8 +147,8 @@ def visitor(
     if signed_in and not own_session:
         options["storage_state"] = _SESSIONS.get(gateway.url)
     context = running.new_context(
-        viewport={"width": look.width, "height": 800},
-        color_scheme="dark" if look.scheme == "dark" else "light",
+        viewport={"width": look.width, "height": HEIGHT},
+        color_scheme=_scheme(look),
         **{"reduced_motion": "reduce", "locale": "en-GB", **options},
     )
     context.set_default_timeout(TIMEOUT_MS)

@@ -23,6 +23,18 @@ def documented(**changes: Any) -> dict[str, Any]:
     return {**json.loads(EXAMPLE.read_text(encoding="utf-8")), **changes}
 
 
+def variables(database_url: str, sealing_keys: Sequence[str]) -> dict[str, str]:
+    """Of one of them, as the how-to names them."""
+    shared = {
+        "MCPPROXY_ACTIVITY__DATABASE_URL": database_url,
+        "MCPPROXY_MCP_TOKEN": TOKEN,
+        "MCPPROXY_API_KEY": "a-key-for-people",
+        "MCPPROXY_SEALING_KEYS": json.dumps(sealing_keys),
+    }
+    assert all(f"export {name}=" in HOWTO.read_text(encoding="utf-8") for name in shared)
+    return shared
+
+
 @contextlib.contextmanager
 def replicas(
     folder: Path,
@@ -34,12 +46,6 @@ def replicas(
     wait: bool = True,
 ) -> Iterator[list[Running]]:
     """As many gateways as there are `sealing_keys`; `files` lie beside the configuration of each."""
-    shared = {
-        "MCPPROXY_ACTIVITY__DATABASE_URL": database_url,
-        "MCPPROXY_MCP_TOKEN": TOKEN,
-        "MCPPROXY_API_KEY": "a-key-for-people",
-    }
-    assert all(f"export {name}=" in HOWTO.read_text(encoding="utf-8") for name in (*shared, "MCPPROXY_SEALING_KEYS"))
     with contextlib.ExitStack() as stack:
         running: list[Running] = []
         for number, keys in enumerate(sealing_keys):
@@ -49,6 +55,6 @@ def replicas(
                 (data / name).write_text(text)
             if running:
                 shutil.copy(running[0].data_dir / "chain.key", data)
-            env = {**shared, "MCPPROXY_SEALING_KEYS": json.dumps(keys)}
+            env = variables(database_url, keys)
             running.append(stack.enter_context(gateway(data, config, env=env, wait=wait)))
         yield running

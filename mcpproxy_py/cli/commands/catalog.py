@@ -15,6 +15,7 @@ import typer
 
 from mcpproxy_py.cli.common import CommandContext, command, group
 from mcpproxy_py.cli.output import note, say, table, waiting
+from mcpproxy_py.cli.servers import catalog as catalog_servers
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_OK, Code, GatewayError
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ def _print_run(run: Run) -> None:
     say("")
 
 
-app = group("The data of the capability catalog.")
+app = group("Servers that can be added, and the data of the capability catalog.")
+catalog_servers.register(app)
 register(app)
 
 
@@ -155,7 +157,8 @@ def list_servers(
         str | None, typer.Argument(metavar="[QUERY]", help="Words of its name or of what it is for.")
     ] = None,
 ) -> None:
-    """The well-known servers that `mcpproxy upstream add --from-catalog SLUG` can add, and what each needs.
+    """The well-known servers of the shipped catalog, and what each needs. `mcpproxy catalog search` asks registries
+    too.
 
     For example: mcpproxy catalog servers database
     """

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mcpproxy_py.cli.common import CommandContext
 from mcpproxy_py.cli.gateway.locate import NoGatewayError
-from mcpproxy_py.cli.importing.plan import Neighbours
+from mcpproxy_py.cli.importing.plan import PresentServers
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.settings.config_file import ConfigFile
 
@@ -41,7 +41,7 @@ class ImportDestination:
                 raise
             return None
 
-    def neighbours(self) -> Neighbours:
+    def present(self) -> PresentServers:
         document = self._document()
         shown = document.get("mcpServers")
         servers = {
@@ -51,7 +51,7 @@ class ImportDestination:
         }
         providers = document.get("providers")
         names = {str(name) for name in providers} if isinstance(providers, Mapping) else set[str]()
-        return Neighbours(servers, names, self._urls(document))
+        return PresentServers(servers, names, self._urls(document))
 
     def _document(self) -> Mapping[str, Any]:
         if self._shown is not None:

@@ -67,7 +67,7 @@ class ImportRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class PresentServers:
     """What is there already: servers of ours, other names that are taken, and where this gateway is reached."""
 
     servers: Mapping[str, Mapping[str, Any]]
@@ -76,17 +76,17 @@ class Neighbours:
 
 
 def planned(
-    found: Collection[tuple[ForeignServer, ConvertedServer]], neighbours: Neighbours, *, replacing: bool = False
+    found: Collection[tuple[ForeignServer, ConvertedServer]], present: PresentServers, *, replacing: bool = False
 ) -> list[ImportRow]:
     """A row for each server, in the order in which they were found."""
     first = _first_of_each(found)
-    taken = {*neighbours.servers, *neighbours.names}
-    known = {likeness(config): name for name, config in neighbours.servers.items()}
+    taken = {*present.servers, *present.names}
+    known = {likeness(config): name for name, config in present.servers.items()}
     rows: dict[int, ImportRow] = {}
     for index, (server, made) in enumerate(found):
-        row = _row(server, made, neighbours)
+        row = _row(server, made, present)
         if row.action == "take" and first[_identity(made)] == index:
-            row = _named(row, taken, known, neighbours, replacing)
+            row = _named(row, taken, known, present, replacing)
             taken.add(row.name)
         rows[index] = row
     for index, (_, made) in enumerate(found):
@@ -116,11 +116,11 @@ def _identity(made: ConvertedServer) -> str:
     return json.dumps({key: config[key] for key in _HOW if key in config}, sort_keys=True)
 
 
-def _row(server: ForeignServer, made: ConvertedServer, neighbours: Neighbours) -> ImportRow:
+def _row(server: ForeignServer, made: ConvertedServer, present: PresentServers) -> ImportRow:
     name = valid_name(server.name)
     if made.config is None:
         return ImportRow(server, name, "cannot", made.why, None, made.notes)
-    if leads_back := _leads_back(made.config, neighbours.urls):
+    if leads_back := _leads_back(made.config, present.urls):
         return ImportRow(server, name, "skip", leads_back, made.config, itself=True)
     config, notes = dict(made.config), made.notes
     if server.off and config.get("enabled", True):
@@ -133,14 +133,14 @@ def _named(
     row: ImportRow,
     taken: Collection[str],
     known: Mapping[tuple[Any, ...], str],
-    neighbours: Neighbours,
+    present: PresentServers,
     replacing: bool,
 ) -> ImportRow:
     assert row.config is not None
     there = known.get(likeness(row.config))
     if there is not None:
         return replace(row, name=there, action="skip", why=f"it is here already, as {there}", secrets=(), notes=())
-    if row.name in neighbours.servers and replacing:
+    if row.name in present.servers and replacing:
         return replace(row, action="replace", why=f"in place of the {row.name} that is here")
     free = free_name(row.name, taken)
     notes = row.notes

@@ -125,7 +125,7 @@ class ImportRun:
     def _plan(self) -> None:
         made = [(server, self._converted(server)) for server in self.found.servers]
         self._asked = {asked.name: (server, asked) for server, one in made for asked in one.asks}
-        rows = planned(made, self._destination.neighbours(), replacing=self._wish.replace)
+        rows = planned(made, self._destination.present(), replacing=self._wish.replace)
         self.rows = [_moved(row) if self._wish.move and row.here else row for row in rows]
 
     def _converted(self, server: ForeignServer) -> ConvertedServer:

@@ -125,7 +125,7 @@ def servers_to_put_back(
     record: ImportRecord, destination: ImportDestination, undone: UndoneImport
 ) -> dict[str, Mapping[str, Any] | None]:
     """The servers that are still as the import left them."""
-    now = destination.neighbours().servers
+    now = destination.present().servers
     entries: dict[str, Mapping[str, Any] | None] = {}
     for name, change in record.servers.items():
         if name not in now:

@@ -83,14 +83,26 @@ def add(
             config = {**entries.from_json(json_config, name), **config}
         elif bool(program) == bool(url):
             raise typer.BadParameter("give either a command after -- or --url", param_hint="NAME")
+    return added(
+        session, name, config, replace=replace, check=not no_check, dry_run=dry_run, wait=not no_wait, seconds=wait_for,
+        may_log_in=url is not None,
+    )  # fmt: skip
+
+
+def added(
+    session: CommandContext, name: str, config: dict[str, Any], *, replace: bool, check: bool, dry_run: bool,
+    wait: bool, seconds: float, may_log_in: bool,
+) -> int:  # fmt: skip
+    """The one way by which a server is added, wherever its entry is from: the checks, the record, and what came of
+    it."""
     _recommend(config)
     if dry_run:
         action = "replace" if replace else "add"
-        session.show(previewed(session, action, name, config, check=not no_check), print_previewed)
+        session.show(previewed(session, action, name, config, check=check), print_previewed)
         return EXIT_OK
-    answer = _put(session, name, config, replace=replace, check=not no_check)
-    status = report(session, name, answer, f"Added {name}.", wait=not no_wait, seconds=wait_for)
-    if url is None or no_wait:
+    answer = _put(session, name, config, replace=replace, check=check)
+    status = report(session, name, answer, f"Added {name}.", wait=wait, seconds=seconds)
+    if not (may_log_in and wait):
         return status
     from mcpproxy_py.cli.servers.login import offered
 

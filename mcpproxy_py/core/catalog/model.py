@@ -23,6 +23,10 @@ Tier = Literal["free", "pro", "business", "enterprise"]
 Maturity = Literal["experimental", "beta", "stable", "deprecated"]
 Granularity = Literal["dedicated", "section", "excerpt"]
 RecordStatus = Literal["verified", "unknown"]
+Lifecycle = Literal["active", "deprecated", "deleted"]
+SHIPPED: Final = "shipped"
+OWN: Final = "own"
+REGISTRY: Final = "registry:"
 
 CATEGORIES: Final = (
     "agent-orchestration",
@@ -94,6 +98,18 @@ class ServerEntry:
     url: str | None = None
     status: RecordStatus = "unknown"
     tags: tuple[str, ...] = ()
+    source: str = SHIPPED
+    """`shipped`, `own`, or `registry:` and which."""
+    local: bool = False
+    """Whether its registry is on this machine: then its addresses may be, too."""
+    lifecycle: Lifecycle = "active"
+    """What its registry says of it."""
+    warnings: tuple[str, ...] = ()
+    """What a person has to know before adding it. An agent is not told what such an entry says of itself."""
+
+    @property
+    def of_registry(self) -> bool:
+        return self.source.startswith(REGISTRY)
 
 
 @dataclass(frozen=True, slots=True)

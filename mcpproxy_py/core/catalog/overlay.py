@@ -30,6 +30,7 @@ CONNECTION_STATUSES: Final[tuple[ConnectionStatus, ...]] = (
     "connected_enabled", "connected_disabled", "cataloged_not_connected", "cataloged_disabled",
     "uncataloged_connected", "uncataloged_not_connected", "uncataloged_disabled",
 )  # fmt: skip
+ODD: Final = "Something about it has to be looked at by a person: its words are left out"
 _QUERY_CAP: Final = 300
 _TEXT_CAP: Final = 1000
 _Pair = tuple[ServerEntry | None, Connector | None]
@@ -61,11 +62,14 @@ def _inventory_row(one: Connector) -> dict[str, Any]:
 
 
 def mcp_list_catalog(
-    entries: Mapping[str, ServerEntry], configured: Sequence[Connector], *, query: str | None = None, limit: int = 20
-) -> dict[str, Any]:
-    """Known and configured servers, what one can act on first. The overlay covers all, whatever was asked for."""
+    entries: Mapping[str, ServerEntry], configured: Sequence[Connector], *, query: str | None = None, limit: int = 20,
+    listed: Sequence[ServerEntry] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """Known and configured servers, what one can act on first. The overlay covers all, whatever was asked for; `listed`
+    are what registries have of the query, which nobody vouches for: they come last, and are in no count."""
     pairs = _pairs(entries, configured)
     shown = _matching_query(pairs, query) if query is not None else sorted(pairs, key=_actionable)
+    shown += [(entry, None) for entry in listed]
     answer: dict[str, Any] = {"servers": [_row(entry, one) for entry, one in shown[:limit]]}
     if len(shown) > limit:
         answer["omitted"] = len(shown) - limit
@@ -164,15 +168,19 @@ def _row(entry: ServerEntry | None, one: Connector | None) -> dict[str, Any]:
 def _known(entry: ServerEntry) -> dict[str, Any]:
     """What the catalog says, without what only a program that installs needs."""
     where = {"package": entry.package, "url": entry.url}
+    # What is odd about an entry of a registry a person has to look at: an agent reads none of its words.
+    says = {} if entry.warnings else {"title": entry.title, "description": entry.description}
     return {
         "slug": entry.slug,
         "name": entry.name,
-        "title": entry.title,
-        "description": entry.description,
+        **says,
+        "source": entry.source,
         "transport": entry.transport,
         "auth": entry.auth,
         **{name: value for name, value in where.items() if value},
         **({} if entry.status == "verified" else {"status": entry.status}),
+        **({} if entry.lifecycle == "active" else {"lifecycle": entry.lifecycle}),
+        **({"caution": ODD} if entry.warnings else {}),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.json_size import MAX_BODY_VALUES, SMALL, holds_more
 from mcpproxy_py.core.search.tokens import nearest
-from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Intent
+from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, Intent, Tool
 from mcpproxy_py.errors import Code
 
 MAX_REASON: Final = 1000
@@ -192,3 +192,8 @@ def _object(where: str, value: object) -> Mapping[str, Any]:
     advice = {"null": "; leave it out for a tool without arguments", "string": "; JSON text goes into args_json"}
     word = json_values.kind(value)
     raise ValueError(f"{where} must be an object, not {word}{advice.get(word, '') if where == 'args' else ''}")
+
+
+def has_own_intent(tool: Tool) -> bool:
+    schema = json_values.as_object(tool.wire.get("inputSchema")) or {}
+    return "intent" in (json_values.as_object(schema.get("properties")) or {})

@@ -15,6 +15,7 @@ from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
+from mcpproxy_py.core.protocol.apps import APP_ONLY, is_shown_at
 from mcpproxy_py.core.protocol.constants import METHODS
 from mcpproxy_py.core.protocol.tasks import CANCEL
 from mcpproxy_py.core.search.tokens import nearest
@@ -153,11 +154,11 @@ def _two_keys(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal
 
 
 def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    server = snapshot.servers.get(draft.split[0])
+    server = view.server if (view := draft.view) is not None else snapshot.servers.get(draft.split[0])
     if server is None:
         return not_found(ask, draft, snapshot)
     draft.server = server
-    if (tool := server.tools.get(draft.split[1])) is not None:
+    if (tool := view.tool if view is not None else server.tools.get(draft.split[1])) is not None:
         draft.tool = tool
     if server.state == "disabled":
         return RungRefusal(
@@ -189,9 +190,13 @@ def _view_of(draft: DecisionDraft, policy: Policy) -> ToolView:
     fixed = all(entry.when is None for entries in tool.overrides for entry in entries)
     found, origin = class_of(tool, NOTHING if fixed else None)
     return ToolView(
-        server=server, tool=tool, split=draft.split, name=draft.name or "", offered=server.offers(tool.name),
-        tool_class=found if fixed else None, origin=origin, effective=effective(tool, found, policy),
+        server=server, tool=tool, split=draft.split, name=draft.name or "", tool_class=found if fixed else None,
+        origin=origin, effective=effective(tool, found, policy), offered=_is_offered(draft.key[0], server, tool),
     )  # fmt: skip
+
+
+def _is_offered(surface: Surface, server: Server, tool: Tool) -> bool:
+    return server.offers(tool.name) and is_shown_at(surface, tool.wire)
 
 
 def _class_for(ask: Ask, draft: DecisionDraft, policy: Policy) -> ToolClass:
@@ -207,7 +212,7 @@ def _class_for(ask: Ask, draft: DecisionDraft, policy: Policy) -> ToolClass:
 def _offered(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     if draft.view is not None and draft.view.offered:
         return None
-    why = draft.server.forbids(draft.tool.name)
+    why = draft.server.forbids(draft.tool.name) or APP_ONLY
     details = {"reason": "changed"} if why == draft.tool.changed else NOTHING
     return RungRefusal(Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: {why}", details=details)
 
@@ -267,7 +272,7 @@ def not_found(ask: Ask, draft: DecisionDraft, snapshot: Snapshot) -> RungRefusal
     """Tools in reach with a similar name; of a server that exists only its own, so that the search stays short."""
     server: Server | None = getattr(draft, "server", None)
     pool = [server] if server else [s for s in snapshot.servers.values() if s.state != "disabled"]
-    spelled = {f"{s.name}:{tool}": s.tools[tool] for s in pool for tool in s.tools if s.offers(tool)}
+    spelled = {tool.full_name: tool for s in pool for tool in s.tools.values() if _is_offered(ask.surface, s, tool)}
     near = nearest(draft.name or "", spelled, 3)
     named = [_as_called(ask.surface, spelled[each]) for each in near]
     hint = f". Nearest: {', '.join(named)}" if near else ""
@@ -331,7 +336,7 @@ def _plain_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> Rung
 def _passive(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """The optional `intent` that the direct surface adds is taken off again before anybody else looks (MISS-2)."""
     args = draft.args
-    if "intent" not in args or has_own_intent(draft.tool):
+    if "intent" not in args or declaration.has_own_intent(draft.tool):
         return None
     said = args["intent"]
     if not isinstance(said, str):
@@ -341,11 +346,6 @@ def _passive(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
     draft.said = said
     draft.args = {key: value for key, value in args.items() if key != "intent"}
     return None
-
-
-def has_own_intent(tool: Tool) -> bool:
-    schema = json_values.as_object(tool.wire.get("inputSchema")) or {}
-    return "intent" in (json_values.as_object(schema.get("properties")) or {})
 
 
 def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import declaration
-from mcpproxy_py.core.policy.declaration import MAX_REASON
-from mcpproxy_py.core.policy.rungs import has_own_intent
+from mcpproxy_py.core.policy.declaration import MAX_REASON, has_own_intent
 from mcpproxy_py.core.policy.tool_class import class_of, effective
+from mcpproxy_py.core.protocol.apps import with_pages_of
 from mcpproxy_py.core.values import OPERATIONS, SENSITIVITIES, VARIANT_OF, Operation, Policy, Tool
 
 MAX_TEXT: Final = 4000
@@ -41,7 +41,7 @@ LARGE_RESULT: Final = 100_000
 @dataclass(frozen=True, slots=True)
 class Param:
     """One parameter: its JSON type and bounds. Everything the schema says, `problem` enforces. Bounds that nobody gets
-    to without meaning it are not said: they would cost tokens."""
+    to without meaning it are not said, nor that what is left out is off: they would cost tokens."""
 
     kind: str
     description: str = ""
@@ -56,7 +56,7 @@ class Param:
         bounds: dict[str, Any] = {} if self.most == MAX_SAFE else {"minimum": self.least, "maximum": self.most}
         if self.kind == "array":
             bounds = {"items": {"type": "string"}}
-        said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default,
+        said: dict[str, Any] = {"type": self.kind, "description": self.description, "default": self.default or None,
                                 "enum": list(self.choices), **bounds}  # fmt: skip
         return {key: value for key, value in said.items() if value not in (None, "", [])}
 
@@ -174,9 +174,9 @@ NOTHING_FITS: Final = (
 NOT_THERE: Final = "None of these names can be called now. Search with query, and use names from the results."
 
 PURPOSE: Final[dict[Operation, str]] = {
-    "read": "Call an upstream tool that only reads.",
-    "write": "Call an upstream tool that creates or changes something.",
-    "destructive": "Call an upstream tool that deletes or cannot be undone.",
+    "read": "Call a tool that only reads.",
+    "write": "Call a tool that creates or changes something.",
+    "destructive": "Call a tool that deletes or cannot be undone.",
 }
 
 HINTS: Final[dict[Operation, dict[str, bool]]] = {
@@ -186,9 +186,9 @@ HINTS: Final[dict[Operation, dict[str, bool]]] = {
 }
 
 REQUEST_CAPABILITY: Final = (
-    "Report something the user needs that no tool does, or that a better suited tool would do, even when you can "
-    "work around it. It runs nothing and only tells the maintainers what to add: use it freely, then go on. "
-    "To ask a person for a certain MCP server, use catalog:mcp_request_capability."
+    "Report what the user needs and no tool does, or none does well, even when you can work around it. "
+    "It runs nothing and only tells the maintainers what to add: use it freely, then go on. "
+    "To ask a person for an MCP server, use catalog:mcp_request_capability."
 )
 
 ACKNOWLEDGEMENT: Final = (
@@ -199,7 +199,7 @@ ACKNOWLEDGEMENT: Final = (
 RETRIEVE_OUTPUT: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "tools": {"type": "array", "items": {"type": "object", "required": ["name", "score", "server", "call_with"]}},
+        "tools": {"type": "array", "items": {"type": "object", "required": ["name", "score", "call_with"]}},
         "fits": {"type": "boolean"},
         "usage_instructions": {"type": "string"},
         "total": {"type": "integer"},
@@ -313,8 +313,11 @@ def shown_directly(tool: Tool, policy: Policy, host_confirm: bool = False) -> di
         shown["inputSchema"] = _with_intent(tool.wire.get("inputSchema"))
     if (counted := _other_class(tool, policy)) is not None:
         shown["annotations"] = {**tool.annotations, **HINTS[counted]}
+    meta: Mapping[str, Any] = {}
+    if (said := json_values.as_object(tool.wire.get("_meta"))) is not None:
+        shown["_meta"] = meta = with_pages_of(tool.server, said)
     if host_confirm and effective(tool, class_of(tool, None)[0], policy) == "destructive":
-        shown["_meta"] = {**(json_values.as_object(tool.wire.get("_meta")) or {}), REQUIRES_USER: True}
+        shown["_meta"] = {**meta, REQUIRES_USER: True}
     return shown
 
 

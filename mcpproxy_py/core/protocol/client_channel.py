@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS, forwarded
 from mcpproxy_py.core.values import (
     Ask,
     Caller,
@@ -64,9 +65,15 @@ def is_served(capabilities: Mapping[str, Any]) -> bool:
     )
 
 
-def served(capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """A client's capabilities as a server hears of them where the gateway stands between the two: without extensions,
-    and without any other JSON that somebody put in there."""
+def served(capabilities: Mapping[str, Any], surface: Surface = "gate") -> dict[str, Any]:
+    """A client's capabilities as a server hears of them where the gateway stands between the two: of extensions those
+    that this surface serves to the end, and without any other JSON that somebody put in there."""
+    known = forwarded(capabilities[EXTENSIONS], surface) if EXTENSIONS in capabilities else None
+    kept = _known_parts(capabilities)
+    return {**kept, EXTENSIONS: known} if known else kept
+
+
+def _known_parts(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: {key: {} if _nested(value) else value for key, value in _object(said).items() if key in SERVED[name]}
         for name, said in capabilities.items()
@@ -224,5 +231,5 @@ def narrowed(channel: ClientChannel, surface: Surface) -> ClientChannel:
     declared = channel.capabilities
     if is_served(declared):
         return channel
-    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared)
+    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared, surface)
     return channel if kept is declared else NarrowedChannel(channel, kept)

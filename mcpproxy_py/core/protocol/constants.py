@@ -62,7 +62,8 @@ class EnvelopeRejection:
 
 READING: Final = frozenset({
     "resources/read", "resources/subscribe", "resources/unsubscribe", "resources/list", "resources/templates/list",
-    "prompts/get", "prompts/list", "completion/complete", "logging/setLevel", "tasks/get",
+    "prompts/get", "prompts/list", "completion/complete", "logging/setLevel", "tasks/get", "skills/list", "skills/get",
+    "resources/directory/read",
 })  # fmt: skip
 """What a request that is no tool call does to the world; of one we do not know, nobody can say (GATE-12)."""
 METHODS: Final = READING | {

@@ -74,7 +74,7 @@ def declares(capabilities: Mapping[str, Any]) -> bool:
 
 def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     """As a server hears of them that can have its tasks followed."""
-    return {**capabilities, **DECLARED}
+    return {**capabilities, "extensions": {**(json_values.as_object(capabilities.get("extensions")) or {}), TASKS: {}}}
 
 
 def id_of(begun: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ without end. The answer is always one short line of printable text, with `any` f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from itertools import islice
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal, cast
 
 from mcpproxy_py.core.policy.surface_tools import NOT_THERE, NOTHING_FITS, SAID_ONCE, USAGE
 from mcpproxy_py.core.policy.tool_class import call_with, class_of
+from mcpproxy_py.core.protocol.apps import is_app_only
 from mcpproxy_py.core.search.confidence import FITS, confidence
 from mcpproxy_py.core.search.index import Hit, Index, Ranking, ToolFilter
 from mcpproxy_py.core.search.shared_schemas import said_once
@@ -106,6 +108,9 @@ def _items(value: object, most: int) -> list[object]:
 
 
 COMPACT_DESCRIPTION: Final = 160
+LARGEST_IN_FULL: Final = 20_000
+"""Characters of a definition. One that is larger is shown by its signature: a server that writes a book into a
+description does not get it read by everybody who searches. Who asks for it by name gets it."""
 EXCLUDED: Final = "excluded_by_operator"
 CHANGED: Final = "changed"
 """It is not what was approved, and waits for a person."""
@@ -135,7 +140,9 @@ def retrieve_tools(snapshot: Snapshot, params: Mapping[str, Any]) -> dict[str, A
     # Nobody is to pay for the schemas of what does not fit.
     whole = _in_full(params.get("detail") or snapshot.policy.detail, len(sure)) if fits else 0
     shown = enumerate(zip(ranking.hits, sure, strict=True))
-    rows = [(_full if at < whole else _compact)(hit, each, snapshot) for at, (hit, each) in shown]
+    rows = [
+        (_full if at < whole and _is_small(hit.tool) else _compact)(hit, each, snapshot) for at, (hit, each) in shown
+    ]
     return _answer(rows, fits, {"total": ranking.total, "unavailable": unavailable}, NOTHING_FITS)
 
 
@@ -180,13 +187,14 @@ def _tool_of(snapshot: Snapshot, full_name: str) -> tuple[Server, Tool] | None:
 
 def _passes(tool: Tool, params: Mapping[str, Any]) -> bool:
     rule = _rule(params)
-    return params.get("server") in (None, tool.server) and (rule is True or rule.lets_through(tool))
+    fits = FOR_MODELS.lets_through(tool) and (rule is True or rule.lets_through(tool))
+    return fits and params.get("server") in (None, tool.server)
 
 
 def found(snapshot: Snapshot, params: Mapping[str, Any]) -> tuple[Ranking, dict[str, int]]:
     """Filters apply before the cut; what cannot be called is not among the hits but counted, by reason."""
     index: Index = snapshot.index
-    wanted, barred = _wanted(index, params), _unavailable(snapshot)
+    wanted, barred = _wanted(index, params) & index.mask(lambda name: FOR_MODELS), _unavailable(snapshot)
     among = reduce(lambda left, mask: left & ~mask, barred.values(), wanted)
     ranking = index.rank(params["query"], params["limit"], among)
     missed = ranking.matched & wanted
@@ -224,8 +232,14 @@ def _rule(params: Mapping[str, Any]) -> ToolFilter | Literal[True]:
     return READ_ONLY if params["read_only_only"] else HARMLESS if params["exclude_destructive"] else True
 
 
+FOR_MODELS: Final = ToolFilter("for models", lambda tool: not is_app_only(tool.wire))
 READ_ONLY: Final = ToolFilter("read only", lambda tool: class_of(tool, None)[0] == "read")
 HARMLESS: Final = ToolFilter("not destructive", lambda tool: class_of(tool, None)[0] != "destructive")
+
+
+def _is_small(tool: Tool) -> bool:
+    said = tool.wire.get("description", ""), tool.wire.get("inputSchema")
+    return len(json.dumps(said, ensure_ascii=False)) <= LARGEST_IN_FULL
 
 
 def _full(hit: Hit, sure: float, snapshot: Snapshot) -> dict[str, Any]:

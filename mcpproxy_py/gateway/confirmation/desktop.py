@@ -10,7 +10,7 @@ import asyncio
 import logging
 import shutil
 from asyncio.subprocess import DEVNULL
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -26,13 +26,14 @@ PATIENCE: Final = 10.0
 
 
 class DesktopNotices:
-    def __init__(self, wanted: bool) -> None:
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        """`wanted`: what the setting says at the moment."""
         self._wanted = wanted
         self._waiting = 0
         self._task: asyncio.Task[None] | None = None
 
     def notice(self, call: WaitingCall) -> None:
-        if not self._wanted:
+        if not self._wanted():
             return
         self._waiting += 1
         if self._task is None or self._task.done():

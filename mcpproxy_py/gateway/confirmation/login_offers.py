@@ -1,4 +1,5 @@
-"""A person at the client of a call is offered the login that its server needs, and the call goes on after it (UP-9).
+"""A person at the client of a call is offered the login that its server needs, or one with a permission more for this
+call, and the call goes on after it (UP-9).
 
 Offered to a client that opens addresses (elicitation with `url`) and is on this machine, because that is where the
 browser brings the answer. What a login is good for is decided as always: by the ladder, when the call goes on. All who
@@ -21,14 +22,16 @@ from mcpproxy_py.core.oauth.addresses import origin
 from mcpproxy_py.core.policy.confirmation import METHOD
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.values import Caller, Decision, Refusal, Snapshot
-from mcpproxy_py.errors import Code, GatewayError, RpcError
+from mcpproxy_py.errors import Code, GatewayError, RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.gateway.upstreams import Upstreams, decided_now
+from mcpproxy_py.upstream.oauth.auth import MoreScopeRequired
 
 CONNECTED: Final = "connected"
 """The rung that looks at the connection."""
 COMPLETE: Final = "notifications/elicitation/complete"
+LONGEST_SCOPE: Final = 200
 LEFT_ALONE: Final = 60.0
 """Seconds without another offer, to a principal that did not take one, and at a server where it did not work."""
 MOST_LEFT_ALONE: Final = 1000
@@ -52,6 +55,7 @@ class LoginPages(Protocol):
 
     async def joined(self, name: str) -> tuple[LoginAddress, str]: ...
     def attempt_at(self, name: str) -> LoginAddress | None: ...
+    def lacks(self, name: str, scope: str) -> bool: ...
 
 
 class OfferEnded(GatewayError):
@@ -60,6 +64,9 @@ class OfferEnded(GatewayError):
 
 OnRecord = Callable[[str, str | None, Caller, Mapping[str, Any], Callable[[], Awaitable[None]]], Awaitable[None]]
 """Does something that is on record before, and its end after; see `Admin.on_record`."""
+
+Lacks = Callable[[Decision, Snapshot], bool]
+"""Whether what was decided just now still wants the login."""
 
 
 async def once_connected(
@@ -104,21 +111,10 @@ class LoginOffers:
     async def offer(self, call: Call, channel: ClientChannel) -> None:
         """Decided again after it; where nobody logged in, the refusal says so."""
         server, refused = login_at(call.decision, call.snapshot), call.decision
-        if server is None or not isinstance(refused, Refusal) or not opens_addresses(channel.capabilities):
+        if server is None or not isinstance(refused, Refusal) or not self._is_possible(call, channel):
             return
-        if call.ask.again or call.ask.carried or not channel.local or call.snapshot.policy.frozen:
-            return
-        who = call.ask.principal
-        why = self._why_not(who, server)
-        if why is None and not self._questions.is_used_up(who):
-            try:
-                act = partial(self._offered, call, server, channel)
-                await self._on_record("offer_login", server, channel.caller, {"call": call.id}, act)
-            except OfferEnded as ended:
-                why = ended.message
-            except GatewayError:
-                why = "it does not work just now"
-                self._leave_alone("", server, why)
+        message = f"Server '{server}' needs a login before this call can go on."
+        why = await self._why_none(call, channel, server, message, lambda now, seen: login_at(now, seen) == server)
         if why is None:
             await self._goes_on(call)
             return
@@ -126,18 +122,60 @@ class LoginOffers:
         if self._upstreams.snapshot.policy.frozen:
             call.decision = replace(call.decision, code=Code.FROZEN, rule="freeze")
 
+    async def widened(self, call: Call, channel: ClientChannel, wants: UpstreamFailure) -> bool:
+        """Whether the server, which turned the call away for a permission that its login did not give, has one by now.
+        Then the call may be sent once more: what was turned away was not done. Raises `UpstreamFailure`."""
+        if not isinstance(wants, MoreScopeRequired) or not self._is_possible(call, channel):
+            return False
+        server, scope = wants.server, wants.scope
+        message = (
+            f"Server '{server}' wants one more permission before this call can go on: "
+            f"{json_values.quoted(scope, LONGEST_SCOPE)}."
+        )
+
+        def lacks(now: Decision, seen: Snapshot) -> bool:
+            return not isinstance(now, Refusal) and self._pages.lacks(server, scope)
+
+        why = await self._why_none(call, channel, server, message, lacks)
+        if why is not None and not self._upstreams.snapshot.policy.frozen:
+            said = f"{wants.message}. It was offered: {why}"
+            raise UpstreamFailure(wants.code, said, data=wants.data, sent=False)
+        return True
+
+    def _is_possible(self, call: Call, channel: ClientChannel) -> bool:
+        if not opens_addresses(channel.capabilities):
+            return False
+        return not (call.ask.again or call.ask.carried or not channel.local or call.snapshot.policy.frozen)
+
+    async def _why_none(
+        self, call: Call, channel: ClientChannel, server: str, message: str, lacks: Lacks
+    ) -> str | None:
+        """Why there is no login after the offer; `None` where there is one, or another reason to go on."""
+        who = call.ask.principal
+        why = self._why_not(who, server)
+        if why is None and not self._questions.is_used_up(who):
+            try:
+                act = partial(self._offered, call, server, channel, message, lacks)
+                await self._on_record("offer_login", server, channel.caller, {"call": call.id}, act)
+            except OfferEnded as ended:
+                why = ended.message
+            except GatewayError:
+                why = "it does not work just now"
+                self._leave_alone("", server, why)
+        return why
+
     async def _goes_on(self, call: Call) -> None:
         call.decision, call.snapshot = decided_now(self._upstreams, call.ask)
         await _ready(self._upstreams, call)
 
     # What is on record.
 
-    async def _offered(self, call: Call, server: str, channel: ClientChannel) -> None:
+    async def _offered(self, call: Call, server: str, channel: ClientChannel, message: str, lacks: Lacks) -> None:
         """Over when there is a login, or another reason to decide again. Raises `GatewayError`."""
         _, address = await self._pages.joined(server)
         number = f"login-{call.id}"
-        over = asyncio.ensure_future(self._over(call, server))
-        asked = asyncio.ensure_future(self._asked(channel, server, address, number))
+        over = asyncio.ensure_future(self._over(call, server, lacks))
+        asked = asyncio.ensure_future(self._asked(channel, message, address, number))
         try:
             # Whoever holds the call of a client that went away with the question lets it expire: two clocks would race.
             async with asyncio.timeout(self._patience if channel.live else None):
@@ -159,12 +197,12 @@ class LoginOffers:
         if channel.live:
             channel.notify(COMPLETE, {"elicitationId": number})
 
-    async def _asked(self, channel: ClientChannel, server: str, address: str, number: str) -> dict[str, Any]:
-        message = (
-            f"Server '{server}' needs a login before this call can go on. The page is at {origin(address)}. "
+    async def _asked(self, channel: ClientChannel, message: str, address: str, number: str) -> dict[str, Any]:
+        where = (
+            f"The page is at {origin(address)}. "
             "All who call this server through mcpproxy use the account that you log in with."
         )
-        params = {"mode": "url", "message": message, "url": address}
+        params = {"mode": "url", "message": f"{message} {where}", "url": address}
         return await channel.request(METHOD, {**params, "elicitationId": number} if channel.live else params)
 
     def _taken(self, asked: asyncio.Task[dict[str, Any]], who: str, server: str) -> None:
@@ -180,14 +218,14 @@ class LoginOffers:
         self._leave_alone(who, server, why)
         raise OfferEnded(Code.NOT_CONFIRMED, why)
 
-    async def _over(self, call: Call, server: str) -> None:
-        """Until there is nothing to wait for. Raises `GatewayError` where no login comes any more."""
+    async def _over(self, call: Call, server: str, lacks: Lacks) -> None:
+        """Until nothing is lacking. Raises `GatewayError` where no login comes any more."""
         until = None
         while True:
             decision, snapshot = decided_now(self._upstreams, call.ask)
             if snapshot.policy.frozen:
                 raise OfferEnded(Code.FROZEN, "this gateway was frozen meanwhile")
-            if login_at(decision, snapshot) != server or (until is not None and time.monotonic() > until):
+            if not lacks(decision, snapshot) or (until is not None and time.monotonic() > until):
                 return
             attempt = self._pages.attempt_at(server)
             if attempt is None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import confirmation
 from mcpproxy_py.core.record.masking import Masker
+from mcpproxy_py.core.record.short_ids import id_ranges, millis_of
 from mcpproxy_py.core.values import Ask, Relay, Route
 
 ID_PREFIX: Final = "call_"
@@ -44,6 +45,12 @@ class WaitingCall:
     decided_at: float | None = None
     decided_by: Mapping[str, Any] | None = None
     notes: str | None = None
+    delivered: bool | None = None
+    """Whether the gateway where it waits has a yes; `None` where there is none, or a version before did not say."""
+
+    @property
+    def is_undelivered(self) -> bool:
+        return self.status == "approved" and self.delivered is False
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -113,11 +120,13 @@ class OpenCall:
         """What becomes of it where nothing was decided."""
         self.writing: asyncio.Task[Any] | None = None
 
-    def decide(self, after: WaitingCall) -> None:
-        """Only for the call as it was shown: the same id, and the same arguments."""
+    def decide(self, after: WaitingCall) -> bool:
+        """Only for the call as it was shown: the same id, and the same arguments. Whether it was news."""
         same = (after.id, after.arguments_sha256) == (self.call.id, self.call.arguments_sha256)
-        if same and after.status in ("approved", "denied") and not self.decision.done():
-            self.decision.set_result(after)
+        if not same or after.status not in ("approved", "denied") or self.decision.done():
+            return False
+        self.decision.set_result(after)
+        return True
 
     def end(self, why: str) -> None:
         if not self.decision.done():
@@ -129,6 +138,19 @@ class OpenCall:
         said = self.decision.result()
         self.is_taken = isinstance(said, WaitingCall)
         return said
+
+
+def gateway_of(name: str) -> str:
+    """Where a call waits, of the name of its record."""
+    return name.rpartition("/")[0]
+
+
+def ids_meant(typed: str, ids: Mapping[str, Any]) -> list[str]:
+    """What a short form, or the beginning of an id, can mean."""
+    if not ids:
+        return []
+    ranges = list(id_ranges(typed, millis_of(min(ids)), millis_of(max(ids)), ID_PREFIX))
+    return [each for each in ids if any(r.first <= each < r.last and each.endswith(r.ending) for r in ranges)]
 
 
 def _time(at: float | None) -> str | None:

@@ -3,7 +3,8 @@
 Each is a sealed record (`store/sealed_records`) with a version, so of two people one is first, whichever gateways they
 are at, and what somebody else wrote into the database, or put back, decides nothing. A yes lets nothing through by
 itself: the gateway where the call waits reads it, holds it against the arguments that it has in memory, and takes it
-once. When its client is gone, so is the call from there, and a yes that comes later finds nobody.
+once. When its client is gone, so is the call from there, and a yes that comes later finds nobody. A yes from elsewhere
+is acknowledged, so that whoever said it learns whether it arrived.
 
 The records are places that each gateway uses again, the oldest first: its last thousand stay to be seen here, and all
 of them on record.
@@ -16,7 +17,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -27,16 +28,17 @@ from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
-from mcpproxy_py.core.record.short_ids import id_ranges, millis_of
 from mcpproxy_py.core.values import Ask, Caller, Relay, Route
 from mcpproxy_py.errors import Code, GatewayError, RpcError, StoreUnavailable
-from mcpproxy_py.gateway.access.tokens import OnRecordAct, TokenStore
+from mcpproxy_py.gateway.access.tokens import OnRecordAct
 from mcpproxy_py.gateway.approvals import MOST_CANDIDATES, Verdict, ambiguous, source_of
+from mcpproxy_py.gateway.confirmation.liveness import GatewayLiveness, WaitingCallStore
 from mcpproxy_py.gateway.confirmation.waiting_call import (
-    ID_PREFIX,
     ConfirmationStatus,
     OpenCall,
     WaitingCall,
+    gateway_of,
+    ids_meant,
     waiting_call,
 )
 from mcpproxy_py.gateway.masker import MASKER
@@ -53,6 +55,8 @@ POLL: Final = 10.0
 """Seconds after which a gateway of several reads again what it should have heard of."""
 AGAIN: Final = 1.0
 SETTLE: Final = 5.0
+DELIVERY: Final = 3.0
+"""Seconds in which another gateway should have taken up a yes, before its person is told that it has not."""
 REMEDY: Final = "See `mcpproxy approvals list`. A decision is final; the agent can call again."
 
 
@@ -61,7 +65,7 @@ class WaitingCalls:
 
     def __init__(
         self,
-        store: TokenStore,
+        store: WaitingCallStore,
         gateway_name: str,
         append: Callable[[Mapping[str, Any]], None],
         new_id: Callable[[float], str],
@@ -85,11 +89,15 @@ class WaitingCalls:
         """Those that wait here, likewise."""
         self._free: deque[str] = deque()
         self._closing: set[asyncio.Task[None]] = set()
+        self._delivering: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Semaphore(1)
         """Of our writes: the threads are for everybody."""
         self._loading = asyncio.Lock()
         self._is_loaded = False
         self._heard = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Set once, at the next change of a record; then another one takes its place."""
+        self._liveness = GatewayLiveness(store)
         self._due: set[str] | None = None
         """Names of records to be read again; `None`: all."""
 
@@ -136,8 +144,8 @@ class WaitingCalls:
 
     async def settle(self) -> None:
         """What ended here is written down, or not: at the next start it is."""
-        if self._closing:
-            await asyncio.wait(set(self._closing), timeout=SETTLE)
+        if writing := self._closing | self._delivering:
+            await asyncio.wait(writing, timeout=SETTLE)
 
     async def _close(self, opened: OpenCall, status: ConfirmationStatus) -> None:
         if opened.writing is not None:
@@ -168,18 +176,18 @@ class WaitingCalls:
 
     async def page(self, status: ConfirmationStatus | None, before: str | None, limit: int) -> list[dict[str, Any]]:
         """The newest first, older than `before` where that is given."""
-        await self._ready()
+        await self._ready_to_show()
         seen = sorted(map(self._as_seen, self._known), key=lambda call: call.id, reverse=True)
         found = (call for call in seen if status in (None, call.status) and (before is None or call.id < before))
         return [call.shown() for call in islice(found, limit)]
 
     async def show(self, typed: str) -> dict[str, Any]:
-        await self._ready()
+        await self._ready_to_show()
         return self._as_seen(self._found(typed)).shown()
 
     async def decide(self, typed: str, arguments_sha256: str, verdict: Verdict, by: Caller) -> dict[str, Any]:
         """A person's word, which is final, to the call with exactly these arguments."""
-        await self._ready()
+        await self._ready_to_show()
         name = self._found(typed)
         call = self._known[name][0]
         if arguments_sha256 != call.arguments_sha256:
@@ -195,7 +203,16 @@ class WaitingCalls:
         after = await self._on_record(
             f"{verdict.step}_call", call.server, by, details, lambda: self._decide(name, call.id, verdict, by)
         )
-        return after.shown()
+        return (await self._delivered(name, after) if after.is_undelivered else after).shown()
+
+    async def _delivered(self, name: str, said: WaitingCall) -> WaitingCall:
+        """As it is once the gateway where it waits has the yes, or has not for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DELIVERY):
+                while self._known[name][0] == said:
+                    await self._changed.wait()
+        seen = self._as_seen(name)
+        return seen if seen.id == said.id else said
 
     async def _decide(self, name: str, call_id: str, verdict: Verdict, by: Caller) -> WaitingCall:
         call, version = self._must_wait(name, call_id)
@@ -206,6 +223,7 @@ class WaitingCalls:
             decided_at=self._now(),
             decided_by=self._masker.mask(who),
             notes=verdict.notes and self._masker.mask_text(verdict.notes),
+            delivered=self._is_own(name) if verdict.step == "approve" else None,
         )
         try:
             await self._put(name, after, version)
@@ -236,7 +254,7 @@ class WaitingCalls:
         names = {call.id: name for name, (call, _) in self._known.items()}
         if typed in names:
             return names[typed]
-        meant = sorted(_meant(typed, names))
+        meant = sorted(ids_meant(typed, names))
         if not meant:
             raise GatewayError(Code.NOT_FOUND, f"There is no call '{quoted(typed)}' that waits, or waited lately")
         if len(meant) > 1:
@@ -250,7 +268,13 @@ class WaitingCalls:
         waits_here = opened is not None and opened.call.id == call.id and not opened.decision.done()
         if call.status == "waiting" and self._is_own(name) and not waits_here:
             return replace(call, status="cancelled")
+        if self._is_far(name, call) and self._liveness.has_gone(gateway_of(name)):
+            return replace(call, status="cancelled")
         return call
+
+    def _is_far(self, name: str, call: WaitingCall) -> bool:
+        """Whether another gateway has to be there, for something to come of it."""
+        return (call.status == "waiting" or call.is_undelivered) and not self._is_own(name)
 
     # What the database says.
 
@@ -285,6 +309,12 @@ class WaitingCalls:
         if not self._is_loaded:
             await self._look(None)
 
+    async def _ready_to_show(self) -> None:
+        await self._ready()
+        now = self._now()
+        if any(self._is_far(name, call.at(now)) for name, (call, _) in self._known.items()):
+            await self._liveness.look()
+
     def _note(self, name: str | None) -> None:
         if name is None:
             self._due = None
@@ -293,6 +323,7 @@ class WaitingCalls:
         self._heard.set()
 
     async def _look(self, due: set[str] | None) -> None:
+        begins = not self._is_loaded
         if due is None:
             async with self._loading:
                 found = await self._store.sealed_records(KIND)
@@ -303,7 +334,7 @@ class WaitingCalls:
         else:
             for name in due:
                 await self._read(name)
-        await self._tidy()
+        await self._tidy(begins)
 
     def _begin(self) -> None:
         """Places that were never used go first, then those of the oldest calls."""
@@ -313,14 +344,15 @@ class WaitingCalls:
         self._free.extend([*(name for name in own if name not in self._known), *used])
         self._is_loaded = True
 
-    async def _tidy(self) -> None:
+    async def _tidy(self, begins: bool) -> None:
         """What an earlier life of ours left, or could not write down: nobody waits there any more."""
         for name, (call, _) in list(self._known.items()):
-            if call.status == "waiting" and self._is_own(name) and name not in self._open:
+            is_left = call.status == "waiting" or (begins and call.is_undelivered)
+            if is_left and self._is_own(name) and name not in self._open:
                 await self._close_record(name, call.id, "cancelled", is_taken=False)
 
     def _is_own(self, name: str) -> bool:
-        return name.rpartition("/")[0] == self._gateway
+        return gateway_of(name) == self._gateway
 
     async def _read(self, name: str) -> None:
         record = await self._store.sealed_record(KIND, name)
@@ -344,8 +376,21 @@ class WaitingCalls:
             log.error("the waiting call in %s was written by another version and cannot be read", name)
             return
         self._known[name] = call, record.version
-        if (opened := self._open.get(name)) is not None:
-            opened.decide(call)
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if (opened := self._open.get(name)) is not None and opened.decide(call) and call.is_undelivered:
+            task = asyncio.get_running_loop().create_task(self._acknowledge(name, call, record.version))
+            self._delivering.add(task)
+            task.add_done_callback(self._delivering.discard)
+
+    async def _acknowledge(self, name: str, call: WaitingCall, version: int) -> None:
+        """Beside the call, which does not wait for it. Where it was closed meanwhile, that says more."""
+        try:
+            await self._put(name, replace(call, delivered=True), version)
+        except RecordConflict:
+            return
+        except StoreUnavailable as error:
+            log.warning("the yes to %s is here, and that is not written down: %s", call.id, error.message)
 
     def _tell(self, call: WaitingCall) -> None:
         """What is done is done, also where nobody can be told of it."""
@@ -353,11 +398,3 @@ class WaitingCalls:
             self._append(events.confirmation_step(call.id, self._now(), call.status))
         except StoreUnavailable as error:
             log.error("no event was sent that the call %s is %s: %s", call.id, call.status, error.message)
-
-
-def _meant(typed: str, ids: Mapping[str, Any]) -> list[str]:
-    """What a short form, or the beginning of an id, can mean."""
-    if not ids:
-        return []
-    ranges = list(id_ranges(typed, millis_of(min(ids)), millis_of(max(ids)), ID_PREFIX))
-    return [each for each in ids if any(r.first <= each < r.last and each.endswith(r.ending) for r in ranges)]

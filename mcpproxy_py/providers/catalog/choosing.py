@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from mcpproxy_py.core.catalog.model import ServerEntry
-from mcpproxy_py.providers.catalog.recipe import recipe
+from mcpproxy_py.providers.catalog.recipe import CatalogQuestion, recipe, why_not
 
 
 def shown(entry: ServerEntry) -> dict[str, Any]:
     """What a person looks for when choosing."""
     plan = recipe(entry)
-    needs = [each.name for each in plan.questions if each.required] if plan else []
+    needs = [each.name for each in plan.questions if each.required and each.default is None] if plan else []
     return {
         "slug": entry.slug, "title": entry.title, "description": entry.description, "auth": entry.auth,
-        "needs": needs, "package": entry.package, "url": entry.url,
+        "needs": needs, "package": entry.package, "url": entry.url, "source": entry.source,
+        "version": entry.wire.get("version"), "lifecycle": entry.lifecycle, "warnings": list(entry.warnings),
+        "refused": why_not(entry) if entry.of_registry else None,
     }  # fmt: skip
 
 
@@ -39,10 +41,15 @@ def in_full(entry: ServerEntry, transport: str | None = None) -> dict[str, Any]:
     return {
         **shown(entry),
         "config": dict(plan.config) if plan else None,
-        "questions": [
-            {"kind": each.kind, "name": each.name, "about": each.about, "secret": each.secret,
-             "required": each.required} for each in (plan.questions if plan else ())
-        ],
+        "questions": [_question(each) for each in (plan.questions if plan else ())],
         "notes": list(plan.notes) if plan else [],
         "website": site,
+    }  # fmt: skip
+
+
+def _question(each: CatalogQuestion) -> dict[str, Any]:
+    return {
+        "kind": each.kind, "name": each.name, "about": each.about, "secret": each.secret, "required": each.required,
+        "default": each.default, "choices": list(each.choices),
+        "fills": [{"key": one.key, "at": one.at, "drops": one.drops} for one in each.fills],
     }  # fmt: skip

@@ -131,6 +131,8 @@ CATALOG: Final = _shape(
             "slug", "name", "server_name", "connection_status", "execution_available", "next_action",
         ),
         "omitted": COUNT,
+        "registries": _rows({"registry": _TEXT, "found": COUNT, "read_at": {"type": ["number", "null"]}},
+                            "registry", "found", "read_at"),
         "overlay": _shape(
             {"inventory_version": COUNT, **dict.fromkeys(_OVERLAY_NAMES, NAMES),
              "uncataloged_connected_servers": _rows({"name": _TEXT}, "name"),
@@ -224,7 +226,7 @@ def definitions(agents: Iterable[str]) -> list[dict[str, Any]]:
             "mcp_list_catalog",
             "List known MCP servers",
             "Well-known MCP servers and whether each is connected here. Known is not usable: execution_available says "
-            "what is, next_action what to do.",
+            "what is, next_action what to do. With a source of registry:… nobody vouches for it.",
             _object({"query": _said("What it is for, or a name"), "limit": _between(1, MOST_ROWS, default=20)}),
             CATALOG,
         ),

@@ -11,14 +11,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.core.catalog.model import Agent, CapabilityRecord, Catalog, Notes, ServerEntry, SourceLink
+from mcpproxy_py.core.catalog.model import (
+    OWN,
+    SHIPPED,
+    Agent,
+    CapabilityRecord,
+    Catalog,
+    Notes,
+    ServerEntry,
+    SourceLink,
+)
 from mcpproxy_py.core.catalog.resolve import Names, Similar, Term
-from mcpproxy_py.providers.catalog.data_files import DataError, checked, data_files
+from mcpproxy_py.providers.catalog.data_files import DataError, DataFile, checked, data_files, laid_over
 
 META: Final = "io.github.mcpproxy/catalog"
 
 
-def server_entry(wire: Mapping[str, Any]) -> ServerEntry:
+def server_entry(wire: Mapping[str, Any], source: str = SHIPPED) -> ServerEntry:
     meta: Mapping[str, Any] = wire["_meta"][META]
     package = next(iter(wire.get("packages", ())), None)
     remote = next(iter(wire.get("remotes", ())), None)
@@ -34,7 +43,13 @@ def server_entry(wire: Mapping[str, Any]) -> ServerEntry:
         url=remote["url"] if remote else None,
         status=meta["status"],
         tags=tuple(meta.get("tags", ())),
+        source=source,
     )
+
+
+def _entries(file: DataFile, document: Mapping[str, Any]) -> dict[str, ServerEntry]:
+    source = OWN if file.own else SHIPPED
+    return {entry.slug: entry for entry in (server_entry(wire, source) for wire in document["servers"])}
 
 
 RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -47,6 +62,8 @@ RUNNERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def connect_command(entry: ServerEntry) -> str | None:
     """The command with which a person connects this server, or `None` where the entry does not tell."""
+    if entry.of_registry:
+        return f"mcpproxy catalog add {entry.slug}"
     if entry.url is not None:
         sse = " --transport sse" if entry.transport == "sse" else ""
         return f"mcpproxy upstream add {entry.slug} --url {entry.url}{sse}"
@@ -90,14 +107,16 @@ def load(own: Path | None = None, *, rank: Rank | None = None) -> Catalog:
         elif file.kind == "aliases":
             aliases |= document["aliases"]
         else:
-            servers |= {entry.slug: entry for entry in map(server_entry, document["servers"])}
+            servers |= _entries(file, document)
     return Catalog(_names(terms, aliases, rank), agents, servers)
 
 
 def load_servers(own: Path | None = None) -> dict[str, ServerEntry]:
     """The servers alone, by slug. Raises `DataError`."""
-    files = (file for file in data_files(own) if file.kind == "servers")
-    return {entry.slug: entry for file in files for entry in map(server_entry, checked(file)["servers"])}
+    found: dict[str, ServerEntry] = {}
+    for file in laid_over(own, "servers"):
+        found |= _entries(file, checked(file))
+    return found
 
 
 def _names(terms: Sequence[Term], aliases: Mapping[str, str], rank: Rank | None) -> Names:

@@ -23,6 +23,7 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.definitions import definitions
 from mcpproxy_py.providers.catalog.load import connect_command
+from mcpproxy_py.providers.registry.places import NAME
 
 Answer = Mapping[str, Any]
 
@@ -40,13 +41,25 @@ class Requests(Protocol):
     async def submit(self, wish: CapabilityWish, principal: str) -> Submitted | NotAccepted: ...
 
 
+class Registries(Protocol):
+    """What is on this machine of the configured registries: an agent makes nobody go out."""
+
+    async def offered(self, words: str, shipped: Mapping[str, ServerEntry]) -> tuple[list[ServerEntry], list[Answer]]:
+        """Entries with these words, and what each registry's answer is worth."""
+        ...
+
+    async def entry(self, slug: str, shipped: Mapping[str, ServerEntry]) -> ServerEntry | None: ...
+
+
 class CatalogProvider:
     """`tools()` and `call()` are all an upstream needs."""
 
     def __init__(
-        self, catalog: Catalog, connectors: Callable[[Access | None], Sequence[Connector]], requests: Requests
-    ) -> None:
+        self, catalog: Catalog, connectors: Callable[[Access | None], Sequence[Connector]], requests: Requests,
+        registries: Registries | None = None,
+    ) -> None:  # fmt: skip
         """`connectors` gives the servers that who has this access may know of, as they are at this moment."""
+        self._registries = registries
         self._catalog = catalog
         self._connectors = connectors
         self._requests = requests
@@ -76,6 +89,8 @@ class CatalogProvider:
 
     def command_for(self, wish: CapabilityWish) -> str | None:
         """With which a person would grant this wish now, where the catalog or the configuration knows."""
+        if wish.catalog_slug not in self._catalog.servers and NAME.fullmatch(wish.catalog_slug or ""):
+            return f"mcpproxy catalog add {wish.catalog_slug}"
         try:
             entry, server = self._target(wish, self._connectors(None))
         except NotAnswered:
@@ -94,11 +109,18 @@ class CatalogProvider:
         return overlay.mcp_list(self._connectors(context.caller.access))
 
     async def _mcp_list_catalog(self, given: dict[str, Any], context: CatalogContext) -> Answer:
-        return overlay.mcp_list_catalog(self._catalog.servers, self._connectors(context.caller.access), **given)
+        configured, query = self._connectors(context.caller.access), given.get("query")
+        if self._registries is None or query is None:
+            return overlay.mcp_list_catalog(self._catalog.servers, configured, **given)
+        entries, heard = await self._registries.offered(query, self._catalog.servers)
+        answer = overlay.mcp_list_catalog(self._catalog.servers, configured, **given, listed=entries)
+        return {**answer, "registries": heard} if heard else answer
 
     async def _mcp_request_capability(self, given: dict[str, Any], context: CatalogContext) -> Answer:
         wish = parse_wish(given)
-        entry, server = self._target(wish, self._connectors(context.caller.access))
+        listed = await self._registries.entry(wish.catalog_slug, self._catalog.servers) if self._registries and \
+            wish.catalog_slug and wish.catalog_slug not in self._catalog.servers else None  # fmt: skip
+        entry, server = self._target(wish, self._connectors(context.caller.access), listed)
         found = overlay.classify(entry, server, wish.requested_tools)
         answer: dict[str, Any] = {"ok": True, "approval": None, "requested_by": {"kind": "agent"}}
         if not found.rule.approval_needed:
@@ -112,14 +134,14 @@ class CatalogProvider:
         return {**answer, "connect_command": command} if command else answer
 
     def _target(
-        self, wish: CapabilityWish, configured: Sequence[Connector]
+        self, wish: CapabilityWish, configured: Sequence[Connector], listed: ServerEntry | None = None
     ) -> tuple[ServerEntry | None, Connector | None]:
-        """The catalog entry and the configured server a wish is about."""
+        """The catalog entry and the configured server a wish is about. `listed` is what a registry has of its slug."""
         matching = Matching(self._catalog.servers, configured)
         by_name = matching.entry(wish.mcp_name)
         if wish.catalog_slug is None:
             return by_name, matching.connector(wish.mcp_name)
-        entry = self._catalog.servers.get(wish.catalog_slug)
+        entry = self._catalog.servers.get(wish.catalog_slug, listed)
         if entry is None:
             raise _no_slug(wish.catalog_slug, self._catalog)
         if by_name is not None and by_name.slug != entry.slug:

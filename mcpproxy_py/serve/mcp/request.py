@@ -54,6 +54,7 @@ LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "ale
 
 CACHED: Final = frozenset({
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+    "skills/list", "skills/get",
 })  # fmt: skip
 """Results for which the modern wire wants to know how long, and by whom, they may be kept."""
 EraHandler = Callable[[HttpRequest, HeadFacts], Awaitable[None]]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from mcpproxy_py.core.catalog.approval_rules import Status as ApprovalStatus
+from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.token_terms import TokenTerms
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
@@ -129,6 +130,14 @@ class RestAdmin(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
+class RestRegistries(Protocol):
+    """The configured registries: what is kept of them, and what they say now."""
+
+    async def known(self, words: str, shipped: Mapping[str, ServerEntry]) -> list[Any]: ...
+    async def ask(self, words: str, shipped: Mapping[str, ServerEntry]) -> list[Any]: ...
+    async def entry(self, slug: str, shipped: Mapping[str, ServerEntry]) -> ServerEntry | None: ...
+
+
 class RestApprovals(Protocol):
     """Agents' requests, which a person decides."""
 
@@ -181,6 +190,7 @@ class RestServices:
     questions: ShownQuestions = field(default_factory=ShownQuestions)
     profiles: ProfileTable = field(default_factory=ProfileTable)
     page: PageSessions | None = None
+    registries: RestRegistries | None = None
 
 
 SURFACE = "rest"

@@ -84,6 +84,9 @@ class ToolsByClass(ResponseModel):
 class ServerAnswer(ResponseModel):
     name: str
     state: ServerState | None = None
+    wanted_scope: str | None = Field(
+        None, description="What it turned a call away for: a permission that its login did not give"
+    )
     tools_by_class: ToolsByClass | None = Field(
         None, description="How many of its tools are of each class, by the highest a call can have"
     )

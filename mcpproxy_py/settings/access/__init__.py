@@ -1,1 +1,1 @@
-"""Who may do what, as it is configured."""
+"""Who may do what, and who is believed, as it is configured."""

@@ -38,8 +38,8 @@ Listener = Callable[[str, Any], None]
 
 
 class EventBus:
-    """Listeners are called in the thread that rings: that of the event loop for what is announced here, one of our
-    own for what others announce. They must not block."""
+    """Listeners are called in the thread that publishes: that of the event loop for what is published here, one of
+    our own for what others publish. They must not block."""
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
@@ -49,19 +49,19 @@ class EventBus:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def announce(self, kind: str, payload: Any = None) -> None:
+    def publish(self, kind: str, payload: Any = None) -> None:
         """Raises `ValueError` for a payload that is too long for a hint."""
-        self.tell_others(kind, payload)
-        self.ring(kind, payload)
+        self.publish_elsewhere(kind, payload)
+        self.publish_here(kind, payload)
 
-    def tell_others(self, kind: str, payload: Any = None) -> None:
+    def publish_elsewhere(self, kind: str, payload: Any = None) -> None:
         """The other gateways only, where who listens here knows already. Raises `ValueError` likewise."""
         text = json.dumps([kind, payload])
         if len(text) > LONGEST:
             raise ValueError(f"a notification is a hint; {len(text)} bytes are too many for one")
         self.pass_on(text)
 
-    def ring(self, kind: str, payload: Any = None) -> None:
+    def publish_here(self, kind: str, payload: Any = None) -> None:
         for listener in list(self._listeners):
             try:
                 listener(kind, payload)
@@ -109,7 +109,7 @@ class PostgresEventBus(EventBus):
             try:
                 with self._database.listening() as connection:
                     if not first:
-                        self.ring(RESYNC)
+                        self.publish_here(RESYNC)
                     first = False
                     while not self._closing.is_set():
                         for notice in connection.notifies(timeout=1.0):
@@ -121,13 +121,13 @@ class PostgresEventBus(EventBus):
 
     def _hear(self, text: str) -> None:
         if text.isdigit():
-            return self.ring(RECORDED, int(text))
+            return self.publish_here(RECORDED, int(text))
         try:
             sender, kind, payload = json.loads(text)
         except ValueError:
             return None
         if sender != self._me:
-            self.ring(kind, payload)
+            self.publish_here(kind, payload)
         return None
 
     def _speak(self) -> None:

@@ -103,11 +103,19 @@ def renew(database: Database, me: Membership) -> list[tuple[int, str]]:
         return [(row.number, row.life) for row in connection.execute(dead) if _lapsed(row.seen_at, now)]
 
 
-def bury(database: Database, dead: tuple[int, str]) -> bool:
+def claim_dead(database: Database, dead: tuple[int, str]) -> bool:
     """Whether it is ours to close what this one left: only one of the others gets to."""
     with database.writing() as connection:
         row = gateways.c.number == dead[0], gateways.c.life == dead[1]
         return connection.execute(update(gateways).where(*row).values(life=None)).rowcount == 1
+
+
+def living(database: Database) -> frozenset[str]:
+    """The names of the gateways that have neither left nor lapsed."""
+    with database.reading() as connection:
+        now = database.now(connection)
+        rows = connection.execute(select(gateways).where(gateways.c.life.is_not(None)))
+        return frozenset(row.name for row in rows if not _lapsed(row.seen_at, now))
 
 
 def leave(database: Database, me: Membership) -> None:
@@ -130,15 +138,15 @@ def pending_of(connection: Connection, number: int) -> list[str]:
 
 
 class Heartbeat:
-    """`bury` is handed the ids of calls whose gateway died."""
+    """`close_calls` is handed the ids of calls whose gateway died."""
 
-    def __init__(self, database: Database, me: Membership, bury: Callable[[list[str]], None]) -> None:
+    def __init__(self, database: Database, me: Membership, close_calls: Callable[[list[str]], None]) -> None:
         self._database = database
         self._me = me
-        self._bury = bury
+        self._close_calls = close_calls
         self._closing = Event()
         self._well = True
-        self._thread = Thread(target=self._watch, name="mcpproxy-watchman", daemon=True)
+        self._thread = Thread(target=self._watch, name="mcpproxy-heartbeat", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -158,10 +166,10 @@ class Heartbeat:
                 self._well = False
 
     def _look_after(self, dead: tuple[int, str]) -> None:
-        if not bury(self._database, dead):
+        if not claim_dead(self._database, dead):
             return
         with self._database.reading() as connection:
             pending = pending_of(connection, dead[0])
         log.warning("gateway %d is dead; %d of its calls are recorded as interrupted", dead[0], len(pending))
         if pending:
-            self._bury(pending)
+            self._close_calls(pending)

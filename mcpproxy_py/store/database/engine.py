@@ -84,7 +84,7 @@ class Database:
     def lock_for_changes(self, connection: Connection) -> None:
         """Until the end of the transaction, nobody else is in a place that is guarded by this."""
 
-    def ring(self, connection: Connection, gateway: int) -> None:
+    def publish_recorded(self, connection: Connection, gateway: int) -> None:
         """Tell other gateways, once the transaction is committed, that there is something new to read."""
 
     def event_bus(self) -> EventBus:

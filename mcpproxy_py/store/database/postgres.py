@@ -74,7 +74,7 @@ class Postgres(Database):
     def lock_for_changes(self, connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": LOCK})
 
-    def ring(self, connection: Connection, gateway: int) -> None:
+    def publish_recorded(self, connection: Connection, gateway: int) -> None:
         connection.execute(_NOTIFY, {"channel": CHANNEL, "said": str(gateway)})
 
     def event_bus(self) -> PostgresEventBus:

@@ -142,7 +142,7 @@ class Projector(JournalFollower):
             numbered = entries(batch.lines, batch.read, before)
             project(self._database, connection, self._number, numbered, before, careful=careful)
             remember_place(connection, self._name, batch.after)
-            self._database.ring(connection, self._number)
+            self._database.publish_recorded(connection, self._number)
             if self._ahead is None and self._behind_of(batch.after):
                 self._ahead = BatchPrefetch(batch.after, self._batch_at)
         return numbered

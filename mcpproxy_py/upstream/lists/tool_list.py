@@ -149,7 +149,7 @@ class ToolList:
         self.left_out: Mapping[str, str] = {}
         """Tools that no client may call as they are declared, and why."""
         self._spec = spec
-        self._shelf = ToolCache(known, judge)
+        self._cache = ToolCache(known, judge)
         self._session: UpstreamSession | None = None
         self._instructions: str | None = None
         self._notifications = notifications
@@ -158,27 +158,27 @@ class ToolList:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self._shelf.tools
+        return self._cache.tools
 
     @property
     def names(self) -> NameReport:
         """What a person has to know of the names in it."""
-        return self._shelf.names
+        return self._cache.names
 
     @property
     def review(self) -> Mapping[str, Any]:
         """What people are shown of what waits for them."""
-        return self._shelf.in_force.review
+        return self._cache.in_force.review
 
     async def load_known(self) -> bool:
         """From the last time. False: it was never listed, so nobody can find what it has. Of what has no pin nothing
         is believed that a database says: it is listed anew at each start."""
         if not is_judged(self._spec()):
             return True
-        known = await self._shelf.remembered(self._name)
+        known = await self._cache.remembered(self._name)
         if known:
             await self.derive(SaidListing(known))
-        return bool(known) or not self._shelf.has_memory
+        return bool(known) or not self._cache.has_memory
 
     async def read(self, session: UpstreamSession) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
@@ -199,7 +199,7 @@ class ToolList:
 
     async def _remember(self) -> None:
         if is_judged(self._spec()):
-            await self._shelf.remember(self._name)
+            await self._cache.remember(self._name)
 
     async def _read_again(self, session: UpstreamSession) -> None:
         said = self._notifications.read_tools()
@@ -220,7 +220,7 @@ class ToolList:
         if listed.cut:
             self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
-        before, said = self._shelf.said, SaidListing(usable, self._instructions, heard=True)
+        before, said = self._cache.said, SaidListing(usable, self._instructions, heard=True)
         another = not await anyio.to_thread.run_sync(eq, usable, before.tools)
         if another or said[1:] != before[1:]:
             await self.derive(said)
@@ -231,12 +231,12 @@ class ToolList:
 
     async def _take_on(self) -> None:
         """What the session itself knows of the listing is of what is in force: headers, and the instructions."""
-        session, in_force = self._session, self._shelf.in_force
+        session, in_force = self._session, self._cache.in_force
         if session is None:
             return
         if in_force.instructions != session.handshake.instructions:
             session.handshake = replace(session.handshake, instructions=in_force.instructions)
-        if session.modern and in_force.tools and await anyio.to_thread.run_sync(_differs, self._shelf.said, in_force):
+        if session.modern and in_force.tools and await anyio.to_thread.run_sync(_differs, self._cache.said, in_force):
             await session.learn([dict(wire) for wire in in_force.tools.values()])
 
     def _tell_of(self, left_out: Mapping[str, str]) -> None:
@@ -250,7 +250,7 @@ class ToolList:
     async def derive(self, said: SaidListing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
         before = self.names
-        part = await self._shelf.fill(self._spec, said)
+        part = await self._cache.fill(self._spec, said)
         await self._take_on()
         self._show(part)
         left_out, unmatched, unannotated = self.names

@@ -25,6 +25,16 @@ class LoginRequired(UpstreamFailure):
         super().__init__(Code.SERVER_UNAVAILABLE, message, data={"status": 401, "login": server}, sent=False)
 
 
+class MoreScopeRequired(LoginRequired):
+    """Nothing was done: the server wants a permission that its login did not give. What that gave goes on."""
+
+    def __init__(self, server: str, scope: str) -> None:
+        why = f"it wants one more permission ({scope}), for which a person has to log in again"
+        super().__init__(server, why)
+        self.server = server
+        self.scope = scope
+
+
 class ServerAuth(Protocol):
     """For one server. What each request looks at is an attribute."""
 

@@ -76,6 +76,16 @@ class ServerLogins:
         """The newest one, whether it still waits or not."""
         return self._attempts.get(name)
 
+    def lacks(self, name: str, scope: str) -> bool:
+        """Whether its login does not reach so far; of a server that has gone nobody says so."""
+        login = self._logins.get(name)
+        return login is not None and login.lacks(scope)
+
+    def wanted_scopes(self) -> dict[str, str]:
+        """Of the servers that turned a call away for a permission which its login did not give."""
+        found = ((name, login.wanted_scope) for name, login in self._logins.items())
+        return {name: scope for name, scope in found if scope is not None}
+
     async def answer(self, name: str, address: str) -> dict[str, Any]:
         """The address that a browser was sent to, from somebody who has seen it."""
         attempt = self._attempts.get(name)
@@ -112,6 +122,7 @@ class ServerLogins:
             "error": attempt.error if attempt is not None and attempt.error is not None else login.refusal,
             "issuer": stored.issuer if stored is not None else None,
             "scope": tokens.scope if tokens is not None else None,
+            "wanted_scope": login.wanted_scope,
             "expires_at": tokens.expires_at if tokens is not None else None,
             "renews": tokens is not None and tokens.refresh is not None,
         }

@@ -24,7 +24,7 @@ from mcpproxy_py.core.oauth.values import (
 )
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, StoreUnavailable, UpstreamFailure
-from mcpproxy_py.upstream.oauth.auth import LoginRequired
+from mcpproxy_py.upstream.oauth.auth import LoginRequired, MoreScopeRequired
 from mcpproxy_py.upstream.oauth.core_files import write_no_core_files
 from mcpproxy_py.upstream.oauth.runner import FlowRunner, PrivateKey
 
@@ -316,9 +316,8 @@ class ServerLogin:
     async def _step_up(self, challenge: Challenge, again: bool) -> bool:
         if self.stored is None or self.stored.tokens is None:
             return False
-        wanted, had = set((challenge.scope or "").split()), set((union_of(self.stored) or "").split())
         named = challenge.scope or "no scope is named"
-        if again or not wanted - had:
+        if again or not self.lacks(challenge.scope or ""):
             why = f"it wants more than its login gave: {named}, which was asked for already"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, why, data={"status": 403})
         if self._is_machine:
@@ -326,9 +325,20 @@ class ServerLogin:
             return True
         self.challenge, self._asked_at = challenge, self.version
         self._move("more_scope")
-        raise LoginRequired(
-            self.name, f"it wants one more permission ({named}), for which a person has to log in again"
-        )
+        raise MoreScopeRequired(self.name, named)
+
+    def lacks(self, scope: str) -> bool:
+        """Whether some of it was neither asked for nor given."""
+        had = union_of(self.stored) if self.stored is not None else None
+        return not set(scope.split()) <= set((had or "").split())
+
+    @property
+    def wanted_scope(self) -> str | None:
+        """What the server turned a call away for, while nobody has logged in with it."""
+        wanted, is_in = self.challenge, self.stored is not None and self.stored.tokens is not None
+        if wanted is None or not is_in or wanted.error != "insufficient_scope" or not self.lacks(wanted.scope or ""):
+            return None
+        return wanted.scope
 
     async def ask_for_challenge(self) -> None:
         """What the server says to somebody whom it does not know, where it was not heard yet."""

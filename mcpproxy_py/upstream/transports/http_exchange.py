@@ -118,35 +118,35 @@ class ResponseBody(Protocol):
 
 
 class JsonBody:
-    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
-        self._ear = ear
+    def __init__(self, head: ResponseHead, listener: BodyListener) -> None:
+        self._listener = listener
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
         self._data += data
-        if len(self._data) > self._ear.limit:
-            self._ear.count("oversize")
-            raise bad_answer(f"it answered with more than {self._ear.limit} bytes")
+        if len(self._data) > self._listener.limit:
+            self._listener.count("oversize")
+            raise bad_answer(f"it answered with more than {self._listener.limit} bytes")
 
     def end(self) -> None:
         text = bytes(self._data)
         if len(text) > SMALL:
-            self._ear.large(text)
+            self._listener.large(text)
             return
         try:
             message = decode(text)
         except ValueError as error:
-            self._ear.count("garbage")
+            self._listener.count("garbage")
             raise bad_answer(complaint(error)) from None
-        self._ear.message(message, len(text))
+        self._listener.message(message, len(text))
 
 
 class EventBody:
     """`parser` is public for whoever has to fetch the rest of the stream, should it end early."""
 
-    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
-        self.parser = SseParser(ear.limit, self._take, ear.oversize)
-        self._ear = ear
+    def __init__(self, head: ResponseHead, listener: BodyListener) -> None:
+        self.parser = SseParser(listener.limit, self._take, listener.oversize)
+        self._listener = listener
         self.feed = self.parser.feed
 
     def end(self) -> None:
@@ -154,15 +154,15 @@ class EventBody:
 
     def _take(self, event: ServerSentEvent) -> None:
         if event.kind == "message":
-            self._ear.text(event.data)
+            self._listener.text(event.data)
 
 
 class RefusalBody:
     """Many servers put a JSON-RPC error into a response that refuses, often with a null id; it says more than the
     status does."""
 
-    def __init__(self, head: ResponseHead, ear: BodyListener) -> None:
-        self._head, self._ear = head, ear
+    def __init__(self, head: ResponseHead, listener: BodyListener) -> None:
+        self._head, self._listener = head, listener
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
@@ -176,14 +176,14 @@ class RefusalBody:
         except ValueError:
             message = None
         if isinstance(message, dict) and isinstance(message.get("error"), dict):
-            self._ear.error(message)
+            self._listener.error(message)
         raise refusal(self._head)  # means nothing any more if there was a message
 
 
 _READERS: Final = {JSON: JsonBody, EVENTS: EventBody}
 
 
-def body_after(head: ResponseHead, ear: BodyListener) -> ResponseBody:
+def body_after(head: ResponseHead, listener: BodyListener) -> ResponseBody:
     """How to read what follows this head. Raises `UpstreamFailure` if it can be no answer."""
     kind = media_type(head)
     if coding := compression(head):
@@ -195,7 +195,7 @@ def body_after(head: ResponseHead, ear: BodyListener) -> ResponseBody:
     reader = RefusalBody if head.status >= 300 else _READERS.get(kind)
     if reader is None:
         raise bad_answer(f"it answered with content type {kind[:80]!r}, which is not MCP")
-    return reader(head, ear)
+    return reader(head, listener)
 
 
 def compression(head: ResponseHead) -> str:
@@ -301,7 +301,7 @@ class HttpExchange:
         else:
             self.fail(lost(why, sent=self.pending.sent))
 
-    # As an ear.
+    # As a `BodyListener`.
 
     def message(self, message: Any, size: int) -> None:
         self._host.message_in(self, message, size)

@@ -14,7 +14,7 @@ from mcpproxy_py.cli.clients.known import CLIENTS
 from mcpproxy_py.cli.importing.convert import converted
 from mcpproxy_py.cli.importing.names import free_name, valid_name
 from mcpproxy_py.cli.importing.plain_secrets import likeness, plain_secrets, start_shown, with_references
-from mcpproxy_py.cli.importing.plan import Neighbours, planned
+from mcpproxy_py.cli.importing.plan import PresentServers, planned
 from mcpproxy_py.cli.importing.reading import ForeignServer
 from mcpproxy_py.cli.importing.variables import ImportPlace
 from mcpproxy_py.settings import check_name, validate_text
@@ -102,7 +102,7 @@ def test_a_plan_has_a_row_for_each_and_no_name_twice(found: list[tuple[str, str,
         (ForeignServer(client, Path("/x/file.json"), ("mcpServers", name), raw), converted(client, name, raw, PLACE))
         for client, name, raw in found
     ]
-    rows = planned(pairs, Neighbours(here, {"weather"}, ["http://127.0.0.1:8080"]), replacing=replacing)
+    rows = planned(pairs, PresentServers(here, {"weather"}, ["http://127.0.0.1:8080"]), replacing=replacing)
     assert [row.server for row in rows] == [server for server, _ in pairs]
     names = [row.name for row in rows if row.action == "take"]
     assert len(set(names)) == len(names) and not {"time", "weather", "catalog"} & set(names)

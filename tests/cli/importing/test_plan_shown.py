@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy_py.cli.importing.convert import converted
-from mcpproxy_py.cli.importing.plan import Neighbours, planned
+from mcpproxy_py.cli.importing.plan import PresentServers, planned
 from mcpproxy_py.cli.importing.plan_shown import counted, plan_lines
 from mcpproxy_py.cli.importing.reading import ForeignServer
 from mcpproxy_py.cli.importing.variables import ImportPlace
@@ -44,7 +44,7 @@ def shown(width: int) -> list[str]:
          converted("cursor", name, raw, place))
         for name, raw in ENTRIES.items()
     ]  # fmt: skip
-    rows = planned(pairs, Neighbours({}))
+    rows = planned(pairs, PresentServers({}))
     return [*(line for row in rows for line in plan_lines(row, width)), counted(rows)]
 
 

@@ -9,6 +9,9 @@ from mcpproxy_py.core.policy.server_line import server_line
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions, instructions
 from mcpproxy_py.core.values import VARIANTS
 
+BUDGET = 1300
+MARGIN = 20
+"""What a name, a setting or a word more may cost before the budget is gone."""
 TWENTY = [
     "github", "git", "filesystem", "playwright", "chrome-devtools", "context7", "sqlite", "postgres", "slack", "notion",
     "linear", "jira", "sentry", "stripe", "memory", "fetch", "time", "puppeteer", "figma", "supabase",
@@ -35,7 +38,7 @@ def test_nothing_is_read_on_where_nothing_is_cut() -> None:
 def test_all_definitions_together_cost_an_agent_less_than_1300_tokens(schema: str) -> None:
     text = json.dumps(definitions(schema=schema), ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) <= BUDGET - MARGIN
 
 
 @pytest.mark.proves("SURF-1", "SURF-11")
@@ -44,7 +47,7 @@ def test_they_still_do_with_twenty_servers_named_and_all_that_hosts_are_told(sch
     tools = definitions(schema=schema, servers=server_line(TWENTY), host_confirm=True)
     text = json.dumps(tools, ensure_ascii=False)
     for encoding in ("o200k_base", "cl100k_base"):
-        assert len(bpe_openai.get_encoding(encoding).encode(text)) < 1300
+        assert len(bpe_openai.get_encoding(encoding).encode(text)) <= BUDGET - MARGIN
 
 
 @pytest.mark.proves("SURF-11")

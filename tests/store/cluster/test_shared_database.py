@@ -153,8 +153,8 @@ async def test_a_gateway_that_was_only_cut_off_has_the_last_word(
     cut_off, other = opened(tmp_path / "cut-off"), opened(tmp_path / "other")
     cut_off.append(asked())
     assert await cut_off.caught_up(30)
-    assert cut_off._watchman is not None
-    cut_off._watchman.close()
+    assert cut_off._heartbeat is not None
+    cut_off._heartbeat.close()
     notice()
     with anyio.fail_after(60):
         while await status_of(other, "a1") != "interrupted":  # noqa: ASYNC110
@@ -184,13 +184,13 @@ async def test_an_announcement_reaches_every_gateway_once(opened: Open, tmp_path
     for number, store in enumerate(stores):
         store.on_event(lambda kind, said, to=heard[number]: to.append((kind, said)) if kind == "list" else None)
     await all_listen(sql, 3)
-    stores[0].announce("list", {"server": "github"})
-    stores[1].announce("list", "ünicode")
+    stores[0].publish("list", {"server": "github"})
+    stores[1].publish("list", "ünicode")
     await until(lambda: all(len(told) == 2 for told in heard.values()), "everybody to hear both")
     await anyio.sleep(0.2)
     assert all(sorted(map(str, told)) == sorted(map(str, heard[0])) for told in heard.values())
     with pytest.raises(ValueError, match="hint"):
-        stores[0].announce("list", "x" * 8000)
+        stores[0].publish("list", "x" * 8000)
 
 
 @on_postgres
@@ -229,9 +229,9 @@ async def test_within_one_process_an_announcement_is_heard_at_once() -> None:
     event_bus, heard = EventBus(), []
     end = event_bus.on_event(lambda kind, said: heard.append((kind, said)))
     event_bus.on_event(lambda kind, said: 1 / 0)
-    event_bus.announce("approval", 7)
+    event_bus.publish("approval", 7)
     end()
-    event_bus.announce("approval", 8)
+    event_bus.publish("approval", 8)
     assert heard == [("approval", 7)]
 
 
@@ -406,10 +406,10 @@ async def test_an_ask_that_ends_at_another_gateway_than_it_began_at_is_one_row_a
 async def test_others_are_told_without_telling_oneself() -> None:
     event_bus, heard = EventBus(), []
     event_bus.on_event(lambda kind, said: heard.append((kind, said)))
-    event_bus.tell_others("list_changed", ["github", "x"])
+    event_bus.publish_elsewhere("list_changed", ["github", "x"])
     assert heard == []
     with pytest.raises(ValueError, match="hint"):
-        event_bus.tell_others("list_changed", "x" * 8000)
+        event_bus.publish_elsewhere("list_changed", "x" * 8000)
 
 
 @pytest.mark.proves("ACT-5")

@@ -24,12 +24,13 @@ from mcp_types import INVALID_PARAMS, SERVER_INFO_META_KEY
 from . import tools  # noqa: F401 (first in the registry: the suite calls the first tool with no arguments)
 
 # isort: split
-from . import asking, cells, shelf, tasks  # noqa: F401 (they fill the registry)
+from . import apps, asking, cells, shelf, skills, tasks  # noqa: F401 (they fill the registry)
 from .calls import Call, Handler, is_modern, run, text
 from .registry import TOOLS, schema, tool
 
 IDENTITY = {"name": "everything", "version": "1.0.0"}
-CACHEABLE = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+CACHEABLE = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read",
+             "skills/list", "skills/get")  # fmt: skip
 BAD_CURSOR = "Unknown cursor"
 
 
@@ -58,6 +59,9 @@ class Everything:
             "prompts/get": lambda ctx: run(shelf.prompt, ctx),
             "resources/read": lambda ctx: run(shelf.read, ctx),
             "completion/complete": lambda ctx: run(shelf.complete, ctx),
+            "skills/list": lambda ctx: self._listed(ctx, "skills", skills.ENTRIES),
+            "skills/get": lambda ctx: run(skills.get, ctx),
+            "resources/directory/read": lambda ctx: run(skills.read_directory, ctx),
         }
         self.modern_methods = tasks.METHODS
         self.handshake_methods = {
@@ -86,7 +90,7 @@ class Everything:
             on_subscriptions_listen=ListenHandler(self.bus),
         )
         server.middleware.append(self._answer)
-        server.extensions = {tasks.EXTENSION: {}}
+        server.extensions = {tasks.EXTENSION: {}, apps.EXTENSION: {}, skills.EXTENSION: skills.SETTINGS}
         return server
 
     async def _answer(self, ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:

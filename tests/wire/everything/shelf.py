@@ -10,6 +10,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
+from . import apps, skills
 from .calls import Call, elicit, form, wanted
 from .content import IMAGE, PICTURE, embedded
 
@@ -21,12 +22,16 @@ RESOURCES = [
     {"uri": "test://static-text", "name": "static-text", "title": "Text", "mimeType": "text/plain", "x-kept": 1},
     {"uri": "test://static-binary", "name": "static-binary", "title": "Picture", "mimeType": "image/png"},
     {"uri": WATCHED, "name": "watched", "title": "Watched", "mimeType": "text/plain"},
+    *apps.RESOURCES,
+    *skills.RESOURCES,
 ]
 TEMPLATES = [{"uriTemplate": TEMPLATE, "name": "template", "title": "By id", "mimeType": "application/json"}]
 CONTENTS: dict[str, dict[str, Any]] = {
     "test://static-text": {"mimeType": "text/plain", "text": "The words of a text that never changes."},
     "test://static-binary": {"mimeType": "image/png", "blob": PICTURE},
     WATCHED: {"mimeType": "text/plain", "text": "Nothing yet"},
+    **apps.CONTENTS,
+    **skills.CONTENTS,
 }
 
 

@@ -87,7 +87,10 @@ def rows(calls: list[Row], *, short: bool) -> Iterator[list[Any]]:
 
 def _print_decided(call: Row) -> None:
     say(f"{call['id']} is {call['status']}.")
-    if call["status"] == "approved":
+    if call.get("delivered") is False:
+        note("The gateway where it waits has not taken that up. It may have died, and then nothing runs; this tells: "
+             f"mcpproxy approvals show {call['id']}")  # fmt: skip
+    elif call["status"] == "approved":
         note(f"It runs now, if it is still allowed: mcpproxy activity show {call['activity_id']}")
 
 

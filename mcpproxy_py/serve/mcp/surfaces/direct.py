@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces import surface
+from mcpproxy_py.serve.mcp.surfaces import addressed_results, surface
 from mcpproxy_py.serve.mcp.surfaces.asks import (
     AskRunner,
     as_ours,
     call_linking,
     called_directly,
-    read_linked,
     relayed,
 )
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks, in_list, in_prompt
+from mcpproxy_py.serve.mcp.surfaces.server_resources import ResourceUpstreams, ServerResources
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
     LIST_TTL_MS,
@@ -55,14 +56,6 @@ MOST_LISTS: Final = 8
 """Of tools, for different scopes, that are kept."""
 
 
-class Listings(Protocol):
-    """What it needs of the upstreams besides calls."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
-
-
 class DirectSurface(TableSurface):
     topic = "direct"
 
@@ -70,13 +63,14 @@ class DirectSurface(TableSurface):
         self,
         asking: AskRunner,
         links: ResourceLinks,
-        upstreams: Listings,
+        upstreams: ResourceUpstreams,
         gate_options: Callable[[], GateOptions],
     ) -> None:
         self._asking = asking
         self._links = links
         self._upstreams = upstreams
         self._gate_options = gate_options
+        self._resources = ServerResources(asking, links, upstreams)
         self._mirrored = ParamHeaderCache()
         self._task_requests = TaskRequests(asking)
         self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]]]] = {}
@@ -87,13 +81,18 @@ class DirectSurface(TableSurface):
             "prompts/get": self._get_prompt,
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
-            "resources/read": self._read,
+            "resources/read": self._resources.read,
+            **self._resources.handlers,
             **dict.fromkeys(REQUESTS, self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
         in_reach = self._gate_options().seen_with(access).servers
-        return SurfaceInfo(IDENTITY, CAPABILITIES, instructions(INSTRUCTIONS, in_reach))
+        there = view_of(self._upstreams.snapshot, access).servers
+        known = self._resources.extensions(there, self._tools(access))
+        known = {**CAPABILITIES.get(EXTENSIONS, {}), **known}
+        capabilities = {**CAPABILITIES, EXTENSIONS: known} if known else CAPABILITIES
+        return SurfaceInfo(IDENTITY, capabilities, instructions(INSTRUCTIONS, in_reach))
 
     def cache(self, method: str) -> CachePolicy:
         return CachePolicy(LIST_TTL_MS) if method == "tools/list" else CachePolicy()
@@ -156,20 +155,18 @@ class DirectSurface(TableSurface):
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
 
     async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
-        """A URI comes once, whatever a server lists: of two that have it, the first in the configuration is read."""
+        """A URI comes once, whatever a server lists: of two that have it, the first in the configuration is read. Those
+        of apps and skills say whose they are."""
         rows: dict[Any, dict[str, Any]] = {}
         for server, found in await self._everywhere(request, "resources/list"):
             self._links.learn(request.peer.principal, server, in_list(found), self._there(request), listed=True)
-            for row in found:
+            for row in filter(None, (addressed_results.listed_row(server, each) for each in found)):
                 rows.setdefault(row.get("uri") if isinstance(row.get("uri"), str) else id(row), row)
         return one_page(request, "resources", list(rows.values()))
 
     async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
         found = await self._everywhere(request, "resources/templates/list")
         return one_page(request, "resourceTemplates", [row for _, rows in found for row in rows])
-
-    async def _read(self, request: McpRequest) -> Mapping[str, Any]:
-        return await read_linked(self._asking, self._links, request, "direct")
 
     def _there(self, request: McpRequest) -> Mapping[str, Server]:
         return view_of(self._upstreams.snapshot, request.peer.access).servers

@@ -35,9 +35,11 @@ from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 from mcpproxy_py.upstream.session.session import Negotiated
 
 PROMPTS: Final = "prompts/list"
-LISTS: Final = frozenset({PROMPTS, "resources/list", "resources/templates/list"})
+LISTS: Final = frozenset({PROMPTS, "resources/list", "resources/templates/list", "skills/list"})
 """Looking at what there is; `tools/list` is answered from the snapshot and needs no server at all."""
-SUBJECTS: Final[Mapping[str, str]] = {"resources/read": "uri", "prompts/get": "name"}
+SUBJECTS: Final[Mapping[str, str]] = {
+    "resources/read": "uri", "prompts/get": "name", "skills/get": "uri", "resources/directory/read": "uri",
+}  # fmt: skip
 RESOURCE_NOT_FOUND: Final = -32002
 """Handshake era; the modern one says INVALID_PARAMS and names the URI."""
 SUBSCRIBE: Final = "resources/subscribe"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -17,8 +17,10 @@ from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.providers.catalog.choosing import in_full, matching, shown
 from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.load import load_servers
+from mcpproxy_py.providers.registry.known import as_json, fresh
+from mcpproxy_py.providers.registry.places import Heard
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
-from mcpproxy_py.serve.rest.requests import QueryModel
+from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel
 from mcpproxy_py.serve.rest.responses import ResponseModel
 
 
@@ -43,19 +45,53 @@ class CatalogServer(ResponseModel):
     needs: list[str] = Field(description="What has to be known to add it")
     package: str | None
     url: str | None
+    source: str = Field(description="`shipped`, `own`, or `registry:` and which: nobody vouches for those")
+    version: str | None
+    lifecycle: Literal["active", "deprecated", "deleted"] = Field(description="What its registry says of it")
+    warnings: list[str] = Field(description="What a person should look at before adding it")
+    refused: str | None = Field(description="Why it cannot be added")
+
+
+class RegistryHeard(ResponseModel):
+    registry: str
+    found: int
+    left_out: int = Field(description="Entries that cannot be shown, because they are not as an entry has to be")
+    more: bool = Field(description="It has more than it was asked for")
+    away: str | None = Field(description="Why it was not of use; what was read of it before is there")
+    read_at: float | None = Field(description="When the oldest of it was read; null for just now")
 
 
 class CatalogServers(ResponseModel):
     servers: list[CatalogServer]
     total: int = Field(description="How many match")
+    registries: list[RegistryHeard] = Field(description="What each configured registry came to; none without a query")
+
+
+class CatalogWords(BodyModel):
+    query: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
+        description="Words of its name or of what it is for; sent to the configured registries"
+    )
+    limit: int = Field(60, ge=1, le=200, description="Maximum number of servers")
+
+
+class FilledPlace(ResponseModel):
+    key: Literal["args", "env", "headers", "url"]
+    at: int | str | None
+    drops: int = Field(description="So many arguments go, up to this one, where there is no answer")
 
 
 class CatalogQuestionShown(ResponseModel):
-    kind: Literal["env", "header", "arg"]
+    kind: Literal["env", "header", "arg", "url"]
     name: str
     about: str
     secret: bool
     required: bool
+    default: str | None
+    choices: list[str]
+    fills: list[FilledPlace] = Field(
+        description="Where in the entry `{name}` stands for the answer; without any, the answer is that variable, that "
+        "header or one more argument"
+    )
 
 
 class CatalogServerInFull(CatalogServer):
@@ -83,8 +119,28 @@ async def _servers(x: RestRequest) -> Mapping[str, ServerEntry]:
 
 
 async def search(x: RestRequest) -> Mapping[str, Any]:
-    found = matching((await _servers(x)).values(), x.query.query or "")
-    return {"servers": [shown(each) for each in found[: x.query.limit]], "total": len(found)}
+    """Nobody is asked: of registries, what is kept is shown."""
+    shipped, query = await _servers(x), x.query.query or ""
+    registries = x.parts.registries
+    heard = await registries.known(query, shipped) if registries is not None and query.strip() else []
+    return _found(shipped, query, heard, x.query.limit)
+
+
+async def ask(x: RestRequest) -> Mapping[str, Any]:
+    shipped, query = await _servers(x), " ".join(x.body.query.split())
+    if not query.isprintable():
+        raise GatewayError(Code.BAD_REQUEST, "query: characters that can be printed")
+    heard = await x.parts.registries.ask(query, shipped) if x.parts.registries is not None else []
+    return _found(shipped, query, heard, x.body.limit)
+
+
+def _found(shipped: Mapping[str, ServerEntry], query: str, heard: Sequence[Heard], limit: int) -> Mapping[str, Any]:
+    found = [*matching(shipped.values(), query), *fresh(heard, shipped, query)]
+    return {
+        "servers": [shown(each) for each in found[:limit]],
+        "total": len(found),
+        "registries": [as_json(each) for each in heard],
+    }
 
 
 async def show(x: RestRequest) -> Mapping[str, Any]:
@@ -97,11 +153,25 @@ async def show(x: RestRequest) -> Mapping[str, Any]:
     return in_full(known[slug], x.query.transport)
 
 
+async def show_listed(x: RestRequest) -> Mapping[str, Any]:
+    slug = f"{x.path['namespace']}/{x.path['name']}"
+    found = await x.parts.registries.entry(slug, await _servers(x)) if x.parts.registries is not None else None
+    if found is None:
+        raise GatewayError(Code.NOT_FOUND, f"Nothing is kept of a server '{quoted(slug)}': search for it first")
+    return in_full(found, x.query.transport)
+
+
 _GROUP: Final = "Catalog"
 
 ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/catalog", _GROUP, "Well-known servers that can be added", search, CatalogServers,
                  query=CatalogQuery, refusals=(Code.CONFIG_INVALID,), masked=False),
+    RestEndpoint("POST", "/api/v1/catalog", _GROUP,
+                 "The same, after asking the configured registries, which no other request does", ask,
+                 CatalogServers, body=CatalogWords, refusals=(Code.CONFIG_INVALID,), masked=False),
+    RestEndpoint("GET", "/api/v1/catalog/{namespace}/{name}", _GROUP, "One that a registry listed before",
+                 show_listed, CatalogServerInFull, query=CatalogEntryQuery,
+                 refusals=(Code.NOT_FOUND, Code.CONFIG_INVALID), masked=False),
     RestEndpoint("GET", "/api/v1/catalog/{slug}", _GROUP, "One of them: its entry, and what it needs", show,
                  CatalogServerInFull, query=CatalogEntryQuery, refusals=(Code.NOT_FOUND, Code.CONFIG_INVALID),
                  masked=False),

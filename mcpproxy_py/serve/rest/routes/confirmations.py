@@ -57,6 +57,10 @@ class ConfirmationAnswer(ResponseModel):
     decided_at: str | None
     decided_by: WhoDecided | None
     notes: str | None
+    delivered: bool | None = Field(
+        description="Of a yes: whether the gateway where the call waits has it. While it has not, nothing runs, and "
+        "where that gateway has died, nothing will"
+    )
     activity_id: str = Field(description="The record of the call, which says what became of it")
 
 
@@ -99,7 +103,8 @@ _SHORT_IDS: Final = (
 )
 _ONCE: Final = (
     f"{_SHORT_IDS} The digest has to be that of the call that waits. Of two decisions the first counts; the other is a "
-    "409, as is one about a call that waits no longer. A yes is used once, by that call, which is decided again then."
+    "409, as is one about a call that waits no longer, or whose gateway has died. A yes is used once, by that call, "
+    "which is decided again then."
 )
 _CHANGES: Final = (Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE)
 

@@ -39,6 +39,9 @@ class LoginShown(ResponseModel):
     error: str | None = Field(description="What went wrong last")
     issuer: str | None
     scope: str | None
+    wanted_scope: str | None = Field(
+        description="What it turned a call away for, which the next login asks for as well; other calls go on"
+    )
     expires_at: float | None = Field(description="When its token ends, in seconds since 1970")
     renews: bool = Field(description="Whether it is renewed without a person")
 

@@ -1,6 +1,6 @@
 // Adding a server: from the catalog, by a command, or by an address.
 import { element, problem, untrusted, untrustedText } from "../elements.js";
-import { get } from "../rest.js";
+import { get, post } from "../rest.js";
 import { acting, labelled } from "./act.js";
 import { put } from "./entry.js";
 import { address, go } from "../router.js";
@@ -27,24 +27,55 @@ async function chosen(main, query, signal) {
     event.preventDefault();
     go("servers", { add: "catalog", query: words.value.trim() });
   });
-  const { servers, total } = await get("/catalog", { query: query.get("query"), limit: 60 }, signal);
-  const cards = servers.map((each) => element("article", { class: "card" },
-    element("h3", {}, element("a", { href: address("servers", { add: "catalog", slug: each.slug }) }, untrusted(each.title, 80))),
+  const said = element("p", { class: "dim", role: "status" });
+  const notes = element("div", {});
+  const grid = element("div", { class: "grid" });
+  const show = ({ servers, total, registries }) => {
+    said.replaceChildren(total ? `${total} ${total === 1 ? "server" : "servers"}` : "There is no such server. Add it by its command or its address.");
+    notes.replaceChildren(...registries.flatMap(heard));
+    grid.replaceChildren(...servers.map(card));
+  };
+  show(await get("/catalog", { query: query.get("query"), limit: 60 }, signal));
+  main.append(form, said, notes, grid);
+  if (!query.get("query")?.trim() || !notes.childElementCount) return;
+  const ask = element("button", { type: "button" }, "Ask the registries now");
+  ask.addEventListener("click", () => acting(ask, async () => {
+    try {
+      show(await post("/catalog", { query: query.get("query").trim(), limit: 60 }));
+    } catch (error) {
+      notes.replaceChildren(problem(error));
+    }
+  }));
+  said.after(ask);
+}
+
+function card(each) {
+  return element("article", { class: "card" },
+    element("h3", {}, each.refused ? untrusted(each.title, 80) : element("a", { href: address("servers", { add: "catalog", slug: each.slug }) }, untrusted(each.title, 80))),
+    each.source === "shipped" ? null : element("p", { class: "mono dim" }, untrusted(each.source === "own" ? "of your own catalog" : `${each.slug}, of ${each.source.slice("registry:".length)}`, 300)),
     element("p", {}, untrusted(each.description, 200)),
-    element("p", { class: "dim" }, each.needs.length ? untrusted(`Needs ${each.needs.join(", ")}`, 200) : "Needs nothing")));
-  main.append(form, element("p", { class: "dim", role: "status" }, total ? `${total} well-known ${total === 1 ? "server" : "servers"}` : "The catalog has no such server. Add it by its command or its address."), element("div", { class: "grid" }, cards));
+    each.warnings.map((warning) => element("p", { class: "notice" }, untrusted(warning, 400))),
+    element("p", { class: "dim" }, each.refused ? untrusted(`Cannot be added: ${each.refused}`, 300) : each.needs.length ? untrusted(`Needs ${each.needs.join(", ")}`, 200) : "Needs nothing"));
+}
+
+/** What one registry came to: how old it is, and why it was of no use. */
+function heard({ registry, found, away, read_at }) {
+  const age = read_at === null ? "" : `, as read ${new Date(read_at * 1000).toLocaleString()}`;
+  return [element("p", { class: away ? "notice" : "dim" }, untrusted(away ? `${registry} was not of use: ${away}${age}` : `${registry}: ${found}${age}`, 400))];
 }
 
 async function fromCatalog(slug, signal) {
-  const found = await get(`/catalog/${encodeURIComponent(slug)}`, {}, signal);
+  const found = await get(`/catalog/${slug.split("/").map(encodeURIComponent).join("/")}`, {}, signal);
   if (!found.config) {
-    return problem({ message: "The catalog knows no package or address of it that can be used", remedy: found.website ? `See ${found.website}, and add its command` : "Add it by its command or its address" });
+    return problem({ message: `The catalog knows no package or address of it that can be used${found.refused ? `: ${found.refused}` : ""}`, remedy: found.website ? `See ${found.website}, and add its command` : "Add it by its command or its address" });
   }
-  const name = nameField(found.slug);
+  const name = nameField(found.slug.split("/").pop().toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 32));
   const fields = found.questions.map((each) => [each, questionField(each)]);
   const form = addForm([
     element("h3", {}, untrusted(found.title, 100)),
     element("p", {}, untrusted(found.description, 400)),
+    found.source === "shipped" ? null : element("p", { class: "mono dim" }, untrusted(`${found.slug} ${found.version ?? ""}, of ${found.source}: nobody vouches for it`, 400)),
+    element("p", { class: "mono" }, untrusted(found.config.url ?? [found.config.command, ...(found.config.args ?? [])].join(" "), 2000)),
     found.notes.map((each) => element("p", { class: "notice" }, untrusted(each, 400))),
     labelled("Name here", name),
     fields.map(([each, field]) => labelled(untrustedText(each.name, 100) + (each.required ? "" : " (optional)"), field, hint(each))),
@@ -53,7 +84,14 @@ async function fromCatalog(slug, signal) {
 }
 
 function questionField(question) {
-  const value = question.secret && question.kind === "env" ? `\${env:${question.name}}` : question.secret ? "Bearer ${env:TOKEN}" : "";
+  if (question.choices.length) {
+    const options = question.required ? question.choices : ["", ...question.choices];
+    return element("select", { required: question.required }, options.map((each) =>
+      element("option", { value: each, selected: each === (question.default ?? "") ? true : null }, untrustedText(each, 100) || "none")));
+  }
+  const name = question.kind === "env" && !question.fills.length ? question.name : question.name.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
+  const whole = question.kind === "header" && !question.fills.length && question.name.toLowerCase() === "authorization";
+  const value = !question.secret ? question.default ?? "" : whole ? "Bearer ${env:TOKEN}" : `\${env:${name}}`;
   return element("input", { required: question.required, value, autocomplete: "off", spellcheck: "false" });
 }
 
@@ -62,11 +100,29 @@ function hint(question) {
   return [untrustedText(question.about, 200), secret].filter(Boolean).join(" ") || null;
 }
 
+/** The entry with the answers in their places. What has none is left out, with the option before it. */
 function answered(config, fields) {
   const made = structuredClone(config);
-  for (const [{ kind, name }, field] of fields) {
-    const value = field.value.trim();
-    if (!value) continue;
+  const known = new Map(fields.map(([{ name }, field]) => [name, field.value.trim()]));
+  const filled = (text) => text.replace(/\{([A-Za-z0-9_.-]{1,64})\}/g, (whole, name) => (fields.some(([each]) => each.name === name && each.fills.length) ? known.get(name) : whole));
+  const places = new Map();
+  for (const [{ name, fills }] of fields) {
+    for (const place of fills) {
+      const id = JSON.stringify(place);
+      places.set(id, { ...place, empty: (places.get(id)?.empty ?? false) || !known.get(name) });
+    }
+  }
+  const dropped = new Set();
+  for (const { key, at, drops, empty } of places.values()) {
+    if (key === "url") made.url = filled(made.url);
+    else if (!empty) made[key][at] = filled(made[key][at]);
+    else if (key === "args") for (let index = at - drops + 1; index <= at; index += 1) dropped.add(index);
+    else delete made[key][at];
+  }
+  if (dropped.size) made.args = made.args.filter((_, index) => !dropped.has(index));
+  for (const [{ kind, name, fills }] of fields) {
+    const value = known.get(name);
+    if (fills.length || !value) continue;
     if (kind === "arg") made.args = [...(made.args ?? []), value];
     else if (kind === "env") made.env = { ...made.env, [name]: value };
     else made.headers = { ...made.headers, [name]: value };

@@ -50,10 +50,17 @@ function answer(call, step, look) {
     const body = { arguments_sha256: call.arguments_sha256 };
     if (said.note) body.notes = said.note;
     try {
-      await post(`/confirmations/${encodeURIComponent(call.id)}/${step}`, body);
-      toast(yes ? `${call.tool} may run` : `${call.tool} is refused`);
+      tell(await post(`/confirmations/${encodeURIComponent(call.id)}/${step}`, body), yes);
     } finally {
       await look(); // also where somebody else was faster
     }
   }, { class: yes ? "main" : "danger", "aria-label": `${word} ${untrustedText(call.tool, 100)}` });
+}
+
+/** What came of it, which where its gateway has died is nothing. */
+function tell({ tool, status, delivered }, yes) {
+  if (!yes) toast(`${tool} is refused`);
+  else if (delivered === false) toast(`${tool} is approved, and the gateway where it waits has not taken that up. It may have died, and then nothing runs.`, "error");
+  else if (status === "approved") toast(`${tool} may run`);
+  else toast(`${tool} is ${status}: nobody waits for it any more`, "error");
 }

@@ -52,6 +52,7 @@ function described(server, summary) {
   return facts(
     ["Tools", element("span", {}, classCounts(server.tools_by_class), " ", element("a", { href: address("tools", { server: server.name }) }, "all of them"))],
     ["Without hints", server.unannotated_tools?.length ? `${server.unannotated_tools.length}, which count as ${server.unannotated_as === "allow" ? "any class" : server.unannotated_as}` : null],
+    ["One permission more", server.wanted_scope ? ["It turned a call away for ", untrusted(server.wanted_scope, 200), ", which the next login asks for."] : null],
     ["Left out", leftOut(server.left_out)],
     ["Waits for you", server.pins?.waiting ? element("a", { href: address("waiting") }, `${server.pins.waiting} of what it lists`) : null],
     ["It says it is", info ? untrusted([info.title ?? info.name, info.version].filter(Boolean).join(" "), 200) : null],
@@ -76,8 +77,8 @@ function buttons(server, config, steps, signal, again) {
   if (config) made.push(server.enabled
     ? actionButton("Disable", () => acted(name, "disable", again))
     : actionButton("Enable", () => acted(name, "enable", again), { class: "main" }));
-  if (server.state === "needs_login") made.unshift(loginButton(name, steps, signal, again));
-  else if (config?.url) made.push(actionButton("Log out", async () => (await logOut(name)) && again(), { class: "quiet" }));
+  if (server.state === "needs_login" || server.wanted_scope) made.unshift(loginButton(name, steps, signal, again));
+  if (server.state !== "needs_login" && config?.url) made.push(actionButton("Log out", async () => (await logOut(name)) && again(), { class: "quiet" }));
   return element("p", { class: "row" }, made);
 }
 

@@ -34,8 +34,8 @@ export async function show(main, query, signal) {
 }
 
 /** Only what the table shows, so that it is made anew when that changes. */
-function stable({ name, state, error, tools_by_class, session_mode, pins }) {
-  return { name, state, error, tools_by_class, session_mode, waiting: pins?.waiting };
+function stable({ name, state, error, wanted_scope, tools_by_class, session_mode, pins }) {
+  return { name, state, error, wanted_scope, tools_by_class, session_mode, waiting: pins?.waiting };
 }
 
 async function latencies(signal) {
@@ -64,6 +64,7 @@ function listed(servers, latency) {
 
 function state(row) {
   const waiting = row.pins?.waiting ? element("div", {}, element("a", { href: address("waiting") }, `${row.pins.waiting} of its changes wait for you`)) : null;
-  const login = row.state === "needs_login" ? element("div", {}, element("a", { href: address("servers", { name: row.name }) }, "Log in")) : null;
+  const wants = row.state === "needs_login" ? "Log in" : row.wanted_scope ? "Log in for one permission more" : null;
+  const login = wants ? element("div", {}, element("a", { href: address("servers", { name: row.name }) }, wants)) : null;
   return element("div", {}, stateBadge(row.state), row.error ? element("div", { class: "dim" }, untrusted(row.error, 160)) : null, login, waiting);
 }

@@ -44,7 +44,7 @@ async function shown(parts, said, signal, look) {
   ]);
   if (signal.aborted) return;
   const calls = [...waiting.confirmations].reverse(); // whoever waits longest comes first
-  const logins = servers.servers.filter((each) => each.state === "needs_login").map(({ name, error }) => ({ name, error }));
+  const logins = servers.servers.filter((each) => each.state === "needs_login" || each.wanted_scope).map(({ name, error, wanted_scope }) => ({ name, error, scope: wanted_scope }));
   reconcile(parts.calls.place, calls, (each) => each.id, (each) => callCard(each, look), "No call waits.");
   reconcile(parts.requests.place, requests.approvals, (each) => each.approval_id, (each) => requestCard(each, look), "No agent asks for a server.");
   reconcile(parts.pins.place, pins, (each) => each.server, (each) => pinCard(each, look), "Every server lists what was approved.");
@@ -68,18 +68,20 @@ async function pinsThatWait(signal) {
   return Promise.all(some.map((each) => get(`/pins/${encodeURIComponent(each.server)}`, {}, signal)));
 }
 
-function loginCard({ name, error }, signal, look) {
+function loginCard({ name, error, scope }, signal, look) {
   const steps = element("div", {});
   return element("article", { class: "card" },
     element("h3", {}, untrusted(name, 60)),
-    element("p", {}, "It wants somebody to log in. Until then its calls are refused."),
+    scope
+      ? element("p", {}, "It turned a call away for one permission more: ", untrusted(scope, 200), ". The next login asks for it beside what there is. Other calls go on.")
+      : element("p", {}, "It wants somebody to log in. Until then its calls are refused."),
     error ? element("p", { class: "dim" }, untrusted(error, 300)) : null,
     loginButton(name, steps, signal, look), steps);
 }
 
 function past(confirmations, approvals) {
   const calls = confirmations.filter((each) => each.status !== "waiting").map((each) => ({
-    what: each.tool, status: each.status, notes: each.notes, record: each.activity_id,
+    what: each.tool, status: each.status, lost: each.status === "approved" && each.delivered === false, notes: each.notes, record: each.activity_id,
     at: each.decided_at ?? each.expires_at, by: who(each.decided_by),
   }));
   const requests = approvals.filter((each) => each.status !== "pending").map((each) => ({
@@ -99,7 +101,7 @@ function decisions(rows) {
   return table(
     [
       { title: "What", cell: (each) => (each.record ? element("a", { href: address("record", { name: each.record }) }, untrusted(each.what, 120)) : untrusted(each.what, 120)) },
-      { title: "Was", cell: (each) => statusBadge(each.status) },
+      { title: "Was", cell: (each) => element("span", {}, statusBadge(each.status), each.lost ? ", not taken up by its gateway" : "") },
       { title: "By", cell: (each) => (each.by ? untrusted(each.by, 120) : "nobody") },
       { title: "When", cell: (each) => ago(each.at) },
       { title: "Note", cell: (each) => (each.notes ? untrusted(each.notes, 300) : "") },
