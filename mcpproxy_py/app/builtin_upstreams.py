@@ -6,14 +6,14 @@ From what is configured for an upstream to what the upstream room wants, for eve
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 from mcpproxy_py.core.oauth.values import OAuthOptions
 from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings, check_name
-from mcpproxy_py.upstream.spec import UpstreamSpec
+from mcpproxy_py.upstream.spec import ShowsPages, UpstreamSpec
 from mcpproxy_py.upstream.transports.in_process import InProcessServer
 
 
@@ -31,6 +31,7 @@ WORK_DIR: Final = "work"
 def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
     """The servers of the configuration."""
     missing, work_dir = settings.missing_secrets, str(settings.data_dir / WORK_DIR)
+    pages = shows_pages(settings.surfaces)
     return {
         name: spec_of(
             name,
@@ -38,10 +39,18 @@ def server_specs(settings: Settings) -> dict[str, UpstreamSpec]:
             missing_secret=missing.get(name),
             sessions_why=_why(server),
             work_dir=work_dir,
+            shows_pages=pages,
             **_credentials(server),
         )
         for name, server in settings.servers.items()
     }
+
+
+def shows_pages(surfaces: Collection[str]) -> ShowsPages:
+    """Hosts show them on direct and on passthrough; the gate has none (SURF-10)."""
+    if "direct" not in surfaces and "passthrough" not in surfaces:
+        return "never"
+    return "in_lists" if "gate" in surfaces else "always"
 
 
 def _credentials(server: ServerSettings) -> dict[str, Any]:

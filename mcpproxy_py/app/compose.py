@@ -322,7 +322,7 @@ def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
     tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
     at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few.
-    Only the young are looked through for garbage: there may be tens of thousands of tools from the last time already."""
+    Only the young are looked through: there may be tens of thousands of tools from the last time already."""
     gc.collect(1)
     gc.freeze()
     gc.set_threshold(YOUNG)

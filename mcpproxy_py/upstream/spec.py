@@ -20,6 +20,11 @@ START_ALLOWANCE: Final = 6
 `connect_timeout`; callers still wait `connect_timeout` at most."""
 
 
+ShowsPages = Literal["never", "in_lists", "always"]
+"""Whether a server hears that pages of apps are shown here: not at all, where its lists are read, or also in a
+handshake, which speaks for every call that comes after it and so only where no surface is open that shows none."""
+
+
 @dataclass(frozen=True, slots=True)
 class UpstreamSpec:
     name: str
@@ -52,6 +57,7 @@ class UpstreamSpec:
     """How to log in to it; `None` where its credentials are configured, or it is to have none."""
     private_key: str | None = field(default=None, repr=False)
     signing_algorithm: str = "RS256"
+    shows_pages: ShowsPages = "never"
     missing_secret: str | None = None
     """Why it must not be started: a secret in its configuration has no value."""
 
@@ -80,4 +86,4 @@ class UpstreamSpec:
     def _connection(self) -> tuple[object, ...]:
         where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))
         login = (self.oauth, self.private_key, self.signing_algorithm)
-        return (*where, *login, self.enabled, self.connect_timeout, self.missing_secret)
+        return (*where, *login, self.enabled, self.connect_timeout, self.missing_secret, self.shows_pages)

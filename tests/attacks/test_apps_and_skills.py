@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.attacks.target import ERAS, Target, ask, eventually, fresh
+from tests.attacks.target import ALL_SURFACES, ERAS, Target, ask, eventually, fresh
 from tests.support.gateway import gateway, python_server
 from tests.support.peer import META, Message, Peer
 from tests.support.wire import MODERN, RpcError
@@ -76,7 +76,7 @@ def attacked(folder: Path, says: Mapping[str, Message], modern: bool = True, **s
         files = ("--log", str(folder / f"{name}.heard"), "--says", str(folder / f"{name}.says"))
         servers[name] = python_server("shows.py", *files, "--name", name, *(["--modern"] if modern else []))
         servers[name] |= settings.pop(name, {})
-    config = {"surfaces": ["gate", "direct", "passthrough"], "mcpServers": servers, **settings}
+    config = {"surfaces": ALL_SURFACES, "mcpServers": servers, **settings}
     with gateway(folder / "data", config) as running:
         running.wait_for(*servers)
         yield Target(running, folder, servers)
@@ -387,12 +387,14 @@ async def test_a_forged_cursor_is_an_error(target: Target, cursor: Any) -> None:
 # What servers hear of their clients.
 
 
-async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tasks", [{}, {f"{META}tasks": {}}], ids=["", "with_tasks"])
+async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Path, tasks: Message) -> None:
+    """What the gateway follows itself, tasks, a server hears of beside that."""
     able = {"extensions": {UI: {"mimeTypes": [MIME, 5, "y" * 4000], "more": {"deep": [1]}}, "example.com/x": {}}}
-    with attacked(tmp_path, {"crm": shown_by("crm")}) as target:
+    with attacked(tmp_path, {"crm": {**shown_by("crm"), "extensions": {SKILLS: {}, **tasks}}}) as target:
         for door, wanted in (
-            ("gate", None),
-            ("direct", {UI: {"mimeTypes": [MIME]}}),
+            ("gate", tasks),
+            ("direct", {UI: {"mimeTypes": [MIME]}, **tasks}),
             ("passthrough", able["extensions"]),
         ):
             mark = fresh()
@@ -404,4 +406,34 @@ async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Pa
                 assert (await ask(peer, called)).ok
             await eventually(lambda mark=mark: target.log("crm").calls(mark), "the call")
             (sent,) = target.log("crm").calls(mark)
-            assert sent["_meta"][f"{META}clientCapabilities"].get("extensions") == wanted, door
+            assert sent["_meta"][f"{META}clientCapabilities"].get("extensions", {}) == wanted, door
+
+
+@ERAS
+async def test_a_page_that_a_result_names_is_its_own_servers(target: Target, era: str) -> None:
+    named = {"content": [], "resultType": "complete", "_meta": {"ui": {"resourceUri": PAGE}, "x": 1}}
+    said = json.dumps({"jsonrpc": "2.0", "id": "$id", "result": named}).replace('"$id"', "$id")
+    async with target.client("direct", "crm", era) as peer:
+        called = {"name": "crm__play", "arguments": {"mark": fresh(), "steps": [{"own": said}]}}
+        meta = (await peer.request("tools/call", called))["_meta"]
+        assert (meta["ui"], meta["x"]) == ({"resourceUri": "ui://crm.mcpproxy/panel/main.html"}, 1)
+    async with target.client("passthrough", "crm", era) as peer:
+        meta = (await peer.request("tools/call", {**called, "name": "play"}))["_meta"]
+        assert meta["ui"] == {"resourceUri": PAGE}
+
+
+@pytest.mark.parametrize("modern", [True, False], ids=["modern", "handshake"])
+@pytest.mark.parametrize(("surfaces", "wanted"), [
+    (["gate"], False), (["gate", "direct"], None), (["direct"], True), (["passthrough"], True),
+])  # fmt: skip
+async def test_a_server_hears_where_pages_are_shown_when_its_tools_are_listed(
+    tmp_path: Path, modern: bool, surfaces: list[str], wanted: bool | None
+) -> None:
+    """Some list the tools of their apps to nobody else. A handshake speaks for the gate as well, where that is open."""
+    with attacked(tmp_path, {"crm": shown_by("crm")}, modern, surfaces=surfaces) as target:
+        log = target.log("crm")
+        (asked,) = log.of("tools/list") if modern else log.of("initialize")
+        said = asked["params"]["_meta"][f"{META}clientCapabilities"] if modern else asked["params"]["capabilities"]
+        assert (UI in said.get("extensions", {})) == (modern if wanted is None else wanted)
+        if surfaces == ["gate"]:
+            assert not log.has(UI)

@@ -60,5 +60,11 @@ def with_pages_of(server: str, meta: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
+def result_with_pages(server: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result of a tool of this server, which may name its page as well."""
+    meta = json_values.as_object(result.get(META))
+    return {**result, META: with_pages_of(server, meta)} if meta else result
+
+
 def _page(server: str, uri: object) -> str | None:
     return addressed(server, uri) if isinstance(uri, str) else None

@@ -15,8 +15,9 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.request_state import questions_of
-from mcpproxy_py.core.values import RANK, Operation
+from mcpproxy_py.core.values import NOTHING, RANK, Operation
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {TASKS: {}}}
@@ -74,7 +75,7 @@ def declares(capabilities: Mapping[str, Any]) -> bool:
 
 def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
     """As a server hears of them that can have its tasks followed."""
-    return {**capabilities, "extensions": {**(json_values.as_object(capabilities.get("extensions")) or {}), TASKS: {}}}
+    return {**capabilities, EXTENSIONS: {**capabilities.get(EXTENSIONS, NOTHING), TASKS: {}}}
 
 
 def id_of(begun: Mapping[str, Any]) -> str | None:

@@ -30,6 +30,7 @@ from mcpproxy_py.upstream.session.connection import Hear, RpcConnection
 from mcpproxy_py.upstream.session.session import (
     CAPABILITIES,
     CLIENT_INFO,
+    SHOWS_PAGES,
     Mirrored,
     Negotiated,
     UpstreamSession,
@@ -209,7 +210,8 @@ class SessionOpener:
         """The first session. Raises `UpstreamFailure`."""
         self._attach(connection)
         try:
-            handshake = await negotiate(connection, probe=self._probe and spec.transport != "sse")
+            asks_first = self._probe and spec.transport != "sse"
+            handshake = await negotiate(connection, probe=asks_first, capabilities=_of_everybody(spec))
         except ProbeKilled:
             self._probe = spec.transport != "stdio"  # it may be the question that it did not survive
             raise
@@ -224,7 +226,7 @@ class SessionOpener:
     ) -> UpstreamSession:
         """Another session with the same server. `modern` as known of it, or as wanted. Raises `UpstreamFailure`."""
         self._attach(connection)
-        offered = CAPABILITIES if capabilities is None else capabilities
+        offered = _of_everybody(spec) if capabilities is None else capabilities
         handshake = await negotiate(connection, probe=modern, capabilities=offered)
         return await self._session(connection, spec, handshake)
 
@@ -235,9 +237,15 @@ class SessionOpener:
 
     async def _session(self, connection: RpcConnection, spec: UpstreamSpec, handshake: Negotiated) -> UpstreamSession:
         session = UpstreamSession(spec.name, connection, handshake, self._mirrored)
+        if spec.shows_pages != "never":
+            session.own_capabilities = SHOWS_PAGES
         if self.log_level is not None:
             await set_level(session, OwnPermit("logging/setLevel", self.log_level))
         return session
+
+
+def _of_everybody(spec: UpstreamSpec) -> Mapping[str, Any]:
+    return {**CAPABILITIES, **SHOWS_PAGES} if spec.shows_pages == "always" else CAPABILITIES
 
 
 async def set_level(session: UpstreamSession, permit: Permit) -> None:

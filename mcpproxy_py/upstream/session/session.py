@@ -26,6 +26,7 @@ from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.constants import (
     METHOD_NOT_FOUND,
 )
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS, UI
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, ParamHeader, declared, param_headers
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
@@ -42,6 +43,8 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "roots": {"listChanged": True},
 }
 """For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
+SHOWS_PAGES: Final[Mapping[str, Any]] = {EXTENSIONS: {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+"""What some servers list the tools of their apps for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,8 @@ class UpstreamSession:
         """`mirrored`, which tools want arguments repeated as headers, is one for all sessions with a server."""
         self.connection = connection
         self.handshake = handshake
+        self.own_capabilities: Mapping[str, Any] | None = None
+        """What the gateway declares in what it asks itself, its lists above all."""
         self._name = name
         self._mirrored = mirrored
 
@@ -211,7 +216,7 @@ class UpstreamSession:
         """The message as this server wants it. Raises `UpstreamFailure` for what cannot be written."""
         method, params, meta = message
         stamp, connection = self.handshake.stamp, self.connection
-        stamped = stamp.params(params, meta, channel.capabilities if channel is not None else None)
+        stamped = stamp.params(params, meta, channel.capabilities if channel is not None else self.own_capabilities)
         if not connection.wants_headers:
             return stamped, NOTHING
         try:

@@ -10,6 +10,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
+from mcpproxy_py.core.protocol.apps import result_with_pages
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -110,7 +111,14 @@ class DirectSurface(TableSurface):
     # Tools.
 
     async def _call(self, request: McpRequest) -> Mapping[str, Any]:
-        return await call_linking(self._asking, self._links, "direct", called_directly, request)
+        result = await call_linking(self._asking, self._links, "direct", called_directly, request)
+        return self._with_own_pages(request, result) if result.get("_meta") else result
+
+    def _with_own_pages(self, request: McpRequest, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A page that a result names is its server's, as one that its tool names is."""
+        there = view_of(self._upstreams.snapshot, request.peer.access)
+        server, _ = named_directly(request.params["name"], there) or ("", "")
+        return result_with_pages(server, result) if server in there.servers else result
 
     async def _ask_about_task(self, request: McpRequest) -> Mapping[str, Any]:
         return await self._task_requests.directly(request, self._links)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core.json_values import as_object
+from mcpproxy_py.core.protocol.apps import result_with_pages
 from mcpproxy_py.core.protocol.constants import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -59,7 +60,7 @@ class TaskRequests:
         shown = {**as_ours({**result, "resultType": TASK}), "taskId": handle, "resultType": "complete"}
         if (inner := as_object(result.get("result"))) is not None:
             links.learn(who, task.server, resource_links.in_result(inner), self._asking.there(exchange))
-            shown["result"] = as_ours(inner)
+            shown["result"] = result_with_pages(task.server, as_ours(inner))
         return shown
 
     async def passed_through(self, exchange: McpRequest, server: str, known: bool) -> Mapping[str, Any]:
