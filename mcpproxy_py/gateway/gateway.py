@@ -241,14 +241,7 @@ class Gateway:
     async def explain(self, ask: Ask) -> dict[str, Any]:
         """The decision run dry: nothing is sent or recorded."""
         ask, decision, snapshot = await decided_with_checks(self.upstreams, ask)
-        return {
-            "decision": self.recorder.asked(ask, decision)["metadata"],
-            "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
-            "rungs": [
-                {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
-                for step in decide.explain(ask, snapshot)
-            ],
-        }
+        return refusals.explained(ask, decision, snapshot, self.recorder.asked(ask, decision)["metadata"])
 
     # From the decision to the server. What stands in the way raises `NotPermitted`, wherever it is met.
 
@@ -345,11 +338,9 @@ class Gateway:
     def _ask_back(self, call: Call, to: Route | Relay, channel: ClientChannel, result: dict[str, Any]) -> None:
         """The server's turn ended with questions, and the client comes back with answers: one ask, several rounds."""
         if isinstance(channel, NoClient):
-            message = f"'{to.full_name}' asks for input, which this client cannot give"
-            call.refuse(decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message), "error")
+            call.refuse(refusals.unanswerable(to), "error")
             return
-        methods = [method for method, _ in questions_of(result).values()]
-        self.recorder.note_round(call.ask.id, "input_required", methods)
+        self.recorder.note_round(call.ask.id, "input_required", [method for method, _ in questions_of(result).values()])
         call.ask_back(result)
 
     # What has to be there before the permit is asked for.
@@ -358,8 +349,7 @@ class Gateway:
         if self._draining:
             raise NotPermitted(refusals.shutting_down(to))
         if self.in_flight >= self._limits.in_flight:
-            message = f"The gateway has {self.in_flight} calls in flight"
-            raise NotPermitted(decide.refuse(to, Code.OVERLOADED, "in_flight", message))
+            raise NotPermitted(refusals.full(to, self.in_flight))
         shares = self.shares
         for share in (shares.in_flight, shares.record):
             if share.taken.get(principal, 0) >= share.most:
@@ -378,8 +368,7 @@ class Gateway:
         """What a client answered on record before its server hears of it, like the ask before: on disk above read.
         Raises `NotPermitted`."""
         if problem := answers_problem(said, self.snapshot.policy.max_depth):
-            message = f"The answers for '{to.full_name}' cannot be sent on: {problem}"
-            raise NotPermitted(decide.refuse(to, Code.INVALID_ARGUMENTS, "request_state", message))
+            raise NotPermitted(refusals.unfit_answers(to, problem))
         above_read = to.risk != "read"
         try:
             if not call.on_record:  # a first round that brings answers

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
-from mcpproxy_py.core.policy import decide
+from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.values import (
+    Ask,
     Decision,
     LocalAnswer,
     Refusal,
@@ -71,6 +72,32 @@ def shutting_down(to: Route | Relay) -> Refusal:
 def crowded(to: Route | Relay) -> Refusal:
     message = f"'{to.full_name}' is refused: too many calls wait for a person"
     return decide.refuse(to, Code.OVERLOADED, "confirm", message)
+
+
+def full(to: Route | Relay, in_flight: int) -> Refusal:
+    return decide.refuse(to, Code.OVERLOADED, "in_flight", f"The gateway has {in_flight} calls in flight")
+
+
+def unanswerable(to: Route | Relay) -> Refusal:
+    message = f"'{to.full_name}' asks for input, which this client cannot give"
+    return decide.refuse(to, Code.UPSTREAM_ERROR, "upstream", message)
+
+
+def unfit_answers(to: Route | Relay, problem: str) -> Refusal:
+    message = f"The answers for '{to.full_name}' cannot be sent on: {problem}"
+    return decide.refuse(to, Code.INVALID_ARGUMENTS, "request_state", message)
+
+
+def explained(ask: Ask, decision: Decision, snapshot: Snapshot, recorded: Any) -> dict[str, Any]:
+    """What a dry run shows: the decision as it would be recorded, its refusal, and every rung."""
+    return {
+        "decision": recorded,
+        "refusal": tool_results.refusal_json(decision) if isinstance(decision, Refusal) else None,
+        "rungs": [
+            {"number": step.number, "rule": step.rule, "outcome": step.outcome, "message": step.message}
+            for step in decide.explain(ask, snapshot)
+        ],
+    }
 
 
 def unrecordable(to: Route | Relay) -> Refusal:

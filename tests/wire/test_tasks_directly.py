@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.everything import over_http
 from tests.support.gateway import gateway
-from tests.wire.suite import Outcome, run_scenario
+from tests.wire.suite import run_extension
 
 PREFIX = "everything__"
 SCENARIOS = (
@@ -104,6 +104,6 @@ def directly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.proves("SURF-10")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_an_official_scenario_of_tasks_passes_directly(directly: str, scenario: str, tmp_path: Path) -> None:
-    found: Outcome = run_scenario(directly, scenario, tmp_path)
+    found = run_extension(directly, [scenario], tmp_path)[scenario]
     assert found.passed, "something was checked"
     assert found.failed == ()

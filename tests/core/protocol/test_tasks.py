@@ -83,3 +83,9 @@ def test_a_task_that_begins_has_a_bounded_id_and_life(begun: dict[str, Any]) -> 
     found = tasks.id_of(begun)
     assert found is None or 0 < len(found) <= tasks.LONGEST_ID
     assert NOW <= tasks.expires(begun, NOW) <= NOW + tasks.LONGEST_LIFE
+
+
+def test_a_server_hears_of_tasks_beside_what_else_can_be_served() -> None:
+    said = tasks.with_tasks({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/ui": {}}})
+    assert said["elicitation"] == {"form": {}}
+    assert said["extensions"] == {"io.modelcontextprotocol/ui": {}, tasks.TASKS: {}}
