@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -65,7 +65,7 @@ from mcpproxy_py.providers.catalog.load import load as load_catalog
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 from mcpproxy_py.providers.registry.known import KnownRegistries
 from mcpproxy_py.serve.http import listen
-from mcpproxy_py.serve.http.asgi import answered_by
+from mcpproxy_py.serve.http.asgi import answered_by_current
 from mcpproxy_py.serve.http.connections import ConnectionTable
 from mcpproxy_py.serve.http.guard import Guard
 from mcpproxy_py.serve.http.server import HttpServer
@@ -80,7 +80,7 @@ from mcpproxy_py.serve.mcp.surfaces.passthrough import PassthroughSurface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import view_of
 from mcpproxy_py.serve.page.credentials import PageCredentials
-from mcpproxy_py.serve.rest.app import rest_app
+from mcpproxy_py.serve.rest.late_app import LateRest
 from mcpproxy_py.settings import (
     ConfigFile,
     Loaded,
@@ -95,6 +95,9 @@ from mcpproxy_py.store import chain_key
 from mcpproxy_py.tracing import tracing
 from mcpproxy_py.upstream.oauth.logins import ServerLogins
 from mcpproxy_py.upstream.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
@@ -229,13 +232,18 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )  # fmt: skip
         links = ResourceLinks()
         asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
-        rest = traces.edge(
-            answered_by(
-                rest_app(
-                    gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page, registries
-                )
-            )
-        )
+        began = time.monotonic()
+
+        def make_rest() -> ASGIApp:
+            from mcpproxy_py.serve.rest.app import rest_app
+
+            return rest_app(
+                gateway, store, admin, approvals, waiting, tokens, pins, masker, current.profiles, page, registries,
+                began=began,
+            )  # fmt: skip
+
+        late_rest = LateRest(make_rest)
+        rest = traces.edge(answered_by_current(late_rest))
         endpoints = Endpoints(
             hub,
             settings.limits.max_sessions,
@@ -293,6 +301,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         with signals as told, listen.announced(data_dir, url, listen.socket_path(data_dir)):
             _settle_memory()
             greet(settings, url)
+            tasks.start_soon(late_rest.run)
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)
@@ -312,8 +321,9 @@ def _own_catalog(data_dir: Path) -> Path | None:
 def _settle_memory() -> None:
     """What exists now stays, so the collector need not walk it again on every full collection: those walks, a
     tenth of a second each, were the tail of the calls they hit. Nor need it look for garbage among what a dozen calls
-    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few."""
-    gc.collect()
+    at once make and drop (`tests/journeys/test_garbage.py`: there is none), for which Python's 700 objects are few.
+    Only the young are looked through: there may be tens of thousands of tools from the last time already."""
+    gc.collect(1)
     gc.freeze()
     gc.set_threshold(YOUNG)
 

@@ -315,8 +315,8 @@ class Snapshot:
     """`core.search.Index` over the tools of every server in `servers`."""
     views: dict[ViewKey, ToolView] = field(default_factory=dict[Any, ToolView], init=False, compare=False, repr=False)
     """Of the tools that were called since this was published; only names of tools that exist get in."""
-    narrowed: dict[str, Snapshot] = field(default_factory=dict[str, "Snapshot"], init=False, compare=False, repr=False)
-    """What of it is in which scope; written and read by `core.policy.scope` alone."""
+    narrowed: dict[str | None, Snapshot] = field(default_factory=dict[Any, Any], init=False, compare=False, repr=False)
+    """What of it is in which scope, by the key of that, never by `None`; written by `core.policy.scope` alone."""
 
 
 class Route(NamedTuple):

@@ -94,8 +94,8 @@ class CallPermit:
         elif call.on_disk != gateway.recorder.unrecorded and gateway.refuses_unrecorded:
             raise NotPermitted(unrecordable(to))
         snapshot = gateway.upstreams.snapshot
-        if call.ask.access is not None:
-            snapshot = call.ask.access.view(snapshot)
+        if (access := call.ask.access) is not None:
+            snapshot = snapshot.narrowed.get(access.settled) or access.view(snapshot)
         if snapshot is not call.snapshot:
             if (refusal := since_changed(call, to, snapshot)) is not None:
                 raise NotPermitted(refusal)
@@ -191,7 +191,9 @@ class Gateway:
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
         """Answer an ask; without `channel` its caller cannot be asked. Every failure is a reply, and on record."""
-        snapshot = self.upstreams.snapshot if ask.access is None else ask.access.view(self.upstreams.snapshot)
+        snapshot = self.upstreams.snapshot
+        if (access := ask.access) is not None:
+            snapshot = snapshot.narrowed.get(access.settled) or access.view(snapshot)
         rates = self.shares.rates
         often = rates.refusal(ask.principal, ask.tool) if rates.of and not ask.again else None
         call = Call(ask, often or decide.decide(ask, snapshot), snapshot)

@@ -24,7 +24,7 @@ from mcpproxy_py.settings.fields import (
     VariableName,
 )
 
-FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
+FROZEN: Final = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 RESERVED: Final = ("catalog",)
 NAME_RULE: Final = "a name of 1 to 32 of `a-z 0-9 _ -`, starting with a letter or digit, without `__`"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")

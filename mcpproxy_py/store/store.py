@@ -208,15 +208,12 @@ class Store:
         self.approvals, self.pinned_texts = saved.approvals, saved.pinned_texts
         self.gaps, self.last_uses = GapSignals(database, self._in_thread), LastUses(database, self._in_thread)
         self.tool_vectors = StoredToolVectors(database, self._in_thread)
-        self._closed = False
+        self._closed, self.shared = False, database.shared
         self._event_bus = database.event_bus()
         self._heartbeat = Heartbeat(database, me, self._close_calls) if database.shared else None
         self.unacknowledged = 0
         """Answers that left before the database had their record, although they should have waited for it."""
-        self.shared, self.living_gateways = (
-            database.shared,
-            partial(self._in_thread, partial(membership.living, database)),
-        )
+        self.living_gateways = partial(self._in_thread, partial(membership.living, database))
 
         self.append: Callable[..., None] = journal.append
         """All of these events or none; they have left the process when it returns. Raises `StoreUnavailable`."""

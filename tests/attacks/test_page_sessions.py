@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.gateway import Running, gateway, python_server, until
+from tests.support.gateway import Running, gateway, python_server, start, until
 from tests.support.postgres import own_server
 from tests.support.replicas import documented, replicas
 
@@ -210,6 +210,22 @@ def test_a_session_outlives_a_restart_unless_the_key_was_changed_meanwhile(tmp_p
     with gateway(tmp_path / "data") as running:
         assert asks(running.url, mine) == 401
         assert opened(late, at=running.url, host=late.split("/")[2]).status_code == 401
+
+
+def test_a_page_that_asks_many_things_at_once_after_a_restart_is_not_told_that_its_session_has_ended(
+    tmp_path: Path,
+) -> None:
+    """The first of them reads what sessions there are, and the others wait for that."""
+    running = start(tmp_path / "data", {"mcpServers": {}})
+    try:
+        headers, port = session(running), int(running.url.rpartition(":")[2])
+        for _ in range(2):
+            running.stop()
+            running = start(tmp_path / "data", port=port)
+            with ThreadPoolExecutor(8) as several:
+                assert set(several.map(lambda _: asks(running.url, headers), range(8))) == {200}  # noqa: B023
+    finally:
+        running.stop()
 
 
 def test_nothing_of_a_session_is_in_what_is_kept(tmp_path: Path) -> None:

@@ -388,8 +388,8 @@ class Bench:
         self._prober.stdin.write("\n")
         self._prober.stdin.flush()
         calls = json.loads(self._prober.stdout.readline() or "[]")
-        _, loop = FIGURES.unpack_from(self._watched)
-        FIGURES.pack_into(self._watched, 0, 0.0, 0.0)
+        _, loop, _ = FIGURES.unpack_from(self._watched)
+        FIGURES.pack_into(self._watched, 0, 0.0, 0.0, 0.0)
         return calls, loop
 
 

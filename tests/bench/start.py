@@ -5,6 +5,10 @@ were answered, by the clock, and what the gateway had used of a processor by the
 programs keep the machine busy. Memory is the proportional set size of the gateway and of the processes it needs for
 itself, with idle clients that hold a session and its stream, in front of servers that run in another process and list
 tools of about a kilobyte, after searches with several hundred words.
+
+With `--against CHECKOUT` only starting is looked at, of ours and of the gateway of another checkout, with the same
+packages, in turns, and in what part of the time or how many times of it ours did it. `--instructions` counts a start
+and an end of each as well, with valgrind, which what the machine does meanwhile hardly changes.
 """
 
 from __future__ import annotations
@@ -28,16 +32,19 @@ from typing import Any
 import psutil
 
 from tests.bench.clients import MODERN, Http, checked
-from tests.bench.measure import figures, report, spread
+from tests.bench.measure import COUNTED, figures, instructions_in, likely, report, spread
 from tests.bench.rig import Rig, Upstream
 from tests.bench.search import PHRASES, generated, spoken
 from tests.servers.plain import TOOLS
 from tests.support.gateway import Running, clean_environment, start
 
+HERE = Path(__file__).parents[2]
 OURS = [sys.executable, "-m", "mcpproxy_py"]
 ANSWERS_WITHIN = 60.0
 SEARCHES = 200
 KINDS = ("ms", "cpu_ms")
+PER_COUNT = 600
+"""Seconds that a start may take under valgrind."""
 TARGETS = {"help_over_python_ms": 100, "serve_first_answers_ms": 1000, "serve_answers_ms": 1000, "memory_mb": 600}
 
 
@@ -45,23 +52,30 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n
 LISTING = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list", "connection": "close"}
 
 
-def run_ms(command: list[str]) -> tuple[float, float]:
+def run_ms(command: list[str], checkout: Path = HERE) -> tuple[float, float]:
     """By the clock and of processor time."""
     began, before = time.perf_counter(), os.times()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=clean_environment())
+    subprocess.run(command, check=True, cwd=checkout, stdout=subprocess.DEVNULL, env=_environment(checkout))
     after = os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return (time.perf_counter() - began) * 1000, used * 1000
 
 
+def _environment(checkout: Path) -> dict[str, str]:
+    """In which the package of this checkout is imported, with the packages of this interpreter."""
+    return clean_environment(PYTHONPATH=str(checkout))
+
+
 @contextmanager
-def serving(data_dir: Path) -> Iterator[tuple[float, float]]:
+def serving(data_dir: Path, checkout: Path = HERE) -> Iterator[tuple[float, float]]:
     """A gateway, and the milliseconds until it answered, by the clock and of processor time."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     began = time.perf_counter()
     command = [*OURS, "serve", "--data-dir", str(data_dir), "--listen", f"127.0.0.1:{port}"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=clean_environment())
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, cwd=checkout, env=_environment(checkout)
+    )
     try:
         while not _asked(port, HEALTH):
             assert process.poll() is None and time.perf_counter() - began < ANSWERS_WITHIN, "it does not answer"
@@ -106,6 +120,57 @@ def _one_round(new: Path, used: Path) -> dict[str, float]:
     taken = {"bare_python": bare, "help": helped, "serve_first_answers": first, "serve_answers": later}
     over = {f"help_over_python_{of}": ours - theirs for of, ours, theirs in zip(KINDS, helped, bare, strict=True)}
     return {f"{name}_{of}": took for name, both in taken.items() for of, took in zip(KINDS, both, strict=True)} | over
+
+
+def starting_against(rounds: int, other: Path, *, count: bool) -> dict[str, Any]:
+    """Ours and the other's, each round from the other one's end."""
+    checkouts = {"ours": HERE, "theirs": other}
+    taken: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(rounds + 1):
+            for whose in ("ours", "theirs") if number % 2 else ("theirs", "ours"):
+                checkout, root = checkouts[whose], Path(folder) / whose
+                _check_imported(checkout)
+                found = {"help": run_ms([*OURS, "--help"], checkout)}
+                with serving(root / f"new{number}", checkout) as found["serve_first_answers"]:
+                    pass
+                with serving(root / "used", checkout) as found["serve_answers"]:
+                    pass
+                if number:  # the first only warms the caches
+                    for name, both in found.items():
+                        for of, took in zip(KINDS, both, strict=True):
+                            taken.setdefault(f"{name}_{of}", {}).setdefault(whose, []).append(took)
+        rows = {name: _beside(name, each["ours"], each["theirs"]) for name, each in taken.items()}
+        if count:
+            counted = {whose: _instructions(checkout, Path(folder) / whose / "used")
+                       for whose, checkout in checkouts.items()}  # fmt: skip
+            rows["serve_million_instructions"] = counted
+            print(f"{'serve, from start to end':<24} {counted['ours']:.0f} million instructions, theirs "
+                  f"{counted['theirs']:.0f}: {counted['ours'] / counted['theirs']:.3f} times", flush=True)  # fmt: skip
+    return rows
+
+
+def _check_imported(checkout: Path) -> None:
+    said = "import mcpproxy_py; print(mcpproxy_py.__file__)"
+    found = subprocess.check_output([sys.executable, "-c", said], cwd=checkout, env=_environment(checkout), text=True)
+    assert Path(found.strip()).is_relative_to(checkout), f"{found.strip()} is not of {checkout}"
+
+
+def _beside(name: str, ours: list[float], theirs: list[float]) -> dict[str, Any]:
+    ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+    median, low, high = likely(ratios)
+    print(f"{name:<24} {spread(ours, 0):<24} theirs {spread(theirs, 0):<24} {median:.3f} times "
+          f"(likely {low:.3f} to {high:.3f})", flush=True)  # fmt: skip
+    return {"ours": figures(ours), "theirs": figures(theirs), "times": {**figures(ratios), "likely": [low, high]}}
+
+
+def _instructions(checkout: Path, data_dir: Path) -> float:
+    """Millions, of a gateway that ends when it is ready, since nobody wants anything of it."""
+    command = [*COUNTED, *OURS, "serve", "--idle-exit", "0", "--data-dir", str(data_dir), "--listen", "127.0.0.1:0"]
+    environ = {**_environment(checkout), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=checkout, env=environ, stderr=subprocess.PIPE, text=True, timeout=PER_COUNT,
+                          check=True)  # fmt: skip
+    return instructions_in(done.stderr) / 1e6
 
 
 async def holding(servers: int, tools: int, sessions: int) -> dict[str, Any]:
@@ -184,8 +249,14 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=100)
     parser.add_argument("--tools", type=int, default=100, help="of each server")
     parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="another checkout of mcpproxy, beside ours")
+    parser.add_argument("--instructions", action="store_true", help="with --against: counted by valgrind, too")
     options = parser.parse_args()
     print(f"processors: {os.cpu_count()}, load: {os.getloadavg()[0]:.1f}")
+    if options.against:
+        rows = starting_against(options.rounds, options.against.resolve(), count=options.instructions)
+        report("start_against", {"against": str(options.against), "starting": rows})
+        return
     timed = starting(options.rounds)
     held = asyncio.run(holding(options.servers, options.tools, options.sessions))
     report("start", {"targets": TARGETS, "starting": timed, "holding": held})

@@ -10,8 +10,8 @@ The rule by which a change is taken, written down before any was tried: what it 
 of the half for tuning, and judged on the fifth that is left, for each fifth in turn. It is taken if recall@5 on
 MetaTool rises by 0.01 or more by that, the other three sets together lose nothing of their MRR, and on no set is
 recall@1, @3 or @5 below that of words alone. Of changes that are within 0.005 of the best, the simplest is taken.
-Then `kept` is looked at, once more, and whatever it says is written down. Figures are compared as they are shown, to
-three digits.
+Then `kept` is looked at, once more, and whatever it says is written down. Added after the first run, and not before:
+figures are compared as they are shown, to three digits.
 """
 
 from __future__ import annotations

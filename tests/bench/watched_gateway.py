@@ -1,7 +1,8 @@
 """A gateway that tells how long its event loop was busy: `mcpproxy` with a watchdog, for `tests.bench.silence`.
 
-The file named by `WATCHED_FILE` holds two numbers: the longest time in seconds that passed between two looks of the
-watchdog, and the most that this process itself worked in such a time. Whoever writes zeros begins anew.
+The file named by `WATCHED_FILE` holds three numbers: the longest time in seconds that passed between two looks of the
+watchdog, the most that this process itself worked in such a time, and the most that the loop's own thread did. Whoever
+writes zeros begins anew.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from mcpproxy_py.app import compose
 from mcpproxy_py.cli.main import main
 
 EVERY = 0.001
-FIGURES = struct.Struct("dd")
+FIGURES = struct.Struct("ddd")
 serve = compose.serve_until_stopped
 
 
 class Watchdog:
     def __init__(self, loop: asyncio.AbstractEventLoop, file: mmap.mmap) -> None:
         self._loop, self._file = loop, file
-        self._looked, self._worked = time.perf_counter(), time.process_time()
+        self._looked, self._worked, self._own = time.perf_counter(), time.process_time(), time.thread_time()
         self.look()
 
     def look(self) -> None:
-        now, worked = time.perf_counter(), time.process_time()
-        gap, own = now - self._looked, worked - self._worked
-        self._looked, self._worked = now, worked
-        longest, most = FIGURES.unpack_from(self._file)
-        FIGURES.pack_into(self._file, 0, max(longest, gap), max(most, min(gap, own)))
+        now, worked, own = time.perf_counter(), time.process_time(), time.thread_time()
+        gap, all_worked, own_worked = now - self._looked, worked - self._worked, own - self._own
+        self._looked, self._worked, self._own = now, worked, own
+        longest, most, most_own = FIGURES.unpack_from(self._file)
+        FIGURES.pack_into(self._file, 0, max(longest, gap), max(most, min(gap, all_worked)), max(most_own, own_worked))
         self._loop.call_later(EVERY, self.look)
 
 

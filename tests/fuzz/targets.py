@@ -12,9 +12,10 @@ from tests.bench.descriptions import poisoned
 from tests.core.corpus import samples
 from tests.core.pins.cases import CASES
 from tests.core.pins.listings import LISTINGS, changed
-from tests.fuzz import client_files, decisions, documents, http, messages, pins, record, streams, texts
+from tests.fuzz import client_files, decisions, documents, http, messages, pins, record, registries, streams, texts
 from tests.fuzz.engine import Target
 from tests.fuzz.messages import JSON, TEXT, as_bytes
+from tests.support import registry as wire_of
 
 # Seeds and words.
 
@@ -308,6 +309,30 @@ DRAWN_PINS: Final = st.builds(
     LISTINGS, st.integers(0, 10**9), st.booleans(), st.booleans(),
     st.lists(_one_of(["tool:save", "tool:x", "instructions"]), max_size=1),
 )  # fmt: skip
+_VARIABLES: Final = {"a": {"default": "x"}, "b": {"isRequired": True, "isSecret": True}, "c": {"value": "y"}}
+_PARTS: Final = {
+    "runtimeArguments": [{"type": "named", "name": "-e", "value": "A={b}", "variables": _VARIABLES}],
+    "packageArguments": [{"type": "named", "name": "--x", "value": "{a}/{b}{c}", "variables": _VARIABLES},
+                         {"type": "positional", "valueHint": "dir", "isRequired": True}],
+    "environmentVariables": [{"name": "KEY", "isSecret": True},
+                             {"name": "MODE", "choices": ["a", "b"], "default": "a"}],
+}  # fmt: skip
+LISTED_SERVERS: Final = tuple(as_bytes({"servers": [each], "metadata": {"nextCursor": "x", "count": 1}}) for each in (
+    wire_of.row("a.b/c", packages=[wire_of.npm(**{key: _PARTS[key] for key in _PARTS if key[0] != "r"})]),
+    wire_of.row("a.b/c", packages=[{"registryType": "oci", "identifier": "ghcr.io/a/b:1", **_PARTS}]),
+    wire_of.row("a.b/c", packages=[{"registryType": "pypi", "identifier": "a", "version": "1",
+                                    "transport": {"type": "stdio"}}]),
+    wire_of.row("a.b/c", packages=[{"registryType": "nuget", "identifier": "A.B", "version": "1",
+                                    "transport": {"type": "stdio"}, "packageArguments": _PARTS["packageArguments"]}]),
+    wire_of.row("a.b/c", status="deprecated", says="gone", remotes=[wire_of.remote(
+        "https://{a}.example.com/mcp", headers=[{"name": "Authorization", "value": "Bearer {b}",
+                                                 "variables": _VARIABLES}], variables=_VARIABLES)]),
+))  # fmt: skip
+LISTED_WORDS: Final = (
+    b"${env:HOME}", b"$", b"{env:HOME}", b"{a}", b"{b}", b"{", b"}", b"\\u202e", b"\\n", b"--", b"-v", b"--mount",
+    b"/:/x", b"--privileged", b'"default":"$"', b'"value":', b'"variables":', b"latest", b"http://127.0.0.1/", b"https://",
+    b"@sha256:", b"npm:", b"git+https://x", b'"isRequired":true', b'"choices":[', b"NODE_OPTIONS", b"streamable-http",
+)  # fmt: skip
 TARGETS: Final[dict[str, Target]] = {
     each.name: each
     for each in (
@@ -334,6 +359,7 @@ TARGETS: Final[dict[str, Target]] = {
         Target("csv_export", record.read_row, ROWS, (b"=", b"+", b"-", b"@", b"\\t", b"\\r", b"\\u00a0", b"\\uff1d"),
         is_json=True),
         Target("journal", record.read_journal, (record.journal()[0],), (b"\t", b"\n", b'"seq":', b"\x00" * 40, b"{}")),
+        Target("registry", registries.read_list, LISTED_SERVERS, (*LISTED_WORDS, *JSON_WORDS), is_json=True),
         Target("client_json", client_files.edit_json, CLIENT_JSON, CLIENT_WORDS),
         Target("client_toml", client_files.edit_toml, CLIENT_TOML, CLIENT_WORDS),
         Target("client_yaml", client_files.edit_yaml, CLIENT_YAML, CLIENT_WORDS),

@@ -170,6 +170,27 @@ async def test_what_was_found_once_holds_until_anything_of_the_token_changes(sit
     assert site.service.admission("made up") is None
 
 
+async def test_a_scope_is_only_taken_for_settled_while_nothing_can_change_it_unheard(site: Site) -> None:
+    """A call then looks for its snapshot by the key alone, so what is not there any more must not be found by it."""
+    secret = await site.made(servers=("hub",))
+    access = site.service.find(secret)
+    assert access is not None and access.scope is not None and access.settled == access.scope.key
+    await site.service.rotate("ci", 60, NOW + 600, BY)
+    assert access.settled is None, "it has an end now"
+    await site.service.revoke("ci", BY)
+    assert (access.settled, access.scope) == (None, NOTHING_IN_SCOPE)
+
+    taken = site.service.find(await site.made("other", servers=("hub",)))
+    assert taken is not None and taken.settled is not None
+    site.store.unbelieved["other"] = UnbelievedRecord("other", "changed", 1)
+    await site.service.reload()
+    assert taken.settled is None
+    site.profiles["frontend"] = Scope(servers=(("hub",),))
+    for terms in ({}, {"expires": NOW + 60, "servers": ("hub",)}, {"profile": "frontend", "servers": ("hub",)}):
+        found = site.service.find(await site.made(f"t{len(terms)}{'profile' in terms}", **terms))
+        assert found is not None and found.settled is None and found.within(lambda: None).settled is None
+
+
 async def test_a_name_that_is_used_again_is_somebody_else(site: Site) -> None:
     first = await site.made()
     access = site.service.find(first)

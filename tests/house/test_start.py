@@ -17,6 +17,7 @@ LATER: dict[str, str] = {
     "sqlalchemy.orm": "the store is SQLAlchemy Core",
     "mcp": "both sides of the wire are our own",
     "mcp_types": "both sides of the wire are our own",
+    "mcpproxy_py.serve.rest.app": "with the first request for it, or a moment after the start",
     "mcpproxy_py.core.pins.text_scan": "with the first listing that is not approved yet",
     "mcpproxy_py.providers.registry.asking": "with the first search in a registry that is configured",
     "mcpproxy_py.upstream.oauth.blocks": "with the first server that needs a login",

@@ -17,7 +17,7 @@ from tests.page.test_views import question, say_yes
 from tests.support import chromium
 from tests.support.chromium import LOOKS, Look, Visitor
 from tests.support.gateway import Running, gateway, python_server, start, until
-from tests.support.wire import HANDSHAKE, Wire, text
+from tests.support.wire import HANDSHAKE, RpcError, Wire, text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -43,14 +43,17 @@ class Caller(threading.Thread):
         super().__init__(daemon=True)
         self._running, self.note = running, note
         self.result: dict[str, Any] | None = None
+        self.error: RpcError | None = None
         self.start()
 
     def run(self) -> None:
         wire = Wire(self._running.mcp, HANDSHAKE, name="quiet-agent")
         said = {"operation_type": "destructive", "reason": f"tidying up {HOSTILE}"}
-        self.result = wire.call(
-            "call_tool_destructive", {"name": "notes:delete_note", "args": {"text": self.note}, "intent": said}
-        )
+        arguments = {"name": "notes:delete_note", "args": {"text": self.note}, "intent": said}
+        try:
+            self.result = wire.call("call_tool_destructive", arguments)
+        except RpcError as error:
+            self.error = error
 
     def answer(self) -> dict[str, Any]:
         self.join(60)
@@ -227,6 +230,7 @@ def test_a_call_that_waited_when_the_gateway_was_restarted_goes_from_the_page_wh
             port = int(running.url.rpartition(":")[2])
             running.stop()
             caller.join(60)
+            assert caller.error is not None or caller.answer()["isError"]
             running = start(tmp_path / "data", port=port)
             ended_without_anybody(there, "cancelled")
         assert "before the restart" not in heard(running)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -34,11 +35,13 @@ from mcpproxy_py.gateway.pins.service import PinService
 from mcpproxy_py.gateway.pins.storage import PinStorage
 from mcpproxy_py.providers.catalog.load import load
 from mcpproxy_py.providers.catalog.provider import CatalogProvider, Requests
+from mcpproxy_py.providers.registry.known import KnownRegistries
 from mcpproxy_py.serve.http.asgi import answered_by, as_asgi
 from mcpproxy_py.serve.http.guard import AccessRules, Guard
 from mcpproxy_py.serve.page.credentials import PageCredentials
 from mcpproxy_py.serve.rest.app import rest_app
 from mcpproxy_py.settings import TextChange
+from mcpproxy_py.settings.access.registries import RegistrySettings
 from mcpproxy_py.store.store import Store
 from mcpproxy_py.upstream.calls.scheduler import RequestStats, ServerStats
 from mcpproxy_py.upstream.lists.in_force import SaidListing
@@ -46,6 +49,7 @@ from mcpproxy_py.upstream.permit import Permit
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
 T = TypeVar("T")
+LISTED = Path(__file__).parent / "listed_servers.json"
 CATALOG = load()
 KEY = "mcpk_the-first-key"
 ADDRESS = "http://127.0.0.1:8080"
@@ -287,6 +291,7 @@ class House:
             self.pins,
             profiles=profiles,
             page=self.page,
+            registries=KnownRegistries(lambda: (RegistrySettings(file=str(LISTED)),), LISTED.parent),
         )
         self.guard = Guard({}, answered_by(self.rest), rules)
         self.app = as_asgi(self.guard.serve)

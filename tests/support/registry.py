@@ -58,6 +58,8 @@ class Registry:
         self.asked.append((parts.path, query, dict(handler.headers.items())))
         if self.answers(handler, parts.path, query):
             return
+        if parts.path.endswith(".json"):
+            return send(handler, {"servers": self.rows})
         words = parts.path.split("/")[1:]
         if words[:2] != ["v0.1", "servers"]:
             return send(handler, {"title": "Not Found", "status": 404, "detail": "no such endpoint"}, 404)

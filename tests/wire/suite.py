@@ -48,15 +48,18 @@ def run(url: str, revision: str, output: Path) -> Report:
 
 def run_extension(url: str, scenarios: Iterable[str], output: Path) -> Report:
     """Scenarios of an extension, which are in the requirements of no revision."""
-    report: dict[str, Outcome] = {}
-    for scenario in scenarios:
-        there = output / scenario
-        options = ["--url", url, "--scenario", scenario, "--spec-version", REVISIONS[-1], "--force"]
-        found = _suite("server", *options, "--output-dir", str(there))
-        paths = list(there.rglob("checks.json"))
-        assert len(paths) == 1, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
-        report[scenario] = _outcome(paths[0].parent)
-    return report
+    of_the_latest = ("--spec-version", REVISIONS[-1], "--force")
+    return {each: run_scenario(url, each, output / each, *of_the_latest) for each in scenarios}
+
+
+def run_scenario(url: str, scenario: str, output: Path, *options: str) -> Outcome:
+    """One scenario for servers."""
+    found = _suite("server", "--url", url, "--scenario", scenario, *options, "--output-dir", str(output))
+    paths = list(output.rglob("checks.json"))
+    assert len(paths) == 1, f"the suite did not run:
+{found.stdout[-2000:]}
+{found.stderr[-2000:]}"
+    return _outcome(paths[0].parent)
 
 
 def run_client(command: str, revision: str | None, scenario: str, output: Path, env: Mapping[str, str]) -> Outcome:

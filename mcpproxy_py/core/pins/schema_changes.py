@@ -7,12 +7,12 @@ the rest is one change, `either`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.pins.canonical import canonical, same
 from mcpproxy_py.core.pins.schema_values import MISSING, Accepts, for_default, leaf_change
 
@@ -320,11 +320,11 @@ def _as_schema(value: Any) -> Mapping[str, Any] | Literal[False] | None:
 
 
 _UNEVALUATED: Final = '"unevaluatedProperties":'
-_TURNS: Final = re.compile(r'"(?:not|oneOf|if|contains|dependencies|\$dynamicRef|\$recursiveRef)":')
-_REF: Final = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)":"((?:[^"\\]|\\.)*)"')
-_PLAIN_REF: Final = re.compile(r"#/[A-Za-z0-9_$./-]*")
-_DIALECT: Final = re.compile(r"https?://json-schema\.org/(?:draft-07|draft/2019-09|draft/2020-12)/schema#?")
-_BY_DIALECT: Final = re.compile(
+_TURNS: Final = late(r'"(?:not|oneOf|if|contains|dependencies|\$dynamicRef|\$recursiveRef)":')
+_REF: Final = late(r'"\$(?:ref|dynamicRef|recursiveRef)":"((?:[^"\\]|\\.)*)"')
+_PLAIN_REF: Final = late(r"#/[A-Za-z0-9_$./-]*")
+_DIALECT: Final = late(r"https?://json-schema\.org/(?:draft-07|draft/2019-09|draft/2020-12)/schema#?")
+_BY_DIALECT: Final = late(
     r'"items":\[|"(?:prefixItems|additionalItems|dependencies|dependent\w+|unevaluated\w+|minContains|maxContains|id'
     r'|\$(?:ref|id|anchor|recursive\w+|dynamic\w+|vocabulary))":'
 )

@@ -88,6 +88,11 @@ def _with_ceiling(ladder: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 BELOW_CEILING: Final = {each: _with_ceiling(each) for each in (GATE, UNDECLARED, PASSED_THROUGH, RELAYED)}
+_LADDERS: Final[Mapping[Surface, tuple[Step, ...]]] = {
+    "gate": GATE, "rest": GATE, "direct": UNDECLARED, "passthrough": PASSED_THROUGH,
+}  # fmt: skip
+_LADDERS_BELOW: Final = {surface: BELOW_CEILING[ladder] for surface, ladder in _LADDERS.items()}
+"""Looked up with each call: the hash of a ladder is made of those of all its rungs."""
 
 WISH_ON: Final[Mapping[Surface, str]] = {"direct": "request_capability"}
 """Beside its upstream tools, whose names all hold a separator, the direct surface has this one of its own."""
@@ -116,13 +121,9 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
 
 
 def _begin(ask: Ask, snapshot: Snapshot) -> tuple[DecisionDraft, tuple[Step, ...]]:
-    if ask.surface == "passthrough":
-        draft, ladder = DecisionDraft("write"), PASSED_THROUGH
-    elif ask.surface == "direct":
-        draft, ladder = DecisionDraft("write"), UNDECLARED
-    else:
-        draft, ladder = DecisionDraft(VARIANTS[ask.tool]), GATE
-    return draft, ladder if snapshot.policy.ceiling == "destructive" else BELOW_CEILING[ladder]
+    surface = ask.surface
+    ladders = _LADDERS if snapshot.policy.ceiling == "destructive" else _LADDERS_BELOW
+    return DecisionDraft("write" if surface in UNDECLARING else VARIANTS[ask.tool]), ladders[surface]
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,11 +154,11 @@ def _two_keys(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal
 
 
 def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    server = snapshot.servers.get(draft.split[0])
+    server = view.server if (view := draft.view) is not None else snapshot.servers.get(draft.split[0])
     if server is None:
         return not_found(ask, draft, snapshot)
     draft.server = server
-    if (tool := server.tools.get(draft.split[1])) is not None:
+    if (tool := view.tool if view is not None else server.tools.get(draft.split[1])) is not None:
         draft.tool = tool
     if server.state == "disabled":
         return RungRefusal(

@@ -305,7 +305,7 @@ class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal")
+    __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal", "settled")
 
     def __init__(
         self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lacks_nothing
@@ -318,6 +318,9 @@ class Access:
         """Then what is asked on its behalf needs no `view`."""
         self.ends_with: str | None = None if scope is None else principal
         """What of it may end while something of it is under way, which ends as well."""
+        self.settled: str | None = None
+        """The `key` of its scope, where that stays until whoever made this says so here. Then `snapshot.narrowed` need
+        only be looked at. `None`: `view` has to be asked."""
         self._scope = scope
         self._inner: dict[Callable[[], Scope | None], Access] | None = None
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.record.secret_patterns import NAMED, stands_in
 
 _SHOWN: Final = "***secret***"
@@ -49,7 +50,7 @@ _COMMANDS: Final[tuple[tuple[str, str, Keeps], ...]] = (
     ("docker podman az oc helm nerdctl", r"(\slogin\s[^\n]{0,200}?\s-p\s{1,4})" + _WORD, stands_in),
 )
 _PROGRAMS: Final = {
-    name: [(re.compile(found), keeps) for names, found, keeps in _COMMANDS if name in names.split()]
+    name: [(late(found), keeps) for names, found, keeps in _COMMANDS if name in names.split()]
     for name in {name for names, *_ in _COMMANDS for name in names.split()}
 }
 _WRAPPERS: Final = frozenset({"docker", "podman", "nerdctl", "helm", "az", "oc"})
@@ -57,22 +58,22 @@ _WRAPPERS: Final = frozenset({"docker", "podman", "nerdctl", "helm", "az", "oc"}
 
 def _command(programs: Iterable[str]) -> re.Pattern[str]:
     names = "|".join(sorted(map(re.escape, programs), key=len, reverse=True))
-    return re.compile(rf"({names})(?:\.exe)?(?=\s)[^\n|;&]{{0,4096}}")
+    return late(rf"({names})(?:\.exe)?(?=\s)[^\n|;&]{{0,4096}}")
 
 
-_IN_A_WORD: Final = re.compile(r"[\w.-]")
+_IN_A_WORD: Final = late(r"[\w.-]")
 _COMMAND: Final = _command(_PROGRAMS)
 _WRAPPED: Final = _command(_PROGRAMS.keys() - _WRAPPERS)
-_PIPED: Final = re.compile(
+_PIPED: Final = late(
     r"(\becho\s{1,4}(?:-n\s{1,4})?)"
     + _WORD
     + r"(?=\s{0,4}\|\s{0,4}[^\n|]{0,100}(?:sudo\s-S|--password-stdin|--with-token|"
     r"--stdin|chpasswd))"
 )
-_SHELL: Final = re.compile(
+_SHELL: Final = late(
     rf"(?i:((?:#define|\bset -x|\bset -gx|\bENV|\bARG)\s{{1,4}}[\w-]{{0,60}}(?:{NAMED})\s{{1,4}}))" + _WORD
 )
-_DIRECTIVE: Final = re.compile(
+_DIRECTIVE: Final = late(
     r"(?m:^(\s{0,40}(?:requirepass|masterauth|snmp-server community|enable (?:secret|password)(?: \d)?"
     r"|username \S{1,64} (?:password|secret)(?: \d)?)\s{1,4}))" + _WORD
 )
@@ -98,7 +99,7 @@ def _without_options(command: re.Match[str]) -> str:
     if not part_of_a_word:
         for pattern, keeps in _PROGRAMS[program]:
             line = pattern.sub(lambda found, keeps=keeps: _masked(found, keeps), line)
-    goes_on = (part_of_a_word or program in _WRAPPERS) and command.re is _COMMAND
+    goes_on = (part_of_a_word or program in _WRAPPERS) and command.re.pattern == _COMMAND.pattern
     return program + _WRAPPED.sub(_without_options, line[len(program) :]) if goes_on else line
 
 

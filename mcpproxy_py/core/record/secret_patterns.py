@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from mcpproxy_py.core.late_patterns import late
+
 # By how a name ends, once it is lower case and without anything but letters and digits. First match wins.
 ENDS: Final[tuple[tuple[str, str], ...]] = (
     ("privatekey", "private-key"), ("signingkey", "private-key"), ("encryptionkey", "private-key"),
@@ -61,11 +63,11 @@ LAST: Final[Mapping[str, str]] = {
 """What only the last word of a name says: `DB_PASS`, `adminPw`."""
 MAYBE: Final = frozenset({"pin", "seed", "pepper", "clave", "parola", "code", "pat"})
 """Names of secrets and of much else: what stands there has to look like a secret as well."""
-_LAST_WORD: Final = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|[^\W\d_]+)[\W\d_]*\Z")
+_LAST_WORD: Final = late(r"(?:[A-Z]?[a-z]+|[A-Z]+|[^\W\d_]+)[\W\d_]*\Z")
 KINDS: Final = frozenset({"secret", *(kind for _, kind in ENDS), *WHOLE.values(), *LAST.values()})
 # Names that end like a secret and are none: cursors of paging, ids of progress, the marks of language models;
 # and what is said about a password without saying it.
-HARMLESS: Final = re.compile(
+HARMLESS: Final = late(
     r"(?:page|paging|pagination|next|prev|previous|continuation|sync|start|cursor|progress|cancel(?:lation)?"
     r"|stop|eos|bos|pad|mask|design)token$|passwordless"
     r"|passw(?:or)?ds?(?:are|is|was|hash)?(?:algorithm|manager|hint|attempts|changed?|changes|expire[sd]?|expiry|reset|updated|required|enabled|strength"
@@ -111,22 +113,22 @@ _SAID: Final = """
 """
 WORDS: Final = frozenset(_SAID.split())
 """What is said about a secret, or in its place, in documents, schemas and programs."""
-_STANDS_IN: Final = re.compile(
+_STANDS_IN: Final = late(
     r"[*•.…x_?#-]*|\*{3}.*|<[\w .:/|-]*>|\[[A-Za-z _-]*\]|\{\{?[^{}]*\}?\}?|\$[{(].*|\$(?:[A-Z_][A-Z0-9_]*|[a-z_]+|\d)"
     r"|%\(?\w{1,40}\)?[sdr%]?|@\w+@|process\.env\.\w+|[A-Z]+(?:_[A-Z]+)+|[A-Z]*(?:TOKEN|PASSWORD|SECRET|KEY|VALUE)"
     r"|(?i:(?:your|my|the|some|an?)[_ -](?:[a-z]+[_ -]){0,3}(?:pass\w*|secret|token|key|value)\w*)"
     r"|(?i:x{3,}|placeholder|example)\w*",
     re.DOTALL,
 )
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)*[!?]*")
-_NAMES_ONE: Final = re.compile(r"(?i)pass|pwd|secret|token|key|auth|cookie|cred")
-_SHORT_LIVED: Final = re.compile(r"(?i)jwt|otp|ssn|mdp|\w+code")
-_GOES_ON: Final = re.compile(r" +[A-Za-z(]")
-_KINDS: Final = tuple(re.compile(kind) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
-_GENERATED: Final = re.compile(r"[\w+/=.~-]{16,4096}")
-_DIGEST: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_DASHED: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_ALGORITHM: Final = re.compile(r"[A-Za-z]+(?:[_/-][A-Za-z]+)*[_/-]?\d{1,4}(?:[_/-]\w+)?")
+_IDENTIFIER: Final = late(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)*[!?]*")
+_NAMES_ONE: Final = late(r"(?i)pass|pwd|secret|token|key|auth|cookie|cred")
+_SHORT_LIVED: Final = late(r"(?i)jwt|otp|ssn|mdp|\w+code")
+_GOES_ON: Final = late(r" +[A-Za-z(]")
+_KINDS: Final = tuple(late(kind) for kind in ("[a-z]", "[A-Z]", r"\d", r"[\W_]"))
+_GENERATED: Final = late(r"[\w+/=.~-]{16,4096}")
+_DIGEST: Final = late(r"[0-9a-f]+|[0-9A-F]+")
+_DASHED: Final = late(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ALGORITHM: Final = late(r"[A-Za-z]+(?:[_/-][A-Za-z]+)*[_/-]?\d{1,4}(?:[_/-]\w+)?")
 
 
 def stands_in(value: str) -> bool:
@@ -185,7 +187,7 @@ class SecretPattern(NamedTuple):
 
 
 def _rule(needles: str, pattern: str, replacement: Replacement) -> SecretPattern:
-    return SecretPattern(tuple(needles.split()), re.compile(pattern), replacement)
+    return SecretPattern(tuple(needles.split()), late(pattern), replacement)
 
 
 _EDGE: Final = r"(?<![A-Za-z0-9])"
@@ -289,12 +291,12 @@ def _without_values(found: re.Match[str]) -> str:
     )
 
 
-ASSIGNED: Final = re.compile(rf"(?i:((?:{NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|：|[:=](?!=))\s{{0,4}}))){_VALUE}")
+ASSIGNED: Final = late(rf"(?i:((?:{NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|：|[:=](?!=))\s{{0,4}}))){_VALUE}")
 _KEYS: Final = (
     "api access account app auth consumer encryption functions hmac license master preshared pre-shared pre_shared"
     " private session shared signing signature subscription"
 )
-NAMES_BEGIN: Final = re.compile(
+NAMES_BEGIN: Final = late(
     r"pass|kennwort|pwd|pw|ps[wk]|secret|access[_-]?code|auth|token|x-api|set-cookie|cookie|contrase"
     r"|wachtwoord|l[oö]senord|adgang|jelsz|lozinka|salasana|пароль|密|パス|비밀|mot[ _-]?de|senha|mdp|jwt|otp|ssn"
     r"|verification|" + "|".join(f"{word}[_-]?key" for word in _KEYS.split())
@@ -359,12 +361,12 @@ RULES: Final = (
           r"(?: (?:is|was|to|now|set|changed)){0,3}:?\s{1,4}[\"'`]?))([^\s\"'`,]{7,128}[^\s\"'`.,;!])", _if_strong),
 )  # fmt: skip
 
-CARD_LIKE: Final = re.compile(r"[2-6]\d{3}[ -]?\d{4,6}[ -]?\d{4}")
-CARDS: Final = re.compile(
+CARD_LIKE: Final = late(r"[2-6]\d{3}[ -]?\d{4,6}[ -]?\d{4}")
+CARDS: Final = late(
     r"(?<![\w.-])(?:\d{14,16}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}|3[47]\d{2}([ -])\d{6}\2\d{5}|3\d{3}([ -])\d{6}\3\d{4})"
     r"(?![\w-]|\.\d)"
 )
-ISSUERS: Final = re.compile(
+ISSUERS: Final = late(
     r"(?:4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
     r"|6(?:011|4[4-9]\d|5\d\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14})\Z"
 )

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.record.secret_patterns import MAYBE, PATHS, is_random, is_strong, kind_of, last_word
 from mcpproxy_py.core.record.secret_signs import NAMING
 
-_OPTION: Final = re.compile(r"--?[A-Za-z][\w-]*")
-_HEADER: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+|Authorization|Cookie|authorization|cookie")
+_OPTION: Final = late(r"--?[A-Za-z][\w-]*")
+_HEADER: Final = late(r"[A-Za-z]+(?:-[A-Za-z]+)+|Authorization|Cookie|authorization|cookie")
 VALUES: Final = ("value", "text", "default", "content")
 _SCHEMA: Final = frozenset({"string", "object", "array", "number", "integer", "boolean", "null"})
 EXAMPLES: Final = ("default", "example", "examples", "const", "enum")
 _GRANT: Final = ("grant_type", "state", "redirect_uri", "code_verifier")
 _JWK: Final = ("d", "p", "q", "dp", "dq", "qi", "k")
-_SEED: Final = re.compile(r"[A-Z2-7]{16,128}={0,6}")
+_SEED: Final = late(r"[A-Z2-7]{16,128}={0,6}")
 
 
 SHORT_OPTIONS: Final = frozenset({"-p", "-P", "-a", "-w", "-k"})
-PATH: Final = re.compile(r"[/:\\]|\.[a-z]{1,4}\Z")
+PATH: Final = late(r"[/:\\]|\.[a-z]{1,4}\Z")
 
 
 def kind_of_value(items: Mapping[Any, Any]) -> str | None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.record.secret_commands import without_commands, without_settings
 from mcpproxy_py.core.record.secret_patterns import (
     NAMED,
@@ -26,22 +27,22 @@ from mcpproxy_py.core.record.secret_signs import BASE64_NAMES
 _SHOWN: Final = "***secret***"
 # A name, and beside it in a list, a call, an element or the next lines what it names.
 
-_NAME: Final = re.compile(rf"{NAMED}|authorization|cookie")
-_LISTED: Final = re.compile(r"[\])]{0,2}(\\{0,7}[\"'])\s{0,4}(?:,|=>)\s{0,4}(?:\[\]\w+\()?\1([^\"'\\\n]{3,4096})(?=\1)")
-_BEFORE: Final = re.compile(r"[^\"'\\\n]{0,40}\Z")
-_NEXT_LINE: Final = re.compile(r"[\"']?\s{0,4}\n\s{0,80}value:\s{0,4}[\"']?([^\s\"']{1,4096})")
-_NAMING: Final = re.compile(r"(?:name|key)\"?:\s{0,4}[\"']?[\w.-]{0,60}\Z")
-_VARIABLE: Final = re.compile(r"\"\s{0,4}\{[^{}\"]{0,200}default\s{0,4}=\s{0,4}\"([^\"\n]{1,1024})")
-_PLIST: Final = re.compile(r"</key>\s{0,40}<string>([^<]{1,4096})")
-_PERCENT: Final = re.compile(
+_NAME: Final = late(rf"{NAMED}|authorization|cookie")
+_LISTED: Final = late(r"[\])]{0,2}(\\{0,7}[\"'])\s{0,4}(?:,|=>)\s{0,4}(?:\[\]\w+\()?\1([^\"'\\\n]{3,4096})(?=\1)")
+_BEFORE: Final = late(r"[^\"'\\\n]{0,40}\Z")
+_NEXT_LINE: Final = late(r"[\"']?\s{0,4}\n\s{0,80}value:\s{0,4}[\"']?([^\s\"']{1,4096})")
+_NAMING: Final = late(r"(?:name|key)\"?:\s{0,4}[\"']?[\w.-]{0,60}\Z")
+_VARIABLE: Final = late(r"\"\s{0,4}\{[^{}\"]{0,200}default\s{0,4}=\s{0,4}\"([^\"\n]{1,1024})")
+_PLIST: Final = late(r"</key>\s{0,40}<string>([^<]{1,4096})")
+_PERCENT: Final = late(
     r"(?i:(?:%(?:25)?(?:22|27|5d))*%(?:25)?3[ad](?:%(?:25)?(?:20|22|27)|\+)*(?:(?:bearer|basic|token)(?:%(?:25)?20|\+))?)"
     r"([^%&\s\"'+<>]{6,4096})"
 )
-_CALLED: Final = re.compile(r"\(\s{0,4}[\"']([^\"'\s]{4,256})(?=[\"']\s{0,4}[,)])")
-_ENTITY: Final = re.compile(r"&gt;([^&<\s]{1,4096})(?=&lt;)")
-_FORM_DATA: Final = re.compile(r"\"(?:;[^\n\"]{0,200})?\r?\n\r?\n([^\r\n]{1,4096})")
-_BLOCK: Final = re.compile(r"[\w.-]{0,20}[\"']?[ \t]{0,4}:[ \t]{0,4}[|>][+-]?\d?[+-]?[ \t]{0,8}\n")
-_INDENT: Final = re.compile(r"([ \t]{0,200})(?:- )?[\"']?[\w.-]{0,60}\Z")
+_CALLED: Final = late(r"\(\s{0,4}[\"']([^\"'\s]{4,256})(?=[\"']\s{0,4}[,)])")
+_ENTITY: Final = late(r"&gt;([^&<\s]{1,4096})(?=&lt;)")
+_FORM_DATA: Final = late(r"\"(?:;[^\n\"]{0,200})?\r?\n\r?\n([^\r\n]{1,4096})")
+_BLOCK: Final = late(r"[\w.-]{0,20}[\"']?[ \t]{0,4}:[ \t]{0,4}[|>][+-]?\d?[+-]?[ \t]{0,8}\n")
+_INDENT: Final = late(r"([ \t]{0,200})(?:- )?[\"']?[\w.-]{0,60}\Z")
 Place = tuple[int, int]
 
 
@@ -158,20 +159,20 @@ def _cell(cell: str) -> str:
 
 # High entropy beside a telling word.
 
-_TELLING: Final = re.compile(
+_TELLING: Final = late(
     r"(?:pass(?:word|wd|phrase|code|wort)|passord|kennwort|contrase[nñ]a|wachtwoord|lozinka|credentials?)s?(?=[\s:])"
 )
-_KEY_STARTS: Final = re.compile(r"token|secret|api|access|signing|auth|private|license|the|my|your")
-_KEYS: Final = re.compile(
+_KEY_STARTS: Final = late(r"token|secret|api|access|signing|auth|private|license|the|my|your")
+_KEYS: Final = late(
     r"(?i:(?<![A-Za-z0-9])((?:token|secret|(?:api|access|signing|auth|private|license|the|my|your)[ _-]?key)s?"
     r"((?:[ :='\"`(\\]{1,4}[a-z]{1,24}){0,6})[ :='\"`(\\]{1,4}))(?=[A-Za-z+/=.~_-]{0,512}\d)([\w+/=.~-]{16,512})"
 )
-_NEARBY: Final = re.compile(r"[^\s\"'`,;()<>\[\]{}|]{6,512}")
-_OTHERWISE: Final = re.compile(
+_NEARBY: Final = late(r"[^\s\"'`,;()<>\[\]{}|]{6,512}")
+_OTHERWISE: Final = late(
     r"(?i)\b(?:sha\d*|commit|hash|digest|checksum|fingerprint|revision|etag|file|path|id|name|url)\b"
 )
-_CODE: Final = re.compile(r"[(){}\[\];<>=|&$@]")
-_USER: Final = re.compile(r"[a-z][a-z0-9._-]{0,63}[:/]")
+_CODE: Final = late(r"[(){}\[\];<>=|&$@]")
+_USER: Final = late(r"[a-z][a-z0-9._-]{0,63}[:/]")
 _WINDOW: Final = 72
 
 
@@ -231,10 +232,10 @@ def _told(text: str, begin: int, stop: int) -> Iterator[tuple[int, int]]:
 
 # Encoded for an address, or as base64.
 
-_PERCENT_CODE: Final = re.compile(r"(?i:(code%(?:25)?3d))([^%&\s\"'+<>]{16,4096})")
-_PERCENT_USER: Final = re.compile(r"(?i:(%3a%2f%2f[\w.~-]{0,256}%3a))([^\s\"'&/]{1,1024}?)(?=%40)")
-_ENCODED_SCHEME: Final = re.compile(r"(?i:(\b(?:bearer|basic)%20))([\w+/=.~-]{8,4096})")
-_BASE64: Final = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,65536}={0,2}")
+_PERCENT_CODE: Final = late(r"(?i:(code%(?:25)?3d))([^%&\s\"'+<>]{16,4096})")
+_PERCENT_USER: Final = late(r"(?i:(%3a%2f%2f[\w.~-]{0,256}%3a))([^\s\"'&/]{1,1024}?)(?=%40)")
+_ENCODED_SCHEME: Final = late(r"(?i:(\b(?:bearer|basic)%20))([\w+/=.~-]{8,4096})")
+_BASE64: Final = late(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,65536}={0,2}")
 _MOST_DECODED: Final = 65_536
 
 
@@ -263,7 +264,7 @@ def _without_base64(text: str, mask: Callable[[str], str]) -> str:
 
 # Places where only the form says it.
 
-_FORMS: Final = tuple((needles.split(), re.compile(pattern)) for needles, pattern in (
+_FORMS: Final = tuple((needles.split(), late(pattern)) for needles, pattern in (
     (":", r"(?m:^([\w.*-]{1,253}:(?:\d{2,5}|\*):[\w*-]{1,64}:[\w*-]{1,64}:))([^\s:]{4,256})(?=\s|$)"),
     ("@", r"((?<![\w/.:-])[\w.-]{1,64}:)([^\s:@/\"']{4,256})(?=@(?:tcp\(|unix\(|[\w.-]{1,253}:\d{2,5}/))"),
     ("true\t false\t", r"(\t(?:TRUE|FALSE)\t\d{1,12}\t[^\t\n]{1,256}\t)([^\t\n]{4,4096})"),
@@ -288,7 +289,7 @@ _FORMS: Final = tuple((needles.split(), re.compile(pattern)) for needles, patter
      r"(?i:(\b(?:with_?credentials|login|get_?connection|auth|basic_?auth)\([^\n()]{0,200}?,\s{0,4}[\"']))"
      r"([^\"'\n]{4,256})(?=[\"']\))"),
 ))  # fmt: skip
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_UUID: Final = late(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def _formed(found: re.Match[str]) -> str:

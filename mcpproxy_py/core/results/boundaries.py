@@ -7,18 +7,19 @@ import re
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.results.tokens import Steps
 
 DEEPEST: Final = 200
 """Levels of JSON that are closed again. What is nested deeper is cut like any text."""
 STEP: Final = 1024
 """Tokens of JSON that are looked at in one step."""
-TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
+TOKEN: Final = late(rb'"(?:[^"\\]++|\\.)*+("?)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
 """Of JSON. The group is empty for a string that goes on beyond the end."""
-REST: Final = re.compile(rb'(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+REST: Final = late(rb'(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
 """Of a string, from within."""
-_WHOLE: Final = re.compile(rb'(?:[^"\\]++|\\u[0-9a-fA-F]{4}|\\[^u])*+', re.DOTALL)
-_HALF: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_WHOLE: Final = late(rb'(?:[^"\\]++|\\u[0-9a-fA-F]{4}|\\[^u])*+', re.DOTALL)
+_HALF: Final = late(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 """Half of a pair; the other half comes after it."""
 CLOSING: Final = {b"[": b"]", b"{": b"}"}
 

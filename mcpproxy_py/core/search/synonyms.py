@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.core.search.tokens import stem
 
 # Read as: these mean nearly the same, in these trades. Underscores join the words of a phrase.
@@ -291,20 +292,20 @@ def spelled_out(words: list[str]) -> list[str]:
     return [whole for word in words for whole in _LONG_FORMS.get(word, (word,))]
 
 
-_QUESTION: Final = re.compile(
+_QUESTION: Final = late(
     r"\W*(what|which|who|whose|where|when|how|is|are|was|were|do|does|did|has|have)\b", re.IGNORECASE
 )
-_FILE_NAME: Final = re.compile(
+_FILE_NAME: Final = late(
     r"\w\.(md|txt|json|ya?ml|toml|ini|csv|pdf|png|jpe?g|gif|svg|py|js|ts|html|css|xml|log|docx?|xlsx?|zip)\b",
     re.IGNORECASE,
 )
-_LINK: Final = re.compile(r"\bhttps?://\S+\.|\bwww\.|\w\.(com|org|net|io|dev)\b", re.IGNORECASE)
-_MAIL_ADDRESS: Final = re.compile(r"\w@\w")
-_CHANNEL: Final = re.compile(r"(?<!\S)#[a-z]")
-_TICKET: Final = re.compile(r"(?<!\S)#[0-9]|\b[A-Z]{2,8}-[0-9]{1,6}\b")
-_MONEY: Final = re.compile(r"[$€£¥] ?[0-9]|\b[0-9]+ ?(usd|eur|gbp|dollars?|euros?|bucks)\b", re.IGNORECASE)
-_CLOCK: Final = re.compile(r"\b[0-9]{1,2}(:[0-9]{2}|(:[0-9]{2})? ?[ap]m)\b", re.IGNORECASE)
-_SIGN: Final = re.compile(r"[0-9.@#$€£¥]")
+_LINK: Final = late(r"\bhttps?://\S+\.|\bwww\.|\w\.(com|org|net|io|dev)\b", re.IGNORECASE)
+_MAIL_ADDRESS: Final = late(r"\w@\w")
+_CHANNEL: Final = late(r"(?<!\S)#[a-z]")
+_TICKET: Final = late(r"(?<!\S)#[0-9]|\b[A-Z]{2,8}-[0-9]{1,6}\b")
+_MONEY: Final = late(r"[$€£¥] ?[0-9]|\b[0-9]+ ?(usd|eur|gbp|dollars?|euros?|bucks)\b", re.IGNORECASE)
+_CLOCK: Final = late(r"\b[0-9]{1,2}(:[0-9]{2}|(:[0-9]{2})? ?[ap]m)\b", re.IGNORECASE)
+_SIGN: Final = late(r"[0-9.@#$€£¥]")
 
 
 def implied(query: str) -> tuple[str, ...]:

@@ -137,16 +137,24 @@ class AgentToken:
         self._profile_scope = profile_scope
         self._own = kept.terms.scope()
         self._last: tuple[Scope | None, Scope | None] = (None, None)
+        self._settle()
 
     def use(self, kept: KeptToken) -> None:
         """What is kept of it has changed, or not."""
         if kept != self.kept:
             self.kept, self._own, self._last = kept, kept.terms.scope(), (None, None)
             self.lasts = kept.revoked is None and kept.terms.expires is None
+            self._settle()
 
     def revoke(self) -> None:
         """Its record is gone, or another one's now."""
         self.kept, self.lasts = replace(self.kept, revoked=0.0), False
+        self._settle()
+
+    def _settle(self) -> None:
+        """One that neither runs out nor follows a profile has its scope until its record changes."""
+        settled = self.lasts and self.kept.terms.profile is None and self._own is not None
+        self.access.settled = self._own.key if settled and self._own is not None else None
 
     @property
     def state(self) -> TokenState:

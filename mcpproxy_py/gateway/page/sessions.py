@@ -96,7 +96,7 @@ class PageSessions:
         self._turn = asyncio.Lock()
         self._queued: asyncio.Future[None] | None = None
         self._heard = asyncio.Event()
-        self._running = False
+        self._running = self._was_read = False
 
     # For each request.
 
@@ -107,7 +107,7 @@ class PageSessions:
         first."""
         if (found := self._find(token, cookies, origin, local)) is not None:
             return found
-        if self._running and not self._store.shared:
+        if self._was_read and not self._store.shared:
             raise ended()
         return self._admit_once_read(token, cookies, origin, local)
 
@@ -273,6 +273,7 @@ class PageSessions:
                 self._running = True
                 self._listen()
             self._take(await self._store.sealed_records(KIND))
+            self._was_read = True
 
     def _take(self, found: SealedRecords) -> None:
         slots = {name: KeptPageRecord(name, one.version, None) for name, one in found.unbelieved.items()}

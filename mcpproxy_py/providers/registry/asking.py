@@ -134,7 +134,11 @@ def _asked(place: RegistryPlace, words: str) -> tuple[list[dict[str, Any]], int,
     query = {"search": word, "limit": str(PAGE), "version": "latest"}
     until, rows, left_out, cursors = time.monotonic() + SECONDS, dict[str, dict[str, Any]](), 0, set[str]()
     for _ in range(MOST_PAGES):
-        document = decoded(fetched(f"{place.url}/v0.1/servers", query, seconds=max(0.1, until - time.monotonic())))
+        try:
+            body = fetched(f"{place.url}/v0.1/servers", query, seconds=max(0.1, until - time.monotonic()))
+        except NotListed:
+            raise RegistryAway("it has no API v0.1 (status 404); is that the address of a registry?") from None
+        document = decoded(body)
         for row in listed(document)[: 2 * PAGE]:
             try:
                 found = reduced(row)

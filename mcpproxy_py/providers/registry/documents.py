@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.files import PRIVATE_DIRECTORY, write_private
 from mcpproxy_py.providers.registry.entries import reduced
-from mcpproxy_py.providers.registry.fetch import MOST_SNAPSHOT, decoded, fetched
+from mcpproxy_py.providers.registry.fetch import MOST_SNAPSHOT, NotListed, decoded, fetched
 from mcpproxy_py.providers.registry.kept import path_of
 from mcpproxy_py.providers.registry.places import RegistryAway, RegistryPlace, RegistryRefused
 
@@ -36,7 +36,10 @@ def rows_of(place: RegistryPlace, data_dir: Path, *, ask: bool) -> tuple[Sequenc
     except (RegistryAway, RegistryRefused):
         if not ask:
             raise RegistryAway("it has not been read yet; `mcpproxy catalog search WORDS` reads it") from None
-    body = fetched(place.url or "", {}, most=MOST_SNAPSHOT, json=False)
+    try:
+        body = fetched(place.url or "", {}, most=MOST_SNAPSHOT, json=False)
+    except NotListed:
+        raise RegistryAway("there is nothing at its address (status 404)") from None
     _check_digest(body, place.sha256)
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.catalog.published_servers import REDIRECTING
-from mcpproxy_py.core.oauth.addresses import nearness_of_host
+from mcpproxy_py.core.oauth.addresses import is_never_asked, literal, nearness_of_host
 from mcpproxy_py.providers.catalog.recipe import CatalogQuestion, CatalogRecipe, Place
 from mcpproxy_py.providers.registry.entries import MOST_LISTED
 from mcpproxy_py.providers.registry.inputs import Asked, checked_text, label_of, listed
@@ -163,7 +163,9 @@ def _check_url(url: str, local: bool) -> None:
         raise RegistryRefused("its address is no plain address")
     if "{" in host:
         return  # a person says where it is
-    near = nearness_of_host(host)
+    near, address = nearness_of_host(host), literal(host)
+    if address is not None and is_never_asked(address):
+        raise RegistryRefused("its address is one that is never asked")
     if local and (near in ("loopback", "private") or parts.scheme == "https"):
         return
     if parts.scheme != "https":

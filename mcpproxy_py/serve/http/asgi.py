@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
@@ -45,8 +45,23 @@ def bad_request(message: str, **details: Any) -> GatewayError:
     return GatewayError(Code.BAD_REQUEST, message, details=details)
 
 
+class CurrentApp(Protocol):
+    @property
+    def app(self) -> ASGIApp: ...
+
+
+class OnlyApp:
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+
 def answered_by(app: ASGIApp) -> Handler:
-    """`scope["state"]` tells the application who was let in (`principal`, `access`), and the `request_id`."""
+    return answered_by_current(OnlyApp(app))
+
+
+def answered_by_current(apps: CurrentApp) -> Handler:
+    """By whichever application `app` is with each request. `scope["state"]` tells it who was let in (`principal`,
+    `access`), and the `request_id`."""
 
     async def handle(request: HttpRequest) -> None:
         async def receive() -> Message:
@@ -62,7 +77,7 @@ def answered_by(app: ASGIApp) -> Handler:
             else:
                 await request.send(message.get("body", b""), more=message.get("more_body", False))
 
-        await app(_scope(request), receive, send)
+        await apps.app(_scope(request), receive, send)
 
     return handle
 

@@ -100,12 +100,13 @@ ENDPOINTS: Final[tuple[RestEndpoint, ...]] = (
 def rest_app(
     gateway: RestGateway, store: RestStore, operator: RestAdmin, approvals: RestApprovals,
     waiting_calls: RestConfirmations, agent_tokens: RestTokens, server_pins: RestPins, masker: Masker = MASKER,
-    profiles: ProfileTable | None = None, page: PageSessions | None = None, registries: RestRegistries | None = None,
+    profiles: ProfileTable | None = None, page: PageSessions | None = None, registries: RestRegistries | None = None, *,
+    began: float | None = None,
 ) -> ASGIApp:  # fmt: skip
-    """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it."""
-    parts = RestServices(
-        gateway, store, operator, approvals, waiting_calls, agent_tokens, server_pins, time.monotonic(), masker
-    )
+    """Everything over HTTP that is not MCP; what is left is a 404. The guard must stand in front of it. `began` is when
+    the gateway did, by the monotonic clock."""
+    began = time.monotonic() if began is None else began
+    parts = RestServices(gateway, store, operator, approvals, waiting_calls, agent_tokens, server_pins, began, masker)
     parts = replace(parts, page=page, registries=registries, profiles=parts.profiles if profiles is None else profiles)
     return Router(_routes(parts), redirect_slashes=False, default=_nothing_here)
 

@@ -27,6 +27,7 @@ from sqlalchemy import (
     update,
 )
 
+from mcpproxy_py.core.late_patterns import late
 from mcpproxy_py.store.database.columns import clean
 from mcpproxy_py.store.database.tables import words
 
@@ -39,9 +40,9 @@ MOST_BYTES: Final = 65_536
 """Of each payload; PostgreSQL takes no more than a megabyte of words."""
 _kept: Final[Any] = table("activity_words_content", column("id", BigInteger), column("c0", Text))
 """Where SQLite's index keeps the words themselves, by number of the row. Asking the index for those takes longer."""
-_ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)")
-_GAP: Final = re.compile(r"[\W_]+")
-_ASKED: Final = re.compile(r"([^\W_]+)(\*?)")
+_ESCAPE: Final = late(rb"\\(?:u[0-9a-fA-F]{4}|.)")
+_GAP: Final = late(r"[\W_]+")
+_ASKED: Final = late(r"([^\W_]+)(\*?)")
 _FOLDED: Final = bytes(
     byte if 48 <= byte < 58 or 97 <= byte < 123 or byte > 127 else byte + 32 if 65 <= byte < 91 else 32
     for byte in range(256)

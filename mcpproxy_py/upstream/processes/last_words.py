@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mcpproxy_py.core.late_patterns import late
+
 LONGEST: Final = 300
 STDOUT: Final = "[stdout] "
 """Before what a server wrote to stdout, where only messages belong."""
 MOST_JOINED: Final = 6
 NOISE: Final = -1
 
-_NOISE: Final = re.compile(
+_NOISE: Final = late(
     r"""^\s+at\s | ^\s*File\s".*,\sline\s\d | ^\s*[\^~]+\s*$ | ^\s*[|+\s-]*$ | ^[{}\[\]()\s,;]*$
     | ^Traceback\ \(most\ recent | ^\s*Node\.js\ v\d | ^node:internal | ^\s*throw\ | ^file:///
     | A\ complete\ log\ of\ this\ run | _logs[/\\] | ^npm\ (?:notice|verb|info|timing) | ^npm\ (?:error|ERR!)\s*$
@@ -44,10 +46,10 @@ _WORDS: Final[Sequence[tuple[int, str]]] = (
     (4, r"\b(?:unauthorized|forbidden|denied|expired|usage:)"),
     (3, r"\b(?:error|failed|failure|cannot|can't|could not|couldn't|unable|unknown|unrecognized)\b"),
 )
-_RANKS: Final = tuple((rank, re.compile(pattern, re.IGNORECASE)) for rank, pattern in _WORDS)
-_INFO: Final = re.compile(r"\b(?:INFO|DEBUG|TRACE)\b|^(?:info|debug|trace):")
-_ENGINE: Final = re.compile(r"EBADENGINE\s+required: (.{1,60})")
-_FRAME_SOURCE: Final = re.compile(r"^\s{4,}")
+_RANKS: Final = tuple((rank, late(pattern, re.IGNORECASE)) for rank, pattern in _WORDS)
+_INFO: Final = late(r"\b(?:INFO|DEBUG|TRACE)\b|^(?:info|debug|trace):")
+_ENGINE: Final = late(r"EBADENGINE\s+required: (.{1,60})")
+_FRAME_SOURCE: Final = late(r"^\s{4,}")
 
 
 def telling(lines: Iterable[str]) -> str:

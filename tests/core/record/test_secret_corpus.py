@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.core.late_patterns import LatePattern
 from mcpproxy_py.core.record import secret_commands, secret_patterns, secret_places, secret_texts
 from mcpproxy_py.core.record.masking import PLAIN
 from mcpproxy_py.core.record.masking_budget import A_LOOK, MOST_LOOKED_AT, NOT_SHOWN
@@ -70,8 +71,8 @@ def patterns() -> dict[str, re.Pattern[str]]:
     found: dict[str, re.Pattern[str]] = {}
 
     def collect(name: str, value: Any) -> None:
-        if isinstance(value, re.Pattern):
-            found[name] = value
+        if isinstance(value, re.Pattern | LatePattern):
+            found[name] = value  # type: ignore[assignment]
         elif isinstance(value, (tuple, list)):
             for number, each in enumerate(value):
                 collect(f"{name}.{number}", each)

@@ -152,6 +152,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "another scheme": (lambda h, q: redirect(h, "file:///etc/passwd"), "redirects to another place"),
     "nowhere": (lambda h, q: redirect(h, ""), "redirects to another place"),
     "a circle": (lambda h, q: redirect(h, "/v0.1/servers"), "redirects more than"),
+    "another API": (lambda h, q: send(h, {}, 404), "no API v0.1"),
     "a login": (lambda h, q: send(h, {}, 401), "status 401"),
 }
 

@@ -176,7 +176,7 @@ ADDRESSES: dict[str, tuple[str, str | None]] = {
     "this machine by a hexadecimal number": ("https://0x7f000001/mcp", "private network"),
     "this machine, short": ("https://127.1/mcp", "private network"),
     "the neighbours": ("https://192.168.1.1/mcp", "private network"),
-    "the keys of a cloud": ("https://169.254.169.254/latest", "private network"),
+    "the keys of a cloud": ("https://169.254.169.254/latest", "never asked"),
     "a bare name": ("https://intranet/mcp", "private network"),
     "a name of a company": ("https://vault.corp/mcp", "private network"),
     "a name of the local network": ("https://printer.local/mcp", "private network"),
@@ -202,6 +202,8 @@ def test_a_registry_on_this_machine_may_list_servers_on_this_machine() -> None:
     wires = [remote("http://127.0.0.1:9000/mcp")]
     assert why_not(entry(remotes=wires)) is not None
     assert why_not(entry(remotes=wires, local=True)) is None
+    assert why_not(entry(remotes=[remote("http://169.254.169.254/mcp")], local=True)) is not None
+    assert why_not(entry(remotes=[remote("http://weather.example.com/mcp")], local=True)) is not None
 
 
 def test_a_remote_goes_before_a_package_as_it_starts_nothing_here() -> None:

@@ -33,6 +33,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "POST /api/v1/servers/{name}/login/answer": {"json": {"address": "http://127.0.0.1:1/callback?code=a&state=b"}},
     "POST /api/v1/servers/{name}/logout": {"json": {"revoke": True}},
     "POST /api/v1/servers/{name}/tools": {"json": {"tools": {"read_note": "write", "gone": None}}},
+    "POST /api/v1/catalog": {"json": {"query": "notes"}},
     "POST /mcp/request-capability": {"json": {"agent_id": "a", "mcp_name": "notion", "rationale": "the weekly report"}},
     "POST /api/v1/approvals/{id}/approve": {"json": {"notes": "fine"}},
     "POST /api/v1/approvals/{id}/deny": {"json": {}},
@@ -61,6 +62,7 @@ async def ask(http: httpx.AsyncClient, method: str, path: str, activity: str = "
         "id": activity,
         "server": "notes",
         "slug": "github",
+        "namespace": "com.example",
         "name": "notes:read_note" if "/tools/" in path else "notes",
     }
     return await http.request(method, path.format(**known), **GOOD.get(f"{method} {path}", {}))
