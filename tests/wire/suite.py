@@ -56,9 +56,7 @@ def run_scenario(url: str, scenario: str, output: Path, *options: str) -> Outcom
     """One scenario for servers."""
     found = _suite("server", "--url", url, "--scenario", scenario, *options, "--output-dir", str(output))
     paths = list(output.rglob("checks.json"))
-    assert len(paths) == 1, f"the suite did not run:
-{found.stdout[-2000:]}
-{found.stderr[-2000:]}"
+    assert len(paths) == 1, f"the suite did not run:\n{found.stdout[-2000:]}\n{found.stderr[-2000:]}"
     return _outcome(paths[0].parent)
 
 
