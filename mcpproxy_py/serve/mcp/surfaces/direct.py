@@ -10,7 +10,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
-from mcpproxy_py.core.protocol.apps import result_with_pages
+from mcpproxy_py.core.protocol.apps import pages_of, result_with_pages
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -74,7 +74,7 @@ class DirectSurface(TableSurface):
         self._resources = ServerResources(asking, links, upstreams)
         self._mirrored = ParamHeaderCache()
         self._task_requests = TaskRequests(asking)
-        self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]]]] = {}
+        self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]], bool]] = {}
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
             "tools/list": self._list_tools,
@@ -90,8 +90,9 @@ class DirectSurface(TableSurface):
     async def welcome(self, access: Access | None) -> SurfaceInfo:
         in_reach = self._gate_options().seen_with(access).servers
         there = view_of(self._upstreams.snapshot, access).servers
-        known = self._resources.extensions(there, self._tools(access))
-        known = {**CAPABILITIES.get(EXTENSIONS, {}), **known}
+        self._tools(access)
+        has_pages = self._shown[None if access is None else access.scope][3]
+        known = {**CAPABILITIES.get(EXTENSIONS, {}), **self._resources.extensions(there, has_pages)}
         capabilities = {**CAPABILITIES, EXTENSIONS: known} if known else CAPABILITIES
         return SurfaceInfo(IDENTITY, capabilities, instructions(INSTRUCTIONS, in_reach))
 
@@ -134,7 +135,8 @@ class DirectSurface(TableSurface):
         known = self._shown.pop(scope, None)
         if known is None or known[0] is not snapshot or known[1] is not gate_options:
             view = snapshot if scope is None else narrowed(snapshot, scope)
-            known = snapshot, gate_options, [*_wish(view, gate_options), *_shown(view, gate_options.host_confirm)]
+            tools = [*_wish(view, gate_options), *_shown(view, gate_options.host_confirm)]
+            known = snapshot, gate_options, tools, any(any(pages_of(tool)) for tool in tools)
             while len(self._shown) >= MOST_LISTS:
                 del self._shown[next(iter(self._shown))]
         self._shown[scope] = known

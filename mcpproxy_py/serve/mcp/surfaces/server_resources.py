@@ -54,10 +54,10 @@ class ServerResources:
         self._upstreams = upstreams
         self.handlers = {LIST: self._list, GET: self._get, READ_DIRECTORY: self._read_directory}
 
-    def extensions(self, there: Mapping[str, Server], tools: list[dict[str, Any]]) -> dict[str, Any]:
-        """What the surface declares of itself: what any of the servers that are there has."""
+    def extensions(self, there: Mapping[str, Server], has_pages: bool) -> dict[str, Any]:
+        """What the surface declares of itself: what any of the servers that are there has. `has_pages`: a tool does."""
         declared: dict[str, Any] = {}
-        if any(any(pages_of(tool)) for tool in tools) or self._with(there, UI):
+        if has_pages or self._with(there, UI):
             declared[UI] = {}
         if skilled := self._with(there, SKILLS):
             reads = any(settings.get(DIRECTORIES) is True for settings in skilled.values())
