@@ -27,14 +27,10 @@ CODES = tuple(f"{family}-{number}" for family, many in HIGHEST.items() for numbe
 
 NOT_YET: dict[str, str] = {
     # Codes of which nothing, or not all, is built.
-    "SURF-10": "only passthrough forwards extensions; tasks, Apps and skills are not relayed to their end, and a task "
-    "is not on record as begun and ended",
-    "FIND-5": "recall@5 with the extra is 0.74 to 0.77 on MetaTool, of 0.78, and 0.74 on LiveMCPBench, of 0.76",
     "PERF-1": "p50 is met; throughput at 16 and 64 lies between 0.91 and 1.02 of direct, not safely at 0.95",
     "PERF-3": "counts and instructions are met; calls a second are 1.5 times those of 08a4ea0 at 16 and 64, of 1.6",
     "PERF-5": "5,900 to 6,700 records a second into a million rows, of 8,000; a small one takes 2.4 KB, of 1.2; p99 of "
     "a summary up to 125 ms, of 50, and of two filters that never meet 39, of 20",
-    "USE-2": "that five open pages cost calls no more than five percent was measured on a loaded machine only",
     # Codes that tests prove, but for what an attack found beside those tests.
 }
 
