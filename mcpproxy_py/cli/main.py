@@ -60,7 +60,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
         "policy.pins:app", "What servers listed when it was approved, and what they list now.", is_group=True
     ),
     "gaps": CommandEntry("policy.approvals:gaps_app", "Capabilities that agents did not find.", is_group=True),
-    "catalog": CommandEntry("catalog:app", "The data of the capability catalog.", is_group=True),
+    "catalog": CommandEntry("catalog:app", "Servers to add, and the data of the capability catalog.", is_group=True),
     "freeze": CommandEntry("gateway:gateway_app", "Refuse everything above read, at once."),
     "unfreeze": CommandEntry("gateway:gateway_app", "Lift a freeze."),
     "config": CommandEntry("config:app", "The configuration: shown, checked and changed.", is_group=True),

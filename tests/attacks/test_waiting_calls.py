@@ -182,7 +182,7 @@ def test_a_row_that_the_other_gateway_never_wrote_is_no_yes(tmp_path: Path, how:
                 db.execute("SELECT pg_notify('mcpproxy', %s)", (hint,))
                 until(lambda: name in json.dumps(one.get("/status")["store"]["unbelieved"]), what="the row to be read")
                 assert not call.done() and reached(one, "not-let-through") == 0
-                assert decide(two, row, "approve").status_code in (200, 409, 503)
+                assert decide(two, row, "deny").status_code in (200, 409, 503)
                 put_back = "UPDATE sealed_records SET value = %s, version = %s, seal = %s WHERE name = %s"
                 db.execute(put_back, (*kept, name))
                 one.post("/freeze")

@@ -145,7 +145,7 @@ def _print_run(run: Run) -> None:
     say("")
 
 
-app = group("Servers that can be added, and the data of the capability catalog.")
+app = group("Servers to add, and the data of the capability catalog.")
 catalog_servers.register(app)
 register(app)
 

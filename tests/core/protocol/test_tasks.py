@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.protocol import tasks
+from mcpproxy_py.core.protocol.client_channel import NOBODY, NarrowedChannel
 from mcpproxy_py.core.protocol.tasks import TaskOrigin, TaskState, seal, state_of, unseal
 
 pytestmark = pytest.mark.proves("SURF-10")
@@ -86,6 +87,7 @@ def test_a_task_that_begins_has_a_bounded_id_and_life(begun: dict[str, Any]) -> 
 
 
 def test_a_server_hears_of_tasks_beside_what_else_can_be_served() -> None:
-    said = tasks.with_tasks({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/ui": {}}})
+    declared = {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/ui": {}}}
+    said = tasks.with_tasks(NarrowedChannel(NOBODY, declared)).capabilities
     assert said["elicitation"] == {"form": {}}
     assert said["extensions"] == {"io.modelcontextprotocol/ui": {}, tasks.TASKS: {}}

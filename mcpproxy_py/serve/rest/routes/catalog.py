@@ -20,7 +20,7 @@ from mcpproxy_py.providers.catalog.load import load_servers
 from mcpproxy_py.providers.registry.known import as_json, fresh
 from mcpproxy_py.providers.registry.places import Heard
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
-from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel
+from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel, WholeNumber
 from mcpproxy_py.serve.rest.responses import ResponseModel
 
 
@@ -71,7 +71,7 @@ class CatalogWords(BodyModel):
     query: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Words of its name or of what it is for; sent to the configured registries"
     )
-    limit: int = Field(60, ge=1, le=200, description="Maximum number of servers")
+    limit: WholeNumber = Field(60, ge=1, le=200, description="Maximum number of servers")
 
 
 class FilledPlace(ResponseModel):
