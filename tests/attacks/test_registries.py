@@ -158,12 +158,22 @@ def test_odd_names_over_rest_find_nothing_and_break_nothing(site: Site, path: st
 
 @pytest.mark.parametrize("body", [
     {}, {"query": ""}, {"query": "x" * 201}, {"query": ["x"]}, {"query": "x", "url": "http://evil.example"},
-    {"query": "x\u0000y"}, {"query": "x", "limit": 10**9}, [], "x",
+    {"query": "x", "limit": 10**9}, {"query": "x", "limit": "60"}, {"query": "x", "limit": 1.5}, [], "x",
 ])  # fmt: skip
 def test_a_question_that_is_none_is_refused_before_anybody_is_asked(site: Site, body: Any) -> None:
     before = len(site.registry.asked)
     assert site.running.post("/catalog", body).status_code in (400, 422)
     assert len(site.registry.asked) == before
+
+
+def test_no_character_that_cannot_be_printed_is_sent_to_a_registry(site: Site) -> None:
+    before = len(site.registry.asked)
+    assert site.running.post("/catalog", {"query": "\u0000 \u0080\u001b"}).status_code == 200
+    assert len(site.registry.asked) == before, "without a word nobody is asked"
+    assert site.running.post("/catalog", {"query": "wea\u0000ther\u202e"}).status_code == 200
+    sent = repr(site.registry.asked[before:])
+    assert "ther" in sent
+    assert not [mark for mark in ("%00", "\\x00", "\\u202e", "%E2%80%AE") if mark in sent]
 
 
 def test_while_a_registry_hangs_calls_go_on(site: Site) -> None:

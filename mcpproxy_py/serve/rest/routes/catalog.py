@@ -127,10 +127,10 @@ async def search(x: RestRequest) -> Mapping[str, Any]:
 
 
 async def ask(x: RestRequest) -> Mapping[str, Any]:
-    shipped, query = await _servers(x), " ".join(x.body.query.split())
-    if not query.isprintable():
-        raise GatewayError(Code.BAD_REQUEST, "query: characters that can be printed")
-    heard = await x.parts.registries.ask(query, shipped) if x.parts.registries is not None else []
+    """No character that cannot be printed is sent to anybody, and without a word nobody is asked."""
+    printed = "".join(each if each.isprintable() else " " for each in x.body.query)
+    shipped, query = await _servers(x), " ".join(printed.split())
+    heard = await x.parts.registries.ask(query, shipped) if x.parts.registries is not None and query else []
     return _found(shipped, query, heard, x.body.limit)
 
 
