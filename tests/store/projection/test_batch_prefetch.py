@@ -76,14 +76,14 @@ async def test_what_was_read_ahead_of_a_batch_that_failed_changes_nothing(
     store = opened(tmp_path)
     await fill(store, asked, finished)
     failures = iter([False, True, False, False, True, True])
-    ring = store._database.ring
+    ring = store._database.publish_recorded
 
     def failing(connection: Any, number: int) -> None:
         ring(connection, number)
         if next(failures, False):
             raise OSError("the disk had a bad moment")
 
-    monkeypatch.setattr(store._database, "ring", failing)
+    monkeypatch.setattr(store._database, "publish_recorded", failing)
     drain_in_spite_of(OSError, store, tries=4)
     store.close()
     assert recorded(tmp_path) == expected()
