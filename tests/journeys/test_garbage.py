@@ -61,15 +61,21 @@ def test_calls_of_every_kind_leave_no_garbage(era: str, tmp_path: Path) -> None:
             direct.request("tools/call", {"name": "plain__echo", "arguments": {"text": "hi"}})
             through.request("tools/call", {"name": "echo", "arguments": {"text": "hi"}})
 
+        def counted() -> int:
+            count.unlink(missing_ok=True)
+            running.process.send_signal(signal.SIGUSR1)
+            until(count.exists, what="counting to begin")
+            for _ in range(TIMES):
+                everything()
+            running.process.send_signal(signal.SIGRTMIN)
+            until(lambda: count.read_text() not in ("", "begun"), what="the count")
+            return int(count.read_text())
+
         for _ in range(5):
             everything()
-        running.process.send_signal(signal.SIGUSR1)
-        until(count.exists, what="counting to begin")
-        for _ in range(TIMES):
-            everything()
-        running.process.send_signal(signal.SIGRTMIN)
-        until(lambda: count.read_text() not in ("", "begun"), what="the count")
-        assert int(count.read_text()) < TIMES, "less than one object each time; the clockwork beside may make some"
+        running.get("/status")  # REST is there from now on
+        found = [counted() for _ in range(3)]
+        assert min(found) < TIMES, f"less than one object each time; what is made once is in one of {found}"
 
 
 def test_the_servers_of_this_test_are_there() -> None:
