@@ -75,14 +75,6 @@ class BodyModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-def _whole(said: object) -> object:
-    return int(said) if isinstance(said, float) and said.is_integer() else said
-
-
-WholeNumber = Annotated[int, BeforeValidator(_whole)]
-"""Of a body. `60.0` is an integer in JSON Schema."""
-
-
 class NoQuery(QueryModel):
     pass
 

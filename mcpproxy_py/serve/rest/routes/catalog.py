@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import anyio.to_thread
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from mcpproxy_py.core.catalog.model import ServerEntry
 from mcpproxy_py.core.json_values import quoted
@@ -20,7 +20,7 @@ from mcpproxy_py.providers.catalog.load import load_servers
 from mcpproxy_py.providers.registry.known import as_json, fresh
 from mcpproxy_py.providers.registry.places import Heard
 from mcpproxy_py.serve.rest.endpoint import RestEndpoint, RestRequest
-from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel, WholeNumber
+from mcpproxy_py.serve.rest.requests import BodyModel, QueryModel
 from mcpproxy_py.serve.rest.responses import ResponseModel
 
 
@@ -67,11 +67,16 @@ class CatalogServers(ResponseModel):
     registries: list[RegistryHeard] = Field(description="What each configured registry came to; none without a query")
 
 
+def _whole(said: object) -> object:
+    """`60.0` is an integer in JSON Schema."""
+    return int(said) if isinstance(said, float) and said.is_integer() else said
+
+
 class CatalogWords(BodyModel):
     query: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Words of its name or of what it is for; sent to the configured registries"
     )
-    limit: WholeNumber = Field(60, ge=1, le=200, description="Maximum number of servers")
+    limit: Annotated[int, BeforeValidator(_whole)] = Field(60, ge=1, le=200, description="Maximum number of servers")
 
 
 class FilledPlace(ResponseModel):
