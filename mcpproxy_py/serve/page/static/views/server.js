@@ -24,6 +24,8 @@ export async function showServer(main, name, signal) {
     main.replaceChildren();
     await showServer(main, name, signal);
   };
+  const removed = new AbortController();
+  const watched = AbortSignal.any([signal, removed.signal]);
   const steps = element("div", {});
   const state = element("div", { role: "status" });
   const showState = (row) => state.replaceChildren(stateBadge(row.state), " ", row.error ? untrusted(row.error, 400) : "");
@@ -35,16 +37,16 @@ export async function showServer(main, name, signal) {
     buttons(server, config, steps, signal, again),
     steps,
     described(server, summary),
-    await logSection(where, signal),
+    await logSection(where, watched),
   );
   if (config) main.append(entrySection(name, config, again));
-  if (config) main.append(removal(name));
+  if (config) main.append(removal(name, removed));
   repeat(async () => {
-    const fresh = (await get(where, {}, signal)).server;
+    const fresh = (await get(where, {}, watched)).server;
     if (fresh.state === server.state && fresh.error === server.error) return;
     Object.assign(server, fresh);
     showState(fresh);
-  }, 3_000, signal);
+  }, 3_000, watched);
 }
 
 function described(server, summary) {
@@ -117,11 +119,13 @@ function entrySection(name, config, again) {
     element("p", { class: "dim" }, "As under ", element("code", {}, "mcpServers"), " in the configuration. ", element("code", {}, "***"), " stands for a secret that stays as it is."), form);
 }
 
-function removal(name) {
+/** Whoever looks at it again and again stops before it goes. */
+function removal(name, removed) {
   const remove = actionButton("Remove this server…", async () => {
     const found = await post("/preview/server", { action: "remove", name });
     const said = await confirmed({ title: `Remove ${untrustedText(name, 60)}?`, says: effect(found), action: "Remove", danger: true });
     if (!said) return;
+    removed.abort();
     await del(`/servers/${encodeURIComponent(name)}`);
     toast(`${name} is removed`);
     go("servers");
