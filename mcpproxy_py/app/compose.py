@@ -192,12 +192,13 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         current = LiveSettings(loaded, upstreams, store, new_id, inside, frozen=bool(await store.switch(FROZEN)))
         gateway = traces.gateway(upstreams, store, call_limits(settings), new_id, masker, shares)
-        waiting = WaitingCalls(store, chain_key.identity(data_dir).name, store.append, new_id, masker,
+        gateway_name, keys = chain_key.identity(data_dir).name, sealing_keys(settings)
+        waiting = WaitingCalls(store, gateway_name, store.append, new_id, masker,
                                on_waiting=DesktopNotices(lambda: current.settings.notify_desktop).notice)  # fmt: skip
         gateway.confirmation.queue = waiting
         watching.append(gateway.tasks.snapshot_changed)
-        gateway.tasks.keys = sealing_keys(settings)
-        gateway.tasks.table.use(store, chain_key.identity(data_dir).name)
+        gateway.tasks.keys = keys
+        gateway.tasks.table.use(store, gateway_name)
         gateway.local.kept = kept = KeptResults(kept_limits(settings), current.result_limits())
         admin = Admin(
             upstreams,
@@ -231,7 +232,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             secret=cache(lambda: load_or_create_seal(data_dir)), on_end=lambda session: end_access(session),
         )  # fmt: skip
         links = ResourceLinks()
-        asking = AskRunner(gateway, sealing_keys(settings), patience, cluster.tell_taken_up, store.spend)
+        asking = AskRunner(gateway, keys, patience, cluster.tell_taken_up, store.spend)
         began = time.monotonic()
 
         def make_rest() -> ASGIApp:

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +18,7 @@ import pytest
 
 from tests.support.gateway import SERVERS, Running, python_server, until
 from tests.support.links import HttpLink
+from tests.support.listening import listening
 from tests.support.peer import WAIT, Answer, Message, Peer, connected
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, text
 
@@ -87,17 +87,8 @@ def heard(folder: Path, name: str, *flags: str, **extra: Any) -> dict[str, Any]:
 def heard_over_http(folder: Path, name: str, *flags: str, **extra: Any) -> Iterator[dict[str, Any]]:
     """The configuration of one that runs as long as the block."""
     command = [sys.executable, str(SERVERS / "heard.py"), "--log", str(folder / f"{name}.heard"), "--http", "0", *flags]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin and process.stdout
-    try:
-        announced = process.stdout.readline().split()
-        assert announced[:1] == ["PORT"], "the server did not start"
-        yield {"url": f"http://127.0.0.1:{announced[1]}/mcp", **extra}
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.kill()
-        process.wait()
+    with listening(command) as origin:
+        yield {"url": f"{origin}/mcp", **extra}
 
 
 @dataclass

@@ -7,7 +7,6 @@ given up and its server has not answered it, the only call under way is not the 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -30,6 +29,7 @@ from tests.attacks.target import (
     turn,
 )
 from tests.support.gateway import SERVERS, gateway, python_server
+from tests.support.listening import listening
 from tests.support.peer import Peer
 from tests.support.wire import HANDSHAKE, MODERN
 
@@ -51,17 +51,8 @@ def question(number: str, method: str = "elicitation/create") -> str:
 def scripted_over_http(folder: Path, name: str, *flags: str) -> Iterator[str]:
     """The origin of one that runs as long as the block."""
     command = [sys.executable, str(SERVERS / "scripted.py"), "--log", str(folder / f"{name}.heard"), *flags]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin and process.stdout
-    try:
-        announced = process.stdout.readline().split()
-        assert announced[:1] == ["PORT"], "the server did not start"
-        yield f"http://127.0.0.1:{announced[1]}"
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.kill()
-        process.wait()
+    with listening(command) as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import pytest
 
 from tests.attacks.target import ALL_SURFACES, DOORS, ERAS
 from tests.support.gateway import READY_TIMEOUT, SERVERS, Running, gateway, python_server, until
+from tests.support.listening import listening
 from tests.support.wire import MODERN, Wire, text
 
 pytestmark = pytest.mark.proves("SEC-6", "SEC-5")
@@ -31,17 +31,8 @@ COMPRESSED = "it compressed its answer with 'gzip', which was not asked for"
 def overwhelm_over_http(*flags: str) -> Iterator[str]:
     """Its origin."""
     command = [sys.executable, str(SERVERS / "overwhelm.py"), "--http", "0", *flags]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin and process.stdout
-    try:
-        announced = process.stdout.readline().split()
-        assert announced[:1] == ["PORT"], "the server did not start"
-        yield f"http://127.0.0.1:{announced[1]}"
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.kill()
-        process.wait()
+    with listening(command) as origin:
+        yield origin
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from tests.attacks.target import Log, fresh
 from tests.support.balancer import balanced
 from tests.support.everything import over_http
 from tests.support.gateway import SERVERS, Running, gateway, start, until
+from tests.support.listening import listening
 from tests.support.postgres import own_server
 from tests.support.replicas import TOKEN, documented, replicas
 from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
@@ -91,17 +91,8 @@ def works(tmp_path: Path) -> Iterator[dict[str, Any]]:
 @contextlib.contextmanager
 def tasks_over_http(log: Path, port: int = 0) -> Iterator[str]:
     command = [sys.executable, str(SERVERS / "tasks.py"), "--log", str(log), "--modern", "--http", str(port)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdin and process.stdout
-    try:
-        announced = process.stdout.readline().split()
-        assert announced[:1] == ["PORT"], "the server did not start"
-        yield f"http://127.0.0.1:{announced[1]}/mcp"
-    finally:
-        process.stdin.close()
-        process.stdout.close()
-        process.kill()
-        process.wait()
+    with listening(command) as origin:
+        yield f"{origin}/mcp"
 
 
 def configured(entry: Mapping[str, Any], **more: Any) -> dict[str, Any]:

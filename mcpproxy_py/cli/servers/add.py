@@ -45,11 +45,8 @@ def add(
     transport: entries.Transport = None,
     env: entries.Env = None,
     header: entries.Header = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="VALUE", help="An argument after those of the catalog; repeatable."),
-    ] = None,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Start it on first use.")] = False,
+    arg: entries.MoreArgs = None,
+    lazy: entries.Lazy = False,
     timeout: entries.Timeout = None,
     cwd: entries.Cwd = None,
     sessions: entries.Sessions = None,

@@ -114,11 +114,8 @@ def add(
     transport: entries.Transport = None,
     env: entries.Env = None,
     header: entries.Header = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="VALUE", help="An argument after those of the catalog; repeatable."),
-    ] = None,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Start it on first use.")] = False,
+    arg: entries.MoreArgs = None,
+    lazy: entries.Lazy = False,
     trust: entries.Trust = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an upstream of this name.")] = False,
     no_check: entries.NoCheck = False,

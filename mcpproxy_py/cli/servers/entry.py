@@ -53,6 +53,11 @@ Json = Annotated[
     str | None,
     typer.Option("--json", metavar="JSON", help="The whole entry as in mcpServers: an object, @file, or -."),
 ]
+Lazy = Annotated[bool, typer.Option("--lazy", help="Start it on first use.")]
+MoreArgs = Annotated[
+    list[str] | None,
+    typer.Option("--arg", metavar="VALUE", help="An argument after those of the catalog; repeatable."),
+]
 NoCheck = Annotated[bool, typer.Option("--no-check", help="Write it even if one of its secrets is missing.")]
 
 

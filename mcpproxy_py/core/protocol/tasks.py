@@ -68,6 +68,12 @@ class TaskState(NamedTuple):
     error: Mapping[str, Any] | None
     """Of one that failed: a JSON-RPC error."""
 
+    @property
+    def failure(self) -> str:
+        """Why it failed, as its server says."""
+        said = (self.error or NOTHING).get("message")
+        return said if isinstance(said, str) else self.message or "the task failed"
+
 
 def declares(capabilities: Mapping[str, Any]) -> bool:
     """Whether a client follows tasks itself."""

@@ -153,8 +153,8 @@ class AgentToken:
 
     def _settle(self) -> None:
         """One that neither runs out nor follows a profile has its scope until its record changes."""
-        settled = self.lasts and self.kept.terms.profile is None and self._own is not None
-        self.access.settled = self._own.key if settled and self._own is not None else None
+        own = self._own if self.lasts and self.kept.terms.profile is None else None
+        self.access.settled = None if own is None else own.key
 
     @property
     def state(self) -> TokenState:

@@ -110,9 +110,8 @@ class CallTasks:
         if state.result is not None:
             outcome = events.outcome_of(state.result, {})
         elif state.error is not None:
-            said_why = state.error.get("message")
-            why = said_why if isinstance(said_why, str) else state.message or "the task failed"
-            outcome = Outcome("error", error=events.failure(Code.UPSTREAM_ERROR, why[: tasks.LONGEST_MESSAGE]))
+            why = state.failure[: tasks.LONGEST_MESSAGE]
+            outcome = Outcome("error", error=events.failure(Code.UPSTREAM_ERROR, why))
         else:
             outcome = Outcome("cancelled", error=CANCELLED)
         self._record(task, outcome)

@@ -151,8 +151,6 @@ def _outcome(state: TaskState) -> Mapping[str, Any]:
     if state.result is not None:
         return state.result
     if state.error is not None:
-        said = state.error.get("message")
-        message = said if isinstance(said, str) else state.message or "the task failed"
-        raise UpstreamFailure(Code.UPSTREAM_ERROR, message, data=state.error)
+        raise UpstreamFailure(Code.UPSTREAM_ERROR, state.failure, data=state.error)
     why = state.message and f": {state.message}"
     raise UpstreamFailure(Code.UPSTREAM_ERROR, f"its task was cancelled at the server{why}")
