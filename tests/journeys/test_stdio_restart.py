@@ -217,6 +217,39 @@ def test_with_none_running_the_first_request_has_one_started_after_a_while_and_w
         until(lambda: not any(alive(pid) for pid in pids), what="the end of all")
 
 
+def test_a_gateway_that_ends_while_a_client_attaches_for_the_first_time_is_followed_by_the_next(
+    tmp_path: Path,
+) -> None:
+    """It takes the connection, and is gone before it has said anything."""
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "mcp_config.json").write_text(json.dumps({**CONFIG, "listen": "127.0.0.1:0"}))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dying:
+        dying.bind(path := str(tmp_path / "s"))
+        dying.listen()
+        (data / "gateway.json").write_text(json.dumps({"socket": path}))
+
+        def ends() -> None:
+            taken, _ = dying.accept()
+            dying.shutdown(socket.SHUT_RDWR)
+            dying.close()
+            taken.close()
+
+        end = threading.Thread(target=ends, daemon=True)
+        end.start()
+        pid = 0
+        try:
+            with ide(data, MODERN) as client:
+                assert "result" in client.answer(client.call("echo"))
+                pid = json.loads((data / "gateway.json").read_text())["pid"]
+            end.join(WAIT)
+            assert not end.is_alive(), "it was asked first"
+        finally:
+            if pid:
+                os.kill(pid, signal.SIGTERM)
+                until(lambda: not alive(pid), what="its end")
+
+
 def test_a_client_of_the_handshake_era_keeps_its_log_level_and_what_it_subscribed_to(tmp_path: Path) -> None:
     running = start(tmp_path / "data", ASKS)
     try:

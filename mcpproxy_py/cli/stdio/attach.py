@@ -14,7 +14,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ IDLE_EXIT = 600.0
 LONGEST_HELLO = 1 << 16
 LONGEST_TOKEN = 1024
 HELLO_TIMEOUT = 15.0
+ATTEMPTS = 5
+"""To attach to a gateway; each is given up only because that one ended."""
 
 
 class SomebodyElse(Exception):
@@ -78,6 +80,26 @@ def start_and_connect(data_dir: Path, config: Path | None) -> socket.socket | No
             if joined is not None or child.poll() is not None:
                 return joined or connect(data_dir)
             time.sleep(0.02)
+    return None
+
+
+def attached(
+    data_dir: Path, config: Path | None, greet: Callable[[socket.socket], None]
+) -> socket.socket | None:  # fmt: skip
+    """Greeted by the gateway that runs, or by one that is started for it. One that ends in this very moment is not
+    waited for: there is a next one. `None` where none could be started."""
+    for left in reversed(range(ATTEMPTS)):
+        joined = connect(data_dir) or start_and_connect(data_dir, config)
+        if joined is None:
+            return None
+        try:
+            greet(joined)
+        except ConnectionError:
+            joined.close()
+            if not left:
+                raise
+        else:
+            return joined
     return None
 
 

@@ -18,7 +18,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy_py.cli.stdio.attach import NotAttached, SomebodyElse, connect, hello, start_and_connect
+from mcpproxy_py.cli.stdio.attach import NotAttached, SomebodyElse, attached, connect, hello, start_and_connect
 from mcpproxy_py.cli.stdio.conversation import ClientLine, Conversation, OtherGateway, not_sent, read_line
 from mcpproxy_py.cli.stdio.pipes import (
     CHUNK,
@@ -65,11 +65,10 @@ def run(
     bridge = StdioBridge(data_dir, wish, config, profiles)
     try:
         profiles.add(profiles_here())
-        joined = connect(data_dir) or start_and_connect(data_dir, config)
+        joined = attached(data_dir, config, bridge.greet)
         if joined is None:
             complain(f"no gateway could be started; see {data_dir / 'gateway.log'}")
             return EXIT_UNREACHABLE
-        bridge.greet(joined)
     except ProjectError as wrong:
         return refuse_everything(str(wrong))
     except NotAttached as found:
