@@ -214,6 +214,7 @@ class ApprovalStore:
         """A transaction that decides on what it reads: whoever comes second reads what the first has written."""
         try:
             with self._database.writing_for_good() as connection:
+                self._database.lock_for_changes(connection)
                 connection.execute(update(turns).where(turns.c.name == "approvals").values(taken=turns.c.taken + 1))
                 yield connection
         except SQLAlchemyError as error:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from mcpproxy_py.store.journal.chain import START, ChainHead, digest
 from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of, last_head, read
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
-from mcpproxy_py.store.projection.apply import read_place
+from mcpproxy_py.store.projection.apply import place_in
 from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck, misfits
 from mcpproxy_py.store.sealed_records import RecordMemory
 from mcpproxy_py.store.seals import Seals, SwitchMemory
@@ -88,8 +88,9 @@ class TrustedState(NamedTuple):
     who: Identity
     published: ChainHead | None
     """Of our own chain; `None` where that was never written down."""
-    waiting: Iterable[JournalEntry | None] = ()
-    """Our own events that the journal holds and the database may not have yet; `None` for a line that is damaged."""
+    waiting: Callable[[Connection], Iterable[JournalEntry | None]] = lambda _: ()
+    """Our own events that the journal holds and this view of the database may not have yet; `None` for a line that is
+    damaged."""
     peers: Mapping[str, ChainHead] = {}
     anchor: Anchor | None = None
     seals: Seals | None = None
@@ -108,7 +109,7 @@ class _PinnedHead(NamedTuple):
 def verify(database: Database, known: TrustedState) -> Report:
     report = Report()
     who = known.who
-    with database.reading() as connection:
+    with database.reading_between_changes(known.waiting) as (connection, waiting):
         for place in misfits(connection):
             report.found("changed", f"{place} holds a value of another type than is ever written there")
         if report.wrong:
@@ -130,7 +131,7 @@ def verify(database: Database, known: TrustedState) -> Report:
                 report.chains.append({"name": gateway.name, "checked": False, "reason": reason})
                 report.unchecked(f"chain {gateway.name}: {reason}")
                 continue
-            chain.check(_marks(known, gateway.name), known.waiting if own else ())
+            chain.check(_marks(known, gateway.name), waiting if own else ())
         _must_be_there(report, known, {gateway.name for gateway in there})
         report.rows = rows.finish({gateway.number for gateway in there})
         state.finish(all_checked=all(chain["checked"] for chain in report.chains))
@@ -295,20 +296,6 @@ def _event(head: str) -> Mapping[str, Any]:
 # -- what is known outside of the database
 
 
-def _waiting(folder: Path, place: JournalPosition) -> Iterator[JournalEntry | None]:
-    """What the journal holds from there on: what a gateway that was killed has left, its next start brings. That there
-    is nothing more before it, the chain itself tells."""
-    for number in segment_files.numbers(folder):
-        path, start = segment_files.path_of(folder, number), place.offset if number == place.segment else 0
-        size = path.stat().st_size if number >= place.segment else 0
-        while start < size:
-            lines, after = segment_files.read_lines(path, start, size)
-            if after == start:
-                break  # what follows is no whole line
-            yield from map(read, lines)
-            start = after
-
-
 def _peers(folder: Path, key_id: str) -> dict[str, ChainHead]:
     """Those that held with the key of today."""
     path = folder / PEERS
@@ -347,14 +334,18 @@ def _opened(folder: Path, options: Options) -> Database:
     return database
 
 
-def _known(folder: Path, database: Database, options: Options, head: str, anchor: Anchor | None) -> TrustedState:
-    """`head` is said by a gateway that runs, and then the database has all that the journal has."""
-    who = identity(folder, make=False)
-    waiting: Iterable[JournalEntry | None] = ()
+def _known(folder: Path, options: Options, head: str, anchor: Anchor | None) -> TrustedState:
+    """What a gateway that was killed has left in its journal, its next start brings. `head` is said by one that runs:
+    the little that its database may not have yet is read at once, because it takes files of its journal away."""
+    who, journal = identity(folder, make=False), folder / JOURNAL
+
+    def waiting(view: Connection) -> Iterable[JournalEntry | None]:
+        found = map(read, segment_files.lines_from(journal, place_in(view, who.name) or JournalPosition(0, 0)))
+        return list(found) if head else found
+
     published: ChainHead | None = ChainHead.read(head) if head else None
     if published is None:
-        waiting = _waiting(folder / JOURNAL, read_place(database, who.name) or JournalPosition(0, 0))
-        last = max(published_head(folder, who.name), last_head(folder / JOURNAL))
+        last = max(published_head(folder, who.name), last_head(journal))
         published = None if last == START else last
     memory, records = SwitchMemory(folder), RecordMemory(folder)
     return TrustedState(
@@ -375,7 +366,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         options = Options.from_line(told[0]) if told[0] else Options()
         database = _opened(folder, options)
-        known = _known(folder, database, options, told[1], anchor)
+        known = _known(folder, options, told[1], anchor)
         report = verify(database, known)
         _remember(folder, known, report)
     except (StoreUnavailable, OSError) as error:

@@ -208,7 +208,7 @@ def read_journal(data: bytes) -> Hashable:
     found = entries(whole, map(read, whole), 0)
     assert all(one.seq < other.seq for one, other in pairwise(found) if one.mac and other.mac and not _back(found))
     head = journal()[1]
-    report = verify(_empty(), TrustedState(WHO, head, map(read, whole)))
+    report = verify(_empty(), TrustedState(WHO, head, lambda _: map(read, whole)))
     assert (report.result == "intact") == _is_whole(whole), f"{report.result}: {report.findings} {report.unverified}"
     torn = segment_files.cut_torn_line(path)
     assert path.read_bytes() == data[: data.rfind(b"\n") + 1] or not data

@@ -7,8 +7,10 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,45 @@ def test_whatever_is_written_into_the_file_of_a_gateway_is_found_and_nothing_is_
         sql("UPDATE gateways SET key_id = '00'")
         ran = command(running, "verify")
         assert (ran.returncode, "NOT what was written" in ran.stdout) == (1, True)
+
+
+def verified_while(running: Running, change: Callable[[int], Any], times: int = 3) -> list[tuple[str, Any]]:
+    """What is said of the record while somebody goes on changing what is sealed."""
+    over, changed = threading.Event(), list[int]()
+
+    def changes() -> None:
+        while not over.is_set():
+            change(len(changed))
+            changed.append(1)
+
+    somebody = threading.Thread(target=changes)
+    somebody.start()
+    try:
+        reports = [running.get("/activity/verify") for _ in range(times)]
+    finally:
+        over.set()
+        somebody.join(60)
+    assert len(changed) > times
+    return [(report["result"], report["findings"] + report["unverified"]) for report in reports]
+
+
+def test_a_record_is_intact_also_while_switches_are_set_and_requests_decided(tmp_path: Path, server: Server) -> None:
+    """Their rows are in the database before the writer has brought their events."""
+    names = map("server{}".format, count())
+
+    def change(number: int) -> None:
+        running.post("/unfreeze" if number % 2 else "/freeze")
+        if number % 2 and number < 20:
+            assert running.post(f"/approvals/{asked_for(wire, next(names))}/deny", {}).status_code == 200
+
+    with gateway(tmp_path / "data", {"mcpServers": {}}) as running:
+        wire = Wire(running.mcp)
+        assert verified_while(running, change) == [("intact", [])] * 3
+    with replicas(tmp_path, server.database(), documented(mcpServers={})) as (running, other):
+        wire = Wire(running.mcp, token=TOKEN)
+        assert verified_while(running, change) == [("intact", [])] * 3
+        for result, said in verified_while(other, change):  # the events of the first may not be there yet
+            assert result == "intact" or all("may not have brought it yet" in each for each in said), said
 
 
 @pytest.mark.proves("GATE-13", "CAT-7")

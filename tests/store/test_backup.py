@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -10,13 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 
 from mcpproxy_py.errors import StoreUnavailable
+from mcpproxy_py.store import backup
 from mcpproxy_py.store.activity.reader import Filters
 from mcpproxy_py.store.backup import back_up
-from mcpproxy_py.store.store import Store
+from mcpproxy_py.store.store import Store, open_store
 from tests.store.conftest import on_sqlite
+from tests.support.gateway import until
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "howto" / "backup-and-restore.md"
@@ -57,12 +66,33 @@ async def test_a_backup_of_a_running_gateway_restores_everything_up_to_its_begin
     assert (restored / "mcp_config.json").read_text() == '{"mcpServers": {}}'
 
 
-async def test_events_that_only_the_journal_holds_are_in_the_backup(tmp_path: Path, opened: Open, asked: Make) -> None:
-    store = opened(tmp_path / "data")
-    with store._database.writing():  # the writer has to wait, so nothing moves over
+async def test_what_only_the_journal_holds_is_in_the_backup_and_a_switch_set_meanwhile_with_its_event(
+    tmp_path: Path, opened: Open, asked: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of a switch is in the database at once; its event is brought by the writer, which is stopped here."""
+    store = open_store(tmp_path / "data", apart=True)
+    until(lambda: store._writer.pid, what="the writer")
+    assert await store.caught_up(30)
+    os.kill(store._writer.pid, signal.SIGSTOP)
+    copy_database = backup._copy_database
+
+    def copy_later(*where: Path) -> None:
+        anyio.from_thread.run(store.set_switch, "freeze", True)
+        copy_database(*where)
+
+    monkeypatch.setattr(backup, "_copy_database", copy_later)
+    try:
         store.append(asked("in the journal"))
-        back_up(tmp_path / "data", tmp_path / "saved")
-    assert await ids(opened(tmp_path / "saved")) == {"in the journal"}
+        await anyio.to_thread.run_sync(back_up, tmp_path / "data", tmp_path / "saved")
+        assert not sqlite3.connect(tmp_path / "saved" / "activity.db").execute("SELECT * FROM events").fetchall()
+    finally:
+        os.kill(store._writer.pid, signal.SIGCONT)
+        store.close()
+    checked = [sys.executable, "-m", "mcpproxy_py.store.verify", str(tmp_path / "saved")]
+    report = await anyio.run_process(checked, check=False)
+    assert json.loads(report.stdout)["result"] == "intact", report.stdout
+    again = opened(tmp_path / "saved")
+    assert (await ids(again), await again.switch("freeze")) == ({"in the journal"}, True)
 
 
 async def test_an_older_database_under_a_newer_journal_catches_up(

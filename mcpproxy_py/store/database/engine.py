@@ -63,6 +63,17 @@ class Database:
         except SQLAlchemyError as error:
             raise StoreUnavailable(f"cannot read {self.label}: {plain(error)}.") from error
 
+    @contextmanager
+    def reading_between_changes(self, also: Callable[[Connection], T]) -> Iterator[tuple[Connection, T]]:
+        """One consistent view, and what `also` found when it began. No change was half done then, its event in the
+        journal and its row not yet here."""
+        with self.reading() as view:
+            with self.explained(), self.writing() as turn:
+                self.lock_for_changes(turn)
+                view.exec_driver_sql("SELECT count(*) FROM alembic_version").close()  # a view begins with what is read
+                found = also(view)
+            yield view, found
+
     def close(self) -> None:
         self.readers.dispose()
         self.writer.dispose()

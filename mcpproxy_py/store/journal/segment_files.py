@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,3 +83,20 @@ def read_lines(path: Path, start: int, stop: int, block: int = 1 << 20) -> tuple
             if end or len(text) < block:
                 return text[:end].split(b"\n")[:-1], start + end
             block *= 2  # one line is longer than the block
+
+
+def lines_from(folder: Path, place: JournalPosition) -> Iterator[bytes]:
+    """All whole lines that are there now from this place on, and none that is appended while they are read."""
+    there = [number for number in numbers(folder) if number >= place.segment]
+    return _lines(folder, place, {number: path_of(folder, number).stat().st_size for number in there})
+
+
+def _lines(folder: Path, place: JournalPosition, sizes: Mapping[int, int]) -> Iterator[bytes]:
+    for number, size in sizes.items():
+        start = place.offset if number == place.segment else 0
+        while start < size:
+            lines, after = read_lines(path_of(folder, number), start, size)
+            if after == start:
+                break  # what follows is no whole line
+            yield from lines
+            start = after

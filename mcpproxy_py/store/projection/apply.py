@@ -129,7 +129,11 @@ def last_head(connection: Connection, chain: int) -> ChainHead:
 def read_place(database: Database, journal: str) -> JournalPosition | None:
     """How far the database has read this journal."""
     with database.reading() as connection:
-        row = connection.execute(select(journal_position).where(journal_position.c.journal == journal)).first()
+        return place_in(connection, journal)
+
+
+def place_in(connection: Connection, journal: str) -> JournalPosition | None:
+    row = connection.execute(select(journal_position).where(journal_position.c.journal == journal)).first()
     return None if row is None else JournalPosition(row.segment, row.offset)
 
 
