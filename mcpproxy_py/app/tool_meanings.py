@@ -97,7 +97,7 @@ class ToolMeanings:
         await self._keep(made)
 
     async def _known(self, digests: Collection[str]) -> dict[str, bytes]:
-        from mcpproxy_py.word_vectors.nearness import is_stored
+        from mcpproxy_py.word_vectors.nearness import are_stored
 
         try:
             with anyio.fail_after(STORE_TIMEOUT):
@@ -105,7 +105,7 @@ class ToolMeanings:
         except Exception as error:
             log.warning("the vectors of tools could not be read, so they are made: %s", error)
             return {}
-        return {digest: vector for digest, vector in found.items() if is_stored(vector)}
+        return await anyio.to_thread.run_sync(are_stored, found)
 
     async def _keep(self, made: Mapping[str, bytes]) -> None:
         try:

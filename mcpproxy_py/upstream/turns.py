@@ -79,6 +79,12 @@ def uncollected(make: Callable[[], Made]) -> Made:
             gc.enable()
 
 
+def drop_all(objects: list[object]) -> None:
+    """One by one, so that others come to their turn in between: what a large object takes along is freed in one go."""
+    while objects:
+        objects.pop()
+
+
 class LastingObjects:
     """What is kept for long and is large is taken out of the sight of the garbage collector: a look at all of ten
     thousand tools takes a tenth of a second, in which nobody else has a turn. What is no longer used goes all the same,

@@ -6,7 +6,7 @@ order on every processor, whatever the order in which it adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from mcpproxy_py.word_vectors import WIDTH, WordVectors
 DECIMALS: Final = 4
 STORED: Final = "<f2"
 STORED_BYTES: Final = 2 * WIDTH
+LONGEST: Final = 1.01
 FEW: Final = 4
 """Of a listing's tools one in so many, or fewer, are looked at by themselves, and otherwise all."""
 
@@ -70,9 +71,8 @@ class Nearness:
         self._all = np.clip(np.round(cosines.astype("float64"), DECIMALS), 0.0, 1.0)
         self._bounds: Any = None
 
-    def closeness(self, number: int) -> float | None:
-        found = float(self._all[number])
-        return None if found != found else found
+    def closeness(self, numbers: list[int]) -> list[float | None]:
+        return [None if found != found else found for found in self._all[numbers].tolist()]
 
     def marked(self, least: float) -> bytes:
         """Two bytes for each tool, as in `packed_lanes`: 1 for those that are this close."""
@@ -102,10 +102,10 @@ def stored(vector: Any) -> bytes:
     return vector.astype(STORED).tobytes()
 
 
-def is_stored(value: object) -> bool:
-    """Whether this is a vector at all: it may come from a database."""
-    if not isinstance(value, bytes) or len(value) != STORED_BYTES:
-        return False
-    vector = np.frombuffer(value, STORED).astype("float32")
-    length = float(np.linalg.norm(vector)) if np.isfinite(vector).all() else 2.0
-    return length < 1.01
+def are_stored(values: Mapping[str, object]) -> dict[str, bytes]:
+    """Those that are vectors at all: they may come from a database."""
+    sized = {key: value for key, value in values.items() if isinstance(value, bytes) and len(value) == STORED_BYTES}
+    rows = np.frombuffer(b"".join(sized.values()), STORED).reshape(len(sized), WIDTH).astype("float32")
+    with np.errstate(over="ignore", invalid="ignore"):
+        fits = np.einsum("ij,ij->i", rows, rows) < LONGEST**2
+    return {key: value for (key, value), fit in zip(sized.items(), fits.tolist(), strict=True) if fit}

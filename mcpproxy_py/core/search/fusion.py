@@ -30,7 +30,7 @@ PARAMETERS: Final = 16
 
 
 class NearnessOfTools(Protocol):
-    def closeness(self, number: int) -> float | None: ...
+    def closeness(self, numbers: list[int]) -> list[float | None]: ...
     def marked(self, least: float) -> bytes: ...
     def bound(self, lanes: bytes, worth: float, weight: float, running: bytes) -> None: ...
     def first(self, many: int) -> list[int]: ...
@@ -48,15 +48,23 @@ def fused(by_words: float, closeness: float | None) -> float:
 
 
 def best(
-    near: NearnessOfTools, lanes: bytes, worth: float, running: bytes, limit: int, by_words: Callable[[int], float]
+    near: NearnessOfTools,
+    lanes: bytes,
+    worth: float,
+    running: bytes,
+    limit: int,
+    by_words: Callable[[list[int]], Iterable[float]],
 ) -> dict[int, float]:
     """The scores of the best `limit` tools in the `running`, and of all that tie with the last of them. `lanes` say
     what words can give each tool at most, in steps that are `worth` so much."""
+
+    def scores(numbers: list[int]) -> dict[int, float]:
+        return dict(zip(numbers, map(fused, by_words(numbers), near.closeness(numbers)), strict=True))
+
     near.bound(lanes, worth, MEANING, running)
-    scores = {number: fused(by_words(number), near.closeness(number)) for number in near.first(limit)}
-    least = nlargest(limit, scores.values())[-1] - SLACK if len(scores) >= limit else 0.0
-    more = (number for number in near.reaching(least) if number not in scores)
-    return scores | {number: fused(by_words(number), near.closeness(number)) for number in more}
+    found = scores(near.first(limit))
+    least = nlargest(limit, found.values())[-1] - SLACK if len(found) >= limit else 0.0
+    return found | scores([number for number in near.reaching(least) if number not in found])
 
 
 def meaning_of(tool: Tool) -> str:

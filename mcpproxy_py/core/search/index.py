@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from heapq import nlargest
-from itertools import islice, pairwise
+from heapq import nlargest, nsmallest
+from itertools import islice, pairwise, repeat
 from math import ceil, fsum, log
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -173,9 +173,8 @@ class Index:
         return None if there is None else there.nearness(query[: fusion.QUERY_CHARS], parts)
 
     def _hits(self, worth: float, scores: Scores, limit: int, among: int | None) -> tuple[Hit, ...]:
-        rows = [(score, self._tools[number].full_name, number) for number, score in scores.items()]
-        rows.sort(key=lambda row: (-row[0], row[1]))
-        rows = self._after_successors([(score, number) for score, _, number in rows], limit, among)
+        best = nsmallest(limit, scores.items(), key=lambda row: (-row[1], self._tools[row[0]].full_name))
+        rows = self._after_successors([(score, number) for number, score in best], limit, among)
         return tuple(Hit(self._tools[number], min(score / worth, 1.0)) for score, number in rows)
 
     def _after_successors(self, rows: list[Row], limit: int, among: int | None) -> list[Row]:
@@ -217,12 +216,15 @@ class Index:
         for term, share in self._meanings(words):
             worth = share * self._idf(term)
             most = max(most, worth)
-            for number, impact in joined(term, self._segments.values()):
-                impacts[number] = max(impacts.get(number, 0.0), worth * impact)
-        bounds = {number: ceil(impact * self._steps) for number, impact in impacts.items()}
-        return Part(
-            most, impacts, max(bounds.values(), default=0), packed_lanes.packed(bounds.items(), len(self._tools))
-        )
+            gives: dict[int, float] = {}
+            for first, theirs in joined(term, self._segments.values()):
+                gives |= {first + number: worth * impact for number, impact in theirs.items()}
+            if impacts:
+                gives |= {number: impact for number, impact in impacts.items() if impact > gives.get(number, 0.0)}
+            impacts = gives
+        bounds = {impact: ceil(impact * self._steps) for impact in set(impacts.values())}
+        lanes = packed_lanes.packed(impacts, bounds, len(self._tools))
+        return Part(most, impacts, max(bounds.values(), default=0), lanes)
 
     def _meanings(self, words: tuple[str, ...]) -> list[tuple[str, float]]:
         """The terms that some tool has and that say what these words say, and how much of it. What is only about
@@ -258,7 +260,7 @@ class Index:
         size, share = 2 * len(self._tools), 1 / worth if worth else 0.0
         return fusion.best(
             near, bounds.to_bytes(size, "little"), share / self._steps, running.to_bytes(size, "little"), limit,
-            lambda number: min(_score(gets, number) / worth, 1.0) if worth else 0.0,
+            lambda numbers: [min(each / worth, 1.0) if worth else 0.0 for each in _scores(gets, numbers)],
         )  # fmt: skip
 
     def _best(self, asked: list[Part], bounds: int, running: int, limit: int) -> Scores:
@@ -271,12 +273,13 @@ class Index:
         most = sum(part.most for part in asked)
         levels = packed_lanes.levels(bounds, most, running, len(self._tools))
         level = packed_lanes.reached_by(levels, limit)
-        scores = {number: _score(gets, number) for number in packed_lanes.at_least(levels, level)}
+        first = [*packed_lanes.at_least(levels, level)]
+        scores = dict(zip(first, _scores(gets, first), strict=True))
         if level > 1:
             least = nlargest(limit, scores.values())[-1]
             level = packed_lanes.level_of(int((least - SLACK) * self._steps), most)
-            more = (number for number in packed_lanes.at_least(levels, level) if number not in scores)
-            scores |= {number: _score(gets, number) for number in more}
+            more = [number for number in packed_lanes.at_least(levels, level) if number not in scores]
+            scores |= zip(more, _scores(gets, more), strict=True)
         return scores
 
 
@@ -291,6 +294,8 @@ def _joined_successors(segments: Iterable[IndexSegment]) -> dict[int, list[int]]
     return found
 
 
-def _score(gets: list[Callable[[int, float], float]], number: int) -> float:
+def _scores(gets: list[Callable[[int, float], float]], numbers: list[int]) -> Iterable[float]:
     """Exactly rounded, so that tools which get the same, in whatever order, tie."""
-    return fsum([get(number, 0.0) for get in gets])
+    if not gets:
+        return repeat(0.0, len(numbers))
+    return map(fsum, zip(*[map(get, numbers, repeat(0.0)) for get in gets], strict=False))

@@ -6,7 +6,7 @@ in the lanes of some tools.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 TOP: Final = 0x7FFF
@@ -18,13 +18,13 @@ _BELOW: Final = tuple(bytes(range(level)) for level in range(256))
 _REACHED: Final = tuple(bytes(level) + b"\x01" * (256 - level) for level in range(256))
 
 
-def packed(numbers: Iterable[tuple[int, int]], size: int) -> int:
-    """From the place and the number of those tools that have one."""
-    lanes = bytearray(2 * size)
-    for place, number in numbers:
-        lanes[2 * place] = number & 0xFF
-        lanes[2 * place + 1] = number >> 8
-    return int.from_bytes(lanes, "little")
+def packed(values: Mapping[int, float], numbers: Mapping[float, int], size: int) -> int:
+    """From the places of those tools that have a value, and the number that each value stands for."""
+    pieces = {value: number.to_bytes(2, "little") for value, number in numbers.items()}
+    lanes = [_OUT] * size
+    for place, value in values.items():
+        lanes[place] = pieces[value]
+    return int.from_bytes(b"".join(lanes), "little")
 
 
 def marks(these: Iterable[bool]) -> bytes:

@@ -67,6 +67,8 @@ class IndexSegment:
     impacts: Mapping[str, Mapping[int, float]]
     successors: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
     """Of those that say they are deprecated, the tools that they name in their place."""
+    has_changed: bool = True
+    """Whether any of them may be another one than was approved."""
     _marked: dict[Hashable, bytes] = field(default_factory=dict[Hashable, bytes], init=False, repr=False, compare=False)
     _parts: dict[Hashable, IndexSegment] = field(
         default_factory=dict[Hashable, "IndexSegment"], init=False, repr=False, compare=False
@@ -114,7 +116,7 @@ class IndexSegment:
             for number, theirs in self.successors.items()
             if number in now and (named := tuple(now[each] for each in theirs if each in now))
         }
-        part = IndexSegment(tuple(self.tools[number] for number in kept), left, there)
+        part = IndexSegment(tuple(self.tools[number] for number in kept), left, there, self.has_changed)
         object.__setattr__(part, "_source", self)
         return part
 
@@ -139,7 +141,7 @@ def segment(tools: Iterable[Tool]) -> IndexSegment:
         for term, frequency in _frequencies(tool).items():
             impact = PEAK * frequency / (K1 + frequency)
             rows.setdefault(term, {})[number] = shared.setdefault(impact, impact)
-    return IndexSegment(known, rows, successors(known))
+    return IndexSegment(known, rows, successors(known), any(tool.changed is not None for tool in known))
 
 
 def _frequencies(tool: Tool) -> dict[str, float]:
@@ -198,10 +200,10 @@ def count(frequencies: dict[str, int], part: IndexSegment, sign: int) -> None:
             del frequencies[term]
 
 
-def joined(term: str, segments: Iterable[IndexSegment]) -> Iterator[tuple[int, float]]:
+def joined(term: str, segments: Iterable[IndexSegment]) -> Iterator[tuple[int, Mapping[int, float]]]:
+    """What the term says of the tools of each segment, and the number of the segment's first one."""
     first = 0
     for part in segments:
         if theirs := part.impacts.get(term):
-            for number, impact in theirs.items():
-                yield first + number, impact
+            yield first, theirs
         first += len(part.tools)

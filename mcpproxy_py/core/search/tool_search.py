@@ -209,7 +209,7 @@ def _unavailable(snapshot: Snapshot) -> dict[str, int]:
     excluded = index.mask(lambda name: _excluded(servers[name]))
     states = {servers[name].state for name in index.segments}.difference(CALLABLE)
     away = {WHY_NOT[state]: index.mask(lambda name, state=state: servers[name].state == state) for state in states}
-    changed = index.mask(lambda name: _changed(servers[name]))
+    changed = index.mask(lambda name: index.segments[name].has_changed and _changed(servers[name]))
     barred = {EXCLUDED: excluded & ~changed, CHANGED: changed} if changed else {EXCLUDED: excluded}
     return barred | {reason: mask & ~excluded for reason, mask in away.items()}
 

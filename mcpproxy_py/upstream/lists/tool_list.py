@@ -33,11 +33,13 @@ from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_o
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
 from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
-from mcpproxy_py.upstream.turns import LASTING, uncollected
+from mcpproxy_py.upstream.turns import LASTING, drop_all, uncollected
 
 logger = logging.getLogger(__name__)
 
 KNOWN_TIMEOUT: Final = 5.0
+FEW: Final = 1000
+"""Pieces of a listing that are let go at once."""
 
 
 class ListingStore(Protocol):
@@ -57,6 +59,9 @@ class ToolCache:
         self._known = known
         self._judge = judge
         self._saved: Listing | None = None
+        self._pieces: list[object] = []
+        """What `tools` is made of, and what the one before it was."""
+        self._old: list[object] = []
         self._filling = anyio.Lock()
 
     @property
@@ -74,11 +79,19 @@ class ToolCache:
                 build = partial(_build, now, said.tools, in_force)
             else:
                 build = partial(_build, now, said.tools, None)
-            tools, part, names = await anyio.to_thread.run_sync(uncollected, build)
+            tools, part, names, pieces = await anyio.to_thread.run_sync(uncollected, build)
+            self._old, self._pieces = self._pieces, pieces
             self.said, self.in_force, self.tools = said, in_force, tools
             # What was kept from the last time may be missing what an entry means.
             self.names = names if said.heard else NameReport(unannotated=names.unannotated)
             return part
+
+    async def let_go(self) -> None:
+        """What is no longer published, one by one in a thread: ten thousand tools in one go hold everybody up for 60 ms
+        (`tests.bench.listings`)."""
+        old, self._old = self._old, []
+        if len(old) > FEW:
+            await anyio.to_thread.run_sync(drop_all, old)
 
     async def remembered(self, server: str) -> Listing | None:
         """A store that fails or hangs costs the tools of a sleeping server, and nothing else."""
@@ -107,9 +120,11 @@ class ToolCache:
 
 def _build(
     spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None
-) -> tuple[dict[str, Tool], IndexSegment, NameReport]:
+) -> tuple[dict[str, Tool], IndexSegment, NameReport, list[object]]:
     tools = build_tools(spec, listed, in_force)
-    found = tools, segment(tools.values()), report_of(spec, listed, tools)
+    part = segment(tools.values())
+    wires = listed if in_force is None else [*listed, *in_force.tools.values()]
+    found = tools, part, report_of(spec, listed, tools), [*wires, *tools.values(), *part.impacts.values()]
     LASTING.made(len(tools))
     return found
 
@@ -253,6 +268,7 @@ class ToolList:
         part = await self._cache.fill(self._spec, said)
         await self._take_on()
         self._show(part)
+        await self._cache.let_go()
         left_out, unmatched, unannotated = self.names
         if left_out and left_out != before.left_out:
             named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())

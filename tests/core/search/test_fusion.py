@@ -74,7 +74,7 @@ def test_a_score_is_that_of_the_words_and_that_of_the_meaning_as_one(query: str)
     near = vectors.nearness(query, [(part.vectors, len(part.tools)) for part in both.segments.values()])
     names = [tool.full_name for part in both.segments.values() for tool in part.tools]
     for name, score in rows(both.rank(query, 100)):
-        close = near.closeness(names.index(name)) if near is not None else None
+        close = near.closeness([names.index(name)])[0] if near is not None else None
         assert score == pytest.approx(fusion.fused(by_words.get(name, 0.0), close))
 
 

@@ -16,7 +16,11 @@ numbers = st.lists(st.integers(0, packed_lanes.TOP) | st.sampled_from([0, 1, pac
 
 
 def packed(values: list[int]) -> int:
-    return packed_lanes.packed(((place, value) for place, value in enumerate(values) if value), len(values))
+    return packed_lanes.packed(
+        {place: value / 2 for place, value in enumerate(values) if value},
+        {each / 2: each for each in values},
+        len(values),
+    )
 
 
 def levels(values: list[int], among: list[bool]) -> bytes:
