@@ -3,7 +3,7 @@
 In seconds of a thread, for listings of so many tools: equal to what is approved (once and again), every description
 reworded, every schema widened, every hint lowered, every tool renamed; and for a few that are made to be slow. `held
 up` is the longest that another thread waited for its turn meanwhile, as the event loop would. Where another program
-takes the processor, that counts too, and so does a look for garbage among all the tools.
+takes the processor, that counts too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 from mcpproxy_py.core.pins.judge import judge
 from mcpproxy_py.core.pins.listing import PinnedListing, from_json, listing_of
+from mcpproxy_py.upstream.session.session import MAX_ENTRIES
+from mcpproxy_py.upstream.turns import uncollected
 from tests.bench.measure import figures, report, spread
 
 TEXT = {"type": "string", "description": "What it is about, in a few words."}
@@ -107,7 +109,7 @@ class Ticker:
 def measured(approved: PinnedListing, listed: PinnedListing) -> tuple[float, float]:
     with Ticker() as ticker:
         started = time.thread_time()
-        judge(approved, listed, manual=False, trusted=True, findings={})
+        uncollected(lambda: judge(approved, listed, manual=False, trusted=True, findings={}))
         took = time.thread_time() - started
     return took, ticker.longest
 
@@ -115,7 +117,7 @@ def measured(approved: PinnedListing, listed: PinnedListing) -> tuple[float, flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tools", type=int, nargs="*", default=[5_000, 50_000])
+    parser.add_argument("--tools", type=int, nargs="*", default=[5_000, MAX_ENTRIES])
     options = parser.parse_args()
     found: dict[str, dict[str, Any]] = {}
     print(f"{'listing':<42} {'seconds of a thread':<26} held up, ms")
