@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from mcpproxy_py.core.oauth.values import OAuthOptions
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings, check_name
 from mcpproxy_py.upstream.spec import ShowsPages, UpstreamSpec

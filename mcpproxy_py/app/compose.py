@@ -180,8 +180,8 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         registries = KnownRegistries(lambda: current.settings.catalog.registries, data_dir)
         catalog = ServedCatalog(
-            lambda: CatalogProvider(
-                load_catalog(_own_catalog(data_dir), rank=semantic.ranker),
+            lambda by_meaning: CatalogProvider(
+                load_catalog(_own_catalog(data_dir), rank=semantic.ranker if by_meaning else None),
                 lambda access: connectors(view_of(upstreams.snapshot, access)),
                 approvals,
                 registries,
@@ -303,6 +303,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
             _settle_memory()
             greet(settings, url)
             tasks.start_soon(late_rest.run)
+            tasks.start_soon(catalog.run)
             again = await _until_told(told, current, gateway, attachments, guard, idle_exit, had_terminal)
             attachments.ending()
             await _drain(gateway, settings.shutdown_timeout)

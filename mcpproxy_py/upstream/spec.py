@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from mcpproxy_py.core.oauth.values import OAuthOptions
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.core.policy.tool_names import in_both
 from mcpproxy_py.core.values import NARROWS, ConfirmBy, Operation
 

@@ -20,6 +20,8 @@ LATER: dict[str, str] = {
     "mcpproxy_py.serve.rest.app": "with the first request for it, or a moment after the start",
     "mcpproxy_py.core.pins.text_scan": "with the first listing that is not approved yet",
     "mcpproxy_py.providers.registry.asking": "with the first search in a registry that is configured",
+    "mcpproxy_py.core.oauth.values": "with the first server that may need a login",
+    "mcpproxy_py.upstream.oauth.runner": "with the first server that may need a login",
     "mcpproxy_py.upstream.oauth.blocks": "with the first server that needs a login",
     "mcpproxy_py.serve.http.identity": "only for `auth.jwt`",
     "jwt": "for `auth.jwt`, and with the first login of a machine that signs",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.app.builtin_upstreams import server_specs, spec_of
-from mcpproxy_py.core.oauth.values import OAuthOptions
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from mcpproxy_py.core.oauth.values import OAuthRefused
+from mcpproxy_py.core.oauth.errors import OAuthRefused
 
 Nearness = Literal["public", "private", "loopback"]
 NEARNESS: Final[tuple[Nearness, ...]] = ("public", "private", "loopback")

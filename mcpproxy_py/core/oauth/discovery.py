@@ -10,17 +10,16 @@ from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from mcpproxy_py.core.oauth.addresses import AddressRules, origin, shown
+from mcpproxy_py.core.oauth.errors import NoLoginOffered, OAuthRefused
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.core.oauth.states import LoginProgress
 from mcpproxy_py.core.oauth.values import (
     AuthorizationServer,
     Flow,
     HttpAnswer,
     HttpWanted,
-    NoLoginOffered,
     OAuthBlocks,
     OAuthClient,
-    OAuthOptions,
-    OAuthRefused,
     ResourceDescription,
     StoredLogin,
 )

@@ -20,14 +20,13 @@ from mcpproxy_py.core.oauth.discovery import (
     discover,
     error_of,
 )
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.tokens import granted, token_request
 from mcpproxy_py.core.oauth.values import (
     AuthorizationServer,
     Flow,
     OAuthClient,
-    OAuthRefused,
     OAuthTokens,
-    OAuthUnreachable,
     PauseWanted,
     PersonWanted,
     StoredLogin,

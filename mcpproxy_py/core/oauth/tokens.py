@@ -19,15 +19,14 @@ from mcpproxy_py.core.oauth.discovery import (
     discover,
     error_of,
 )
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.values import (
     AuthorizationServer,
     Flow,
     HttpAnswer,
     HttpWanted,
     OAuthClient,
-    OAuthRefused,
     OAuthTokens,
-    OAuthUnreachable,
     SignatureWanted,
     StoredLogin,
 )

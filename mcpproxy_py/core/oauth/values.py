@@ -6,29 +6,10 @@ from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeVar
 
-Grant = Literal["authorization_code", "client_credentials"]
-Prompt = Literal["auto", "omit", "consent", "login", "select_account"]
 ClientOrigin = Literal["document", "configured", "registered"]
 
 EARLY: Final = 60.0
 """Seconds before its end at which a token is refreshed, or a fifth of its life where that is less."""
-
-
-class OAuthRefused(Exception):
-    """The flow cannot go on. `error` is the code that an authorization server gave, where it gave one."""
-
-    def __init__(self, message: str, error: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.error = error
-
-
-class OAuthUnreachable(Exception):
-    """A request got no usable answer: a connection that broke, a server that is down. Nothing is lost by it."""
-
-
-class NoLoginOffered(OAuthRefused):
-    """Nothing says where one would log in to this server."""
 
 
 # What a flow wants.
@@ -199,25 +180,6 @@ def stored_login(data: Mapping[str, Any]) -> StoredLogin:
         return StoredLogin(**rest, server=AuthorizationServer(**server), client=OAuthClient(**client), tokens=kept)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("not a stored login") from error
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthOptions:
-    """What the operator says of one server's login."""
-
-    client_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    client_metadata_url: str | None = None
-    issuer: str | None = None
-    scopes: tuple[str, ...] | None = None
-    grant: Grant = "authorization_code"
-    signs: bool = False
-    """There is a private key to show who we are with."""
-    resource: bool = True
-    prompt: Prompt = "auto"
-    redirect_uri: str | None = None
-    expected: bool = False
-    """It is configured that this server wants a login, and not found out."""
 
 
 class OAuthBlocks(Protocol):

@@ -6,8 +6,10 @@ The catalog as an upstream: made in a worker thread when the supervisor first co
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
+import anyio
 import anyio.to_thread
 import jsonschema_rs
 
@@ -200,28 +202,44 @@ def _check(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], None]:
     return check
 
 
+SOON: Final = 1.0
+"""Seconds after the start until names are resolved by their meaning, if nobody asks before."""
+
+
 class ServedCatalog:
     """Fits the upstream room's `InProcessServer`. `make` reads the data files, so it blocks, and may raise `DataError`;
-    it is called again after a failure, until the operator has mended the file."""
+    it is called again after a failure, until the operator has mended the file. Told to, it makes one that resolves
+    names by their meaning too, where the extra is installed: that is four fifths of the work, and waits for the first
+    call, or until the first clients are served."""
 
-    def __init__(self, make: Callable[[], CatalogProvider]) -> None:
+    def __init__(self, make: Callable[[bool], CatalogProvider]) -> None:
         self._make = make
         self._provider: CatalogProvider | None = None
+        self._by_meaning = False
+        self._turn = anyio.Lock()
+
+    async def run(self) -> None:
+        await anyio.sleep(SOON)
+        with suppress(GatewayError):  # the next call says it
+            await self._made(by_meaning=True)
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        return (await self._made()).tools()
+        return (await self._made(by_meaning=False)).tools()
 
     async def call_tool(self, name: str, args: dict[str, Any], context: CatalogContext) -> dict[str, Any]:
-        return await (await self._made()).call(name, args, context)
+        return await (await self._made(by_meaning=True)).call(name, args, context)
 
     def command_for(self, wish: CapabilityWish) -> str | None:
         """With which a person would grant this wish; none is known before the data was read."""
         return self._provider.command_for(wish) if self._provider else None
 
-    async def _made(self) -> CatalogProvider:
-        if self._provider is None:
-            try:
-                self._provider = await anyio.to_thread.run_sync(self._make)
-            except DataError as error:
-                raise GatewayError(Code.SERVER_UNAVAILABLE, f"the catalog's data cannot be used: {error}") from None
-        return self._provider
+    async def _made(self, *, by_meaning: bool) -> CatalogProvider:
+        async with self._turn:
+            if self._provider is None or (by_meaning and not self._by_meaning):
+                try:
+                    self._provider = await anyio.to_thread.run_sync(self._make, by_meaning)
+                except DataError as error:
+                    message = f"the catalog's data cannot be used: {error}"
+                    raise GatewayError(Code.SERVER_UNAVAILABLE, message) from None
+                self._by_meaning = by_meaning
+            return self._provider

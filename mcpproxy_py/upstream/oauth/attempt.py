@@ -8,8 +8,9 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.login import answer_of, person_login
-from mcpproxy_py.core.oauth.values import OAuthRefused, OAuthUnreachable, PersonWanted
+from mcpproxy_py.core.oauth.values import PersonWanted
 from mcpproxy_py.upstream.oauth.callback import PATH, PORT, PORTS, CallbackListener
 from mcpproxy_py.upstream.oauth.core_files import write_no_core_files
 from mcpproxy_py.upstream.oauth.runner import FlowRunner

@@ -18,7 +18,8 @@ import httpx2
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.oauth.addresses import NEARNESS, AddressRules, Nearness, nearness, nearness_of_host
-from mcpproxy_py.core.oauth.values import HttpAnswer, HttpWanted, OAuthRefused, OAuthUnreachable
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
+from mcpproxy_py.core.oauth.values import HttpAnswer, HttpWanted
 from mcpproxy_py.upstream.transports.http_clients import BROKEN, HttpClients, proxy_for
 
 MAX_BODY: Final = 256 * 1024

@@ -1,4 +1,7 @@
-"""The logins of all servers: which server has which, and what a person does about them."""
+"""The logins of all servers: which server has which, and what a person does about them.
+
+What a login is made of is imported with the first server that may need one: it is a sixtieth of a start.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,20 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy_py.core.oauth.login import answer_of
-from mcpproxy_py.core.oauth.values import OAuthRefused, OAuthUnreachable, PersonWanted
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.errors import Code, GatewayError, UpstreamFailure
-from mcpproxy_py.upstream.oauth.attempt import LASTS, LoginAttempt
 from mcpproxy_py.upstream.oauth.auth import LoginStore
 from mcpproxy_py.upstream.oauth.callback import CallbackListener
-from mcpproxy_py.upstream.oauth.runner import FlowRunner, PrivateKey
-from mcpproxy_py.upstream.oauth.server_login import ServerLogin
 from mcpproxy_py.upstream.spec import UpstreamSpec
+
+if TYPE_CHECKING:
+    from mcpproxy_py.core.oauth.values import PersonWanted
+    from mcpproxy_py.upstream.oauth.attempt import LoginAttempt
+    from mcpproxy_py.upstream.oauth.runner import FlowRunner
+    from mcpproxy_py.upstream.oauth.server_login import ServerLogin
 
 EXCHANGE: Final = 45.0
 """Seconds that a page waits to say how it went."""
@@ -26,10 +32,16 @@ class ServerLogins:
     """Made once. `auth_for` is what the supervisor asks for the login of a server."""
 
     def __init__(self, store: LoginStore, clock: Callable[[], float] = time.time) -> None:
-        self._runner = FlowRunner(store, clock)
+        self._store, self._clock = store, clock
         self._listener = CallbackListener(self._answered)
         self._logins: dict[str, ServerLogin] = {}
         self._attempts: dict[str, LoginAttempt] = {}
+
+    @cached_property
+    def _runner(self) -> FlowRunner:
+        from mcpproxy_py.upstream.oauth.runner import FlowRunner
+
+        return FlowRunner(self._store, self._clock)
 
     def auth_for(self, spec: UpstreamSpec) -> ServerLogin | None:
         """`None` where its credentials are configured, or none are wanted."""
@@ -37,6 +49,9 @@ class ServerLogins:
         if spec.url is None or options is None:
             self._logins.pop(spec.name, None)
             return None
+        from mcpproxy_py.upstream.oauth.runner import PrivateKey
+        from mcpproxy_py.upstream.oauth.server_login import ServerLogin
+
         key = PrivateKey(spec.private_key, spec.signing_algorithm) if spec.private_key is not None else None
         login = self._logins.get(spec.name)
         if login is None or (login.url, login.options, login.key) != (spec.url, options, key):
@@ -56,7 +71,7 @@ class ServerLogins:
         login = self._by_a_person(name)
         while (before := self._attempts.pop(name, None)) is not None:
             await before.end()  # meanwhile somebody may have begun another
-        attempt = self._attempts[name] = LoginAttempt(login, self._runner, self._listener, device=device)
+        attempt = self._begun(login, device=device)
         person = await self._started(name, attempt)
         return self.described(name) | _wanted(person, attempt)
 
@@ -64,7 +79,7 @@ class ServerLogins:
         """The login that waits for a person now, for as many as ask, and its address; begun where there is none."""
         login, attempt = self._by_a_person(name), self._attempts.get(name)
         if attempt is None or attempt.done.is_set():
-            attempt = self._attempts[name] = LoginAttempt(login, self._runner, self._listener, device=False)
+            attempt = self._begun(login, device=False)
         person = await self._started(name, attempt)
         if attempt.is_device:
             raise GatewayError(Code.CONFLICT, f"Somebody is logging in to {name} by a code already")
@@ -127,6 +142,12 @@ class ServerLogins:
             "renews": tokens is not None and tokens.refresh is not None,
         }
 
+    def _begun(self, login: ServerLogin, *, device: bool) -> LoginAttempt:
+        from mcpproxy_py.upstream.oauth.attempt import LoginAttempt
+
+        attempt = self._attempts[login.name] = LoginAttempt(login, self._runner, self._listener, device=device)
+        return attempt
+
     async def _started(self, name: str, attempt: LoginAttempt) -> PersonWanted:
         try:
             return await attempt.start()
@@ -147,6 +168,8 @@ class ServerLogins:
 
     async def _answered(self, target: str) -> tuple[bool, str]:
         """Somebody's browser is here."""
+        from mcpproxy_py.core.oauth.login import answer_of
+
         with suppress(OAuthRefused):
             state = answer_of(target).get("state") or ""
             for attempt in self._attempts.values():
@@ -170,6 +193,8 @@ class ServerLogins:
 
 
 def _wanted(person: PersonWanted, attempt: LoginAttempt) -> dict[str, Any]:
+    from mcpproxy_py.upstream.oauth.attempt import LASTS
+
     return {
         "authorization_url": person.url,
         "redirect_uri": person.redirect_uri or None,

@@ -15,17 +15,11 @@ import anyio.to_thread
 
 from mcpproxy_py.core.oauth.addresses import AddressRules
 from mcpproxy_py.core.oauth.discovery import LoginContext
+from mcpproxy_py.core.oauth.errors import OAuthRefused
 from mcpproxy_py.core.oauth.login import LoginSecrets
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.core.oauth.states import LoginProgress
-from mcpproxy_py.core.oauth.values import (
-    Flow,
-    HttpWanted,
-    OAuthOptions,
-    OAuthRefused,
-    PauseWanted,
-    PersonWanted,
-    SignatureWanted,
-)
+from mcpproxy_py.core.oauth.values import Flow, HttpWanted, PauseWanted, PersonWanted, SignatureWanted
 from mcpproxy_py.upstream.oauth.auth import LoginStore
 
 if TYPE_CHECKING:

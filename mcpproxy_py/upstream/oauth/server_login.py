@@ -10,18 +10,12 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 from mcpproxy_py.core.oauth.discovery import Challenge, discover, read_challenge, union
+from mcpproxy_py.core.oauth.errors import NoLoginOffered, OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.login import union_of
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.core.oauth.states import MOVES, LoginProgress, OAuthEvent
 from mcpproxy_py.core.oauth.tokens import LOST_CLIENT, LOST_GRANT, machine_login, refresh, revoke
-from mcpproxy_py.core.oauth.values import (
-    HttpWanted,
-    NoLoginOffered,
-    OAuthOptions,
-    OAuthRefused,
-    OAuthUnreachable,
-    StoredLogin,
-    stored_login,
-)
+from mcpproxy_py.core.oauth.values import HttpWanted, StoredLogin, stored_login
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, StoreUnavailable, UpstreamFailure
 from mcpproxy_py.upstream.oauth.auth import LoginRequired, MoreScopeRequired

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpproxy_py.core.oauth.addresses import AddressRules, literal, nearness, origin, shown
-from mcpproxy_py.core.oauth.values import OAuthRefused
+from mcpproxy_py.core.oauth.errors import OAuthRefused
 
 pytestmark = pytest.mark.proves("UP-9")
 

@@ -10,7 +10,9 @@ import pytest
 
 from mcpproxy_py.core.oauth.addresses import AddressRules
 from mcpproxy_py.core.oauth.discovery import Challenge, LoginContext, checked_scope, read_challenge, union
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.login import LoginSecrets, person_login
+from mcpproxy_py.core.oauth.options import OAuthOptions
 from mcpproxy_py.core.oauth.states import LoginProgress
 from mcpproxy_py.core.oauth.tokens import refresh
 from mcpproxy_py.core.oauth.values import (
@@ -18,10 +20,7 @@ from mcpproxy_py.core.oauth.values import (
     HttpAnswer,
     HttpWanted,
     OAuthClient,
-    OAuthOptions,
-    OAuthRefused,
     OAuthTokens,
-    OAuthUnreachable,
     PersonWanted,
     StoredLogin,
     stored_login,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import jsonschema_rs
 import pytest
 
@@ -22,8 +23,10 @@ from mcpproxy_py.core.catalog.approval_rules import (
 from mcpproxy_py.core.catalog.model import Connector
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.values import Caller, ClientInfo
+from mcpproxy_py.errors import GatewayError
+from mcpproxy_py.providers.catalog.data_files import DataError
 from mcpproxy_py.providers.catalog.load import load
-from mcpproxy_py.providers.catalog.provider import CatalogProvider
+from mcpproxy_py.providers.catalog.provider import CatalogProvider, ServedCatalog
 
 NOW = 1_800_000_000_000
 READERS = ["lookup_capability", "compare_capability", "list_capabilities", "get_sources", "mcp_list",
@@ -84,6 +87,29 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+@pytest.mark.anyio
+@pytest.mark.proves("CAT-9", "PERF-6")
+async def test_who_lists_the_tools_does_not_wait_for_names_by_meaning_and_who_calls_one_has_them(bench: Bench) -> None:
+    made: list[bool] = []
+
+    def make(by_meaning: bool) -> CatalogProvider:
+        made.append(by_meaning)
+        if len(made) == 2:
+            raise DataError("aliases.json: damaged meanwhile")
+        return bench.provider
+
+    served = ServedCatalog(make)
+    assert len(await served.list_tools()) == 7 and made == [False]
+    with pytest.raises(GatewayError, match="damaged meanwhile"):
+        await served.call_tool("mcp_list_catalog", {}, Asker())
+    assert len(await served.list_tools()) == 7
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(served.call_tool, "mcp_list_catalog", {}, Asker())
+        tasks.start_soon(served.run)
+    assert made == [False, True, True]
 
 
 @pytest.mark.proves("CAT-1", "CAT-4")

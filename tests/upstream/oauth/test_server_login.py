@@ -12,16 +12,9 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.core.oauth.addresses import AddressRules
-from mcpproxy_py.core.oauth.values import (
-    AuthorizationServer,
-    HttpWanted,
-    OAuthClient,
-    OAuthOptions,
-    OAuthRefused,
-    OAuthTokens,
-    OAuthUnreachable,
-    StoredLogin,
-)
+from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
+from mcpproxy_py.core.oauth.options import OAuthOptions
+from mcpproxy_py.core.oauth.values import AuthorizationServer, HttpWanted, OAuthClient, OAuthTokens, StoredLogin
 from mcpproxy_py.errors import StoreUnavailable, UpstreamFailure
 from mcpproxy_py.upstream.oauth.auth import LoginRequired
 from mcpproxy_py.upstream.oauth.exchange import OAuthHttp
