@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import listings, spent_states, switches
-from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows
+from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows, regretted
 
 KEPT_SPENT: Final = 3600.0
 """Seconds that a used state is remembered after its time, for gateways whose clocks differ."""
@@ -71,19 +71,31 @@ class SavedState:
 
     def set_switch(self, name: str, value: Any) -> None:
         """In the chain first, then in the database; on the disk, in both, when it returns."""
-        with self._database.explained(), self._database.writing_for_good() as connection:
-            self._database.lock_for_changes(connection)  # one gateway at a time counts on
-            row = connection.execute(select(switches).where(switches.c.name == name)).first()
-            last = row.version if row is not None and switch_holds(self._seals, row) else 0
-            version = 1 + max(last, (self._memory.known(name) or _NEVER).version)
-            self.put_switch(connection, name, encode(value).decode(), version)
+        database = self._database
+        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
+            database.lock_for_changes(connection)  # one gateway at a time counts on
+            version = 1 + self._version(connection, name)
+            self._put_switch(connection, name, encode(value).decode(), version, told)
         self._memory.remember(name, version, value)
         self._doubts.settled(name)
 
-    def put_switch(self, connection: Connection, name: str, text: str, version: int, **told: Any) -> None:
+    def version(self, name: str) -> int:
+        with self._database.reading() as connection:
+            return self._version(connection, name)
+
+    def _version(self, connection: Connection, name: str) -> int:
+        """The last that counts, whether or not its row is still there."""
+        row = connection.execute(select(switches).where(switches.c.name == name)).first()
+        last = row.version if row is not None and switch_holds(self._seals, row) else 0
+        return max(last, (self._memory.known(name) or _NEVER).version)
+
+    def _put_switch(
+        self, connection: Connection, name: str, text: str, version: int, told: list[str], **more: Any
+    ) -> None:
         event, at = secrets.token_hex(8), _now()
         self._on_record({"kind": SWITCH, "id": event, "at": at / 1e6, "name": name, "value": decode(text),
-                         "version": version, **told})  # fmt: skip
+                         "version": version, **more})  # fmt: skip
+        told.append(event)
         seal = self._seals.seal(SWITCH, name, text, version, event, at)
         values = {"value": text, "at": at, "version": version, "event": event, "seal": seal}
         _put(connection, switches, switches.c.name, name, values)
@@ -91,10 +103,11 @@ class SavedState:
     def adopt(self) -> int:
         """Switches of a version that did not seal, as they are: once, at this directory's first start with one that
         does. That they were taken over is on record."""
-        with self._database.explained(), self._database.writing_for_good() as connection:
+        database = self._database
+        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
             rows = connection.execute(select(switches).where(switches.c.seal.is_(None))).all()
             for row in rows:
-                self.put_switch(connection, row.name, row.value, 1, adopted=True)
+                self._put_switch(connection, row.name, row.value, 1, told, adopted=True)
         return len(rows)
 
     def seal_again(self) -> None:

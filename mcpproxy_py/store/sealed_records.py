@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 
@@ -28,15 +27,17 @@ from mcpproxy_py.store.chain_key import put_private
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database
-from mcpproxy_py.store.database.tables import sealed_records
-from mcpproxy_py.store.seals import OnRecord, Seals, UnbelievedRows
+from mcpproxy_py.store.database.tables import events, sealed_records
+from mcpproxy_py.store.seals import RECORD, OnRecord, Seals, UnbelievedRows, not_kept, regretted
+
+if TYPE_CHECKING:
+    from mcpproxy_py.store.cluster.membership import Membership
+    from mcpproxy_py.store.saved_state import SavedState
 
 RECORD_MEMORY: Final = "records.json"
-RECORD: Final = "record"
-"""The kind of event that says what became of a record, by the digest of its value."""
-NOT_KEPT: Final = "record_not_kept"
-"""The kind of event that says of such a one that its row could perhaps not be written."""
 LONGEST_NAME: Final = 512
+LAST_EVENTS: Final = 200
+"""A gateway that is killed within such a change has hardly recorded more after it."""
 MOST_NAMED: Final = 100
 """Rows of a kind that are told as not believed, should somebody have written a million."""
 
@@ -164,8 +165,8 @@ class SealedRecordTable:
         """
         if not name or len(name) > LONGEST_NAME:
             raise ValueError(f"the name of a record has 1 to {LONGEST_NAME} characters")
-        text, told = encode(value).decode(), list[str]()
-        with self._database.explained(), self._regretted(told), self._database.writing_for_good() as connection:
+        text, database = encode(value).decode(), self._database
+        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
             self._database.lock_for_changes(connection)  # one gateway at a time counts on
             last = self._version(connection, kind, name)
             if expected is not None and expected != last:
@@ -189,6 +190,13 @@ class SealedRecordTable:
                     seal = self._seals.seal(*_sealed(row))
                     here = sealed_records.c.kind == row.kind, sealed_records.c.name == row.name
                     connection.execute(update(sealed_records).where(*here).values(seal=seal))
+
+    def not_kept(self, event: str) -> None:
+        not_kept(self._on_record, event)
+
+    def version(self, kind: str, name: str) -> int:
+        with self._database.reading() as connection:
+            return self._version(connection, kind, name)
 
     def _version(self, connection: Connection, kind: str, name: str) -> int:
         """The last that counts, whether or not its row is still there."""
@@ -227,16 +235,36 @@ class SealedRecordTable:
                                                  "activity verify` tells more")  # fmt: skip
         return found
 
-    @contextmanager
-    def _regretted(self, told: list[str]) -> Iterator[None]:
-        """What is on record by now and whose row did not come to be, or nobody knows: that is on record too."""
-        try:
-            yield
-        except BaseException:
-            with suppress(StoreUnavailable):
-                for event in told:
-                    self._on_record({"kind": NOT_KEPT, "id": event, "at": time.time()})
-            raise
+
+def regret_last(database: Database, me: Membership, switches: SavedState, records: SealedRecordTable) -> None:
+    """After this gateway was killed: what it put on record last, and whose row it could not keep any more. A row that
+    was kept and is put back is not excused: its version is remembered outside of the database."""
+    if not me.after_death:
+        return
+    latest = select(events.c.head).where(events.c.chain == me.number).order_by(events.c.seq.desc()).limit(LAST_EVENTS)
+    with database.reading() as connection:
+        heads = connection.execute(latest).scalars().all()
+    known = set[str]()
+    for each in map(_event, heads):
+        match each:
+            case {"kind": "record_not_kept", "id": str(event)}:
+                known.add(event)
+                continue
+            case {"kind": "switch", "id": str(event), "name": str(name), "version": int(version)}:
+                kept = switches.version(name)
+            case {"kind": "record", "id": str(event), "of": str(kind), "name": str(name), "version": int(version)}:
+                kept = records.version(kind, name)
+            case _:
+                continue
+        if version > kept and event not in known:
+            records.not_kept(event)
+
+
+def _event(head: str) -> Any:
+    try:
+        return decode(head)
+    except (ValueError, RecursionError):  # `verify` names it
+        return None
 
 
 def doubt_of(seals: Seals, row: Any, known: KnownVersion) -> Reason | None:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -31,10 +33,32 @@ log = logging.getLogger(__name__)
 MEMORY: Final = "switches.json"
 SWITCH: Final = "switch"
 """The kind of event that says how a switch was set."""
+RECORD: Final = "record"
+"""The kind of event that says what became of a record, by the digest of its value."""
+NOT_KEPT: Final = "record_not_kept"
+"""The kind of event that says of one of these that its row could perhaps not be written."""
 DECIDED: Final = "decided"
 """The kind of event that says what was decided, by the digest of the request as it is then."""
 OnRecord = Callable[[Mapping[str, Any]], None]
 """Puts an event into the chain; it is on the disk when this returns. Raises `StoreUnavailable`."""
+
+
+@contextmanager
+def regretted(on_record: OnRecord) -> Iterator[list[str]]:
+    """For the ids of the events of a change. What is on record by then and whose row did not come to be, or nobody
+    knows: that is on record too."""
+    told: list[str] = []
+    try:
+        yield told
+    except BaseException:
+        with suppress(StoreUnavailable):
+            for event in told:
+                not_kept(on_record, event)
+        raise
+
+
+def not_kept(on_record: OnRecord, event: str) -> None:
+    on_record({"kind": NOT_KEPT, "id": event, "at": time.time()})
 
 
 class Seals:

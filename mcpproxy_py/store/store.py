@@ -49,6 +49,7 @@ from mcpproxy_py.store.sealed_records import (
     SealedRecords,
     SealedRecordTable,
     UnbelievedRecord,
+    regret_last,
 )
 from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 
@@ -93,6 +94,7 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
             adopt(database, journal, writer.drain)
             writer.drain()
             _interrupt_pending(journal, database, me)
+            regret_last(database, me, saved.saved_state, saved.records)
             writer.drain()
         undo.pop_all()
     follower = writer
@@ -192,12 +194,9 @@ class Store:
 
     def __init__(self, lock: FolderLock, database: Database, journal: Journal, writer: JournalFollower,
                  me: membership.Membership, who: Identity, options: Options, saved: SealedState) -> None:  # fmt: skip
-        self._lock = lock
-        self._database = database
-        self._journal = journal
-        self._writer = writer
-        self._me = me
-        self._who = who
+        self._lock, self._database = lock, database
+        self._journal, self._writer = journal, writer
+        self._me, self._who = me, who
         self._options = options
         self._reader = Reader(database)
         self._saved, self._saved_state = saved, saved.saved_state

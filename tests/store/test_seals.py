@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from alembic import command
 from alembic.config import Config
@@ -54,6 +57,77 @@ async def verdict(store: Store) -> tuple[str, list[str]]:
     assert await store.caught_up(60)
     report = await store.verify()
     return report["result"], [found["kind"] for found in report["findings"]]
+
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    import anyio
+    from mcpproxy_py.store import saved_state, sealed_records
+    from mcpproxy_py.store.store import Options, open_store
+
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def main():
+        data_dir, options, before, what = sys.argv[1:]
+        store = open_store(Path(data_dir), options=Options.from_line(options), apart=True)
+        for value in range(int(before)):
+            await store.set_switch("frozen", bool(value))
+            await store.put_sealed_record("token", "ci", value)
+        if what != "nothing":
+            saved_state._put = sealed_records._put_row = killed
+        if what == "switch":
+            await store.set_switch("frozen", True)
+        elif what == "record":
+            await store.put_sealed_record("token", "ci", "new")
+        killed()
+
+    anyio.run(main)
+"""
+
+
+async def killed(data_dir: Path, options: Options, before: int, what: str) -> None:
+    """A gateway that made so many changes, and was killed after one more was on record and before its row was there."""
+    program = [sys.executable, "-c", textwrap.dedent(KILLED), str(data_dir), options.as_line(), str(before), what]
+    done = await anyio.run_process(program, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["the first", "a later one"])
+@pytest.mark.parametrize("what", ["switch", "record"])
+async def test_a_change_that_is_on_record_and_was_never_made_for_the_gateway_was_killed_breaks_nothing(
+    options: Options, opened: Open, tmp_path: Path, what: str, before: int
+) -> None:
+    await killed(tmp_path, options, before, what)
+    store = opened(tmp_path)
+    assert await store.switch("frozen") is (False if before else None)
+    assert await verdict(store) == ("intact", [])
+    await store.set_switch("frozen", True)
+    await store.put_sealed_record("token", "ci", "newer")
+    assert await verdict(store) == ("intact", [])
+
+
+async def test_a_row_that_is_put_back_is_not_excused_by_killing_the_gateway(
+    options: Options, opened: Open, tmp_path: Path, sql: Sql
+) -> None:
+    await killed(tmp_path, options, 1, "nothing")
+    (switch,), (record,) = (
+        sql("SELECT value, version, event, seal, at FROM switches"),
+        sql("SELECT value, version, event, seal, at FROM sealed_records"),
+    )
+    store = opened(tmp_path)
+    await store.set_switch("frozen", True)
+    await store.put_sealed_record("token", "ci", "narrower")
+    await verdict(store)
+    store.close()
+    sql("UPDATE gateways SET life = 'somebody who did not leave'")
+    for table, row in (("switches", switch), ("sealed_records", record)):
+        sql(
+            f"UPDATE {table} SET value = :value, version = :version, event = :event, seal = :seal, at = :at",
+            **dict(zip(("value", "version", "event", "seal", "at"), row, strict=True)),
+        )
+    assert await verdict(opened(tmp_path)) == ("broken", ["rolled_back", "rolled_back"])
 
 
 @pytest.mark.proves("GATE-13")

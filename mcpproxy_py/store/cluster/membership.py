@@ -42,6 +42,8 @@ class Membership(NamedTuple):
 
     number: int
     life: str
+    after_death: bool = False
+    """The one before it did not leave."""
 
 
 def join(database: Database, who: Identity) -> Membership:
@@ -55,7 +57,7 @@ def join(database: Database, who: Identity) -> Membership:
         values = {"key_id": who.key_id, "life": life, "place": place, "seen_at": now}
         if row is not None:
             connection.execute(update(gateways).where(gateways.c.number == row.number).values(values))
-            return Membership(row.number, life)
+            return Membership(row.number, life, after_death=row.life is not None)
         made = connection.execute(insert(gateways).values(name=who.name, **values).returning(gateways.c.number))
         return Membership(made.scalar_one(), life)
 

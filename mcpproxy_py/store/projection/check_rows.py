@@ -17,15 +17,13 @@ from mcpproxy_py.store.journal.entries import JournalEntry, entry_of
 from mcpproxy_py.store.projection.rows import RowDraft
 from mcpproxy_py.store.saved_state import switch_holds
 from mcpproxy_py.store.sealed_records import (
-    NOT_KEPT,
-    RECORD,
     SAYS,
     KnownVersion,
     RecordMemory,
     digest_of_value,
     doubt_of,
 )
-from mcpproxy_py.store.seals import DECIDED, SWITCH, Seals, SwitchMemory
+from mcpproxy_py.store.seals import DECIDED, NOT_KEPT, RECORD, SWITCH, Seals, SwitchMemory
 
 AT_ONCE: Final = 500
 _ONE_MOMENT: Final = 1_000_000
@@ -248,7 +246,8 @@ class StateCheck:
     def _check_switch(self, name: str, row: Any) -> None:
         told, known = self._set.get(name, {}), self._known.get(name)
         if row is None:
-            self._found("missing", f"switch {name} is gone, which was set", id=name)
+            if known is not None or told.keys() - self._not_kept:
+                self._found("missing", f"switch {name} is gone, which was set", id=name)
         elif not switch_holds(self._seals, row):
             self._doubt("unsealed", f"switch {name} carries no seal of a gateway, and is not believed", name)
         elif known is not None and known.version > row.version:
@@ -263,7 +262,8 @@ class StateCheck:
                 self._untold(f"no event tells of switch {name} as it is", name)
         elif (event.get("value"), event.get("version")) != (value, row.version):
             self._found("changed", f"switch {name} does not say what was written", id=name)
-        if not value and any(each.get("value") and each.get("version", 0) > row.version for each in told.values()):
+        later = (each for which, each in told.items() if which not in self._not_kept)
+        if not value and any(each.get("value") and each.get("version", 0) > row.version for each in later):
             self._found("rolled_back", f"switch {name} was set later than its row says", id=name)
 
     def _check_records(self) -> None:
