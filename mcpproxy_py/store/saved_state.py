@@ -13,7 +13,15 @@ from sqlalchemy.exc import IntegrityError
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import listings, spent_states, switches
-from mcpproxy_py.store.seals import SWITCH, OnRecord, Seals, SwitchMemory, SwitchState, UnbelievedRows, regretted
+from mcpproxy_py.store.seals import (
+    SWITCH,
+    OnRecord,
+    Seals,
+    SwitchMemory,
+    SwitchState,
+    UnbelievedRows,
+    noted_if_not_kept,
+)
 
 KEPT_SPENT: Final = 3600.0
 """Seconds that a used state is remembered after its time, for gateways whose clocks differ."""
@@ -72,7 +80,11 @@ class SavedState:
     def set_switch(self, name: str, value: Any) -> None:
         """In the chain first, then in the database; on the disk, in both, when it returns."""
         database = self._database
-        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
+        with (
+            database.explained(),
+            noted_if_not_kept(self._on_record) as told,
+            database.writing_for_good() as connection,
+        ):
             database.lock_for_changes(connection)  # one gateway at a time counts on
             version = 1 + self._version(connection, name)
             self._put_switch(connection, name, encode(value).decode(), version, told)
@@ -104,7 +116,11 @@ class SavedState:
         """Switches of a version that did not seal, as they are: once, at this directory's first start with one that
         does. That they were taken over is on record."""
         database = self._database
-        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
+        with (
+            database.explained(),
+            noted_if_not_kept(self._on_record) as told,
+            database.writing_for_good() as connection,
+        ):
             rows = connection.execute(select(switches).where(switches.c.seal.is_(None))).all()
             for row in rows:
                 self._put_switch(connection, row.name, row.value, 1, told, adopted=True)

@@ -23,12 +23,13 @@ from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import explained
+from mcpproxy_py.store import seals
 from mcpproxy_py.store.chain_key import put_private
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import events, sealed_records
-from mcpproxy_py.store.seals import RECORD, OnRecord, Seals, UnbelievedRows, not_kept, regretted
+from mcpproxy_py.store.seals import RECORD, OnRecord, Seals, UnbelievedRows, note_not_kept, noted_if_not_kept
 
 if TYPE_CHECKING:
     from mcpproxy_py.store.cluster.membership import Membership
@@ -166,7 +167,11 @@ class SealedRecordTable:
         if not name or len(name) > LONGEST_NAME:
             raise ValueError(f"the name of a record has 1 to {LONGEST_NAME} characters")
         text, database = encode(value).decode(), self._database
-        with database.explained(), regretted(self._on_record) as told, database.writing_for_good() as connection:
+        with (
+            database.explained(),
+            noted_if_not_kept(self._on_record) as told,
+            database.writing_for_good() as connection,
+        ):
             self._database.lock_for_changes(connection)  # one gateway at a time counts on
             last = self._version(connection, kind, name)
             if expected is not None and expected != last:
@@ -191,8 +196,8 @@ class SealedRecordTable:
                     here = sealed_records.c.kind == row.kind, sealed_records.c.name == row.name
                     connection.execute(update(sealed_records).where(*here).values(seal=seal))
 
-    def not_kept(self, event: str) -> None:
-        not_kept(self._on_record, event)
+    def note_not_kept(self, event: str) -> None:
+        note_not_kept(self._on_record, event)
 
     def version(self, kind: str, name: str) -> int:
         with self._database.reading() as connection:
@@ -236,7 +241,7 @@ class SealedRecordTable:
         return found
 
 
-def regret_last(database: Database, me: Membership, switches: SavedState, records: SealedRecordTable) -> None:
+def note_last_not_kept(database: Database, me: Membership, switches: SavedState, records: SealedRecordTable) -> None:
     """After this gateway was killed: what it put on record last, and whose row it could not keep any more. A row that
     was kept and is put back is not excused: its version is remembered outside of the database."""
     if not me.after_death:
@@ -247,17 +252,17 @@ def regret_last(database: Database, me: Membership, switches: SavedState, record
     known = set[str]()
     for each in map(_event, heads):
         match each:
-            case {"kind": "record_not_kept", "id": str(event)}:
+            case {"kind": seals.NOT_KEPT, "id": str(event)}:
                 known.add(event)
                 continue
-            case {"kind": "switch", "id": str(event), "name": str(name), "version": int(version)}:
+            case {"kind": seals.SWITCH, "id": str(event), "name": str(name), "version": int(version)}:
                 kept = switches.version(name)
-            case {"kind": "record", "id": str(event), "of": str(kind), "name": str(name), "version": int(version)}:
+            case {"kind": seals.RECORD, "id": str(event), "of": str(kind), "name": str(name), "version": int(version)}:
                 kept = records.version(kind, name)
             case _:
                 continue
         if version > kept and event not in known:
-            records.not_kept(event)
+            records.note_not_kept(event)
 
 
 def _event(head: str) -> Any:

@@ -44,7 +44,7 @@ OnRecord = Callable[[Mapping[str, Any]], None]
 
 
 @contextmanager
-def regretted(on_record: OnRecord) -> Iterator[list[str]]:
+def noted_if_not_kept(on_record: OnRecord) -> Iterator[list[str]]:
     """For the ids of the events of a change. What is on record by then and whose row did not come to be, or nobody
     knows: that is on record too."""
     told: list[str] = []
@@ -53,11 +53,11 @@ def regretted(on_record: OnRecord) -> Iterator[list[str]]:
     except BaseException:
         with suppress(StoreUnavailable):
             for event in told:
-                not_kept(on_record, event)
+                note_not_kept(on_record, event)
         raise
 
 
-def not_kept(on_record: OnRecord, event: str) -> None:
+def note_not_kept(on_record: OnRecord, event: str) -> None:
     on_record({"kind": NOT_KEPT, "id": event, "at": time.time()})
 
 

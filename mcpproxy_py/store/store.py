@@ -49,7 +49,7 @@ from mcpproxy_py.store.sealed_records import (
     SealedRecords,
     SealedRecordTable,
     UnbelievedRecord,
-    regret_last,
+    note_last_not_kept,
 )
 from mcpproxy_py.store.seals import Seals, SwitchMemory, UnbelievedRows
 
@@ -94,7 +94,7 @@ def open_store(data_dir: Path, *, options: Options = Options(), apart: bool = Fa
             adopt(database, journal, writer.drain)
             writer.drain()
             _interrupt_pending(journal, database, me)
-            regret_last(database, me, saved.saved_state, saved.records)
+            note_last_not_kept(database, me, saved.saved_state, saved.records)
             writer.drain()
         undo.pop_all()
     follower = writer

@@ -83,24 +83,20 @@ def start_and_connect(data_dir: Path, config: Path | None) -> socket.socket | No
     return None
 
 
-def attached(
-    data_dir: Path, config: Path | None, greet: Callable[[socket.socket], None]
-) -> socket.socket | None:  # fmt: skip
+def attached(data_dir: Path, config: Path | None, greet: Callable[[socket.socket], None]) -> socket.socket | None:
     """Greeted by the gateway that runs, or by one that is started for it. One that ends in this very moment is not
     waited for: there is a next one. `None` where none could be started."""
-    for left in reversed(range(ATTEMPTS)):
-        joined = connect(data_dir) or start_and_connect(data_dir, config)
-        if joined is None:
-            return None
+    failed = 0
+    while (joined := connect(data_dir) or start_and_connect(data_dir, config)) is not None:
         try:
             greet(joined)
+            break
         except ConnectionError:
             joined.close()
-            if not left:
+            failed += 1
+            if failed == ATTEMPTS:
                 raise
-        else:
-            return joined
-    return None
+    return joined
 
 
 def _spawn(data_dir: Path, config: Path | None) -> subprocess.Popen[bytes]:

@@ -60,17 +60,19 @@ class ToolCache:
         self._judge = judge
         self._saved: Listing | None = None
         self._pieces: list[object] = []
-        """What `tools` is made of, and what the one before it was."""
-        self._old: list[object] = []
+        """What `tools` is made of."""
         self._filling = anyio.Lock()
 
     @property
     def has_memory(self) -> bool:
         return self._known is not None
 
-    async def fill(self, spec: Callable[[], UpstreamSpec], said: SaidListing | None = None) -> IndexSegment:
+    async def fill(
+        self, spec: Callable[[], UpstreamSpec], said: SaidListing | None = None
+    ) -> tuple[IndexSegment, list[object]]:
         """Make tools of this listing, or of the last one, beside the event loop. `spec` is asked late, and so is which
-        one is the last: a change of either may come in between."""
+        one is the last: a change of either may come in between. Given beside them is what the tools before them were
+        made of, for `let_go` once nobody is shown those any more."""
         async with self._filling:
             said = self.said if said is None else said
             now, in_force = spec(), ListingInForce({}, instructions=said.instructions)
@@ -80,18 +82,11 @@ class ToolCache:
             else:
                 build = partial(_build, now, said.tools, None)
             tools, part, names, pieces = await anyio.to_thread.run_sync(uncollected, build)
-            self._old, self._pieces = self._pieces, pieces
+            before, self._pieces = self._pieces, pieces
             self.said, self.in_force, self.tools = said, in_force, tools
             # What was kept from the last time may be missing what an entry means.
             self.names = names if said.heard else NameReport(unannotated=names.unannotated)
-            return part
-
-    async def let_go(self) -> None:
-        """What is no longer published, one by one in a thread: ten thousand tools in one go hold everybody up for 60 ms
-        (`tests.bench.listings`)."""
-        old, self._old = self._old, []
-        if len(old) > FEW:
-            await anyio.to_thread.run_sync(drop_all, old)
+            return part, before
 
     async def remembered(self, server: str) -> Listing | None:
         """A store that fails or hangs costs the tools of a sleeping server, and nothing else."""
@@ -116,6 +111,12 @@ class ToolCache:
             self._saved = listed
         except Exception as error:
             logger.warning("%s: its tool list could not be cached: %s", server, error)
+
+
+async def let_go(pieces: list[object]) -> None:
+    """One by one in a thread: ten thousand tools in one go hold everybody up for 60 ms (`tests.bench.listings`)."""
+    if len(pieces) > FEW:
+        await anyio.to_thread.run_sync(drop_all, pieces)
 
 
 def _build(
@@ -265,10 +266,10 @@ class ToolList:
     async def derive(self, said: SaidListing | None = None) -> None:
         """Make tools of this listing, or of the last one under the configuration as it is now."""
         before = self.names
-        part = await self._cache.fill(self._spec, said)
+        part, replaced = await self._cache.fill(self._spec, said)
         await self._take_on()
         self._show(part)
-        await self._cache.let_go()
+        await let_go(replaced)
         left_out, unmatched, unannotated = self.names
         if left_out and left_out != before.left_out:
             named = "; ".join(f"'{name}': {why}" for name, why in left_out.items())
