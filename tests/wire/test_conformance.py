@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.everything import over_http, over_stdio
 from tests.support.gateway import gateway
+from tests.wire.renaming import renaming
 from tests.wire.suite import REVISIONS, Report, failures, lost, run
 
 SURFACES = ["gate", "passthrough"]
@@ -66,6 +67,12 @@ SHARED_CHECKS = ("sep-2575-server-rejects-undeclared-capability", "sep-2575-miss
 """Single checks of `server-stateless`, for the same reason."""
 SLOW_CHECKS: Mapping[str, tuple[str, ...]] = {"stdio": ("sep-2575-server-no-log-without-loglevel",)}
 """It waits for half a second, and a session of its own is a process that has to start."""
+NOT_DIRECTLY = (
+    "sep-2322-ignore-unexpected-params",  # answers are taken with the state that asked for them only (GATE-15)
+    "sep-2575-server-sends-tools-list-changed-on-subscription",  # the list is the same: its server only says so
+    "sep-2663-server-returns-missing-capability",  # a client without the extension gets the task's result
+)
+"""Checks that cannot hold at the direct surface, with the reason."""
 EXTENSION = "tasks-"
 """Scenarios of an extension of the modern wire, which a handshake upstream cannot have."""
 
@@ -151,6 +158,22 @@ def test_a_client_of_one_era_gets_through_to_an_upstream_of_the_other(
     excused = (*SHARED_CHECKS, *SLOW_CHECKS.get(transport, ()))
     said = {name: [line for line in missing[name] if not line.startswith(excused)] for name in meaningful}
     assert {name: lines for name, lines in said.items() if lines} == {}
+
+
+@pytest.mark.proves("SURF-2")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_passes_directly_passes_at_the_direct_surface(
+    tmp_path: Path, everything: str, direct: Callable[[str], Report], suite: Suite, revision: str
+) -> None:
+    config = {
+        "surfaces": ["direct"],
+        "limits": {"input_timeout": 20},
+        "mcpServers": {"everything": {"url": everything}},
+    }
+    with gateway(tmp_path / "data", config) as running, renaming(f"{running.mcp}/direct") as url:
+        missing = lost(direct(revision), suite(url, revision))
+    found = {name: [line for line in lines if not line.startswith(NOT_DIRECTLY)] for name, lines in missing.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 @pytest.mark.proves("SURF-6", "SURF-9")

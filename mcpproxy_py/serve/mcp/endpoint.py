@@ -4,6 +4,7 @@ request to its outcome, what belongs to the protocol and what to the surface."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -13,7 +14,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
-from mcpproxy_py.errors import Code, GatewayError, RpcError
+from mcpproxy_py.errors import Code, GatewayError, RpcError, UpstreamFailure
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import ReplayBudget
@@ -96,11 +97,9 @@ async def _pong(request: McpRequest) -> Mapping[str, Any]:
 
 def _unwatch_all(surface: Surface, session: ClientSession) -> None:
     async def unwatch() -> None:
-        for uri in list(session.subscribed):
-            try:
-                await surface.unwatch(session.peer, uri)
-            except RpcError:
-                continue
+        for resource in list(session.subscribed):
+            with contextlib.suppress(UpstreamFailure):
+                await surface.unwatch(resource)
 
     if session.subscribed:
         session.leaving = asyncio.ensure_future(unwatch())

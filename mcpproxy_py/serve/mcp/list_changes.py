@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mcpproxy_py.core.policy.scope import Scope, narrowed
 from mcpproxy_py.core.values import Policy, Server, Snapshot
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, TOOLS_CHANGED, Concerns, SubscriptionHub
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, TOOLS_CHANGED, UPDATED, Concerns, SubscriptionHub
 from mcpproxy_py.serve.mcp.surfaces.gate import GateOptions, within_scope
 
 ALSO_DIRECT: Final = frozenset({"notifications/prompts/list_changed", "notifications/resources/list_changed"})
@@ -32,7 +32,10 @@ class ListChangeNotifier:
         if method in LIST_CHANGED:
             self._hub.tell_changed(topic, method, _whom_concerns(server, method), (server, method))
         else:
-            self._hub.tell(topic, method, params, _whom_concerns(server, method))
+            concerns = _whom_concerns(server, method)
+            self._hub.tell(topic, method, params, concerns, server)
+            if method == UPDATED:
+                self._hub.tell("direct", method, params, concerns, server)
         if method in ALSO_DIRECT:
             self.said_elsewhere(server, method)
 

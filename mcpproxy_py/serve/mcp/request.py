@@ -78,6 +78,13 @@ class ClientPeer(NamedTuple):
         return self.session_id or f"{self.principal}/{self.client.name}/{self.client.version}"
 
 
+class WatchedResource(NamedTuple):
+    """A resource as its server knows it. Two servers may have the same URI."""
+
+    server: str
+    uri: str
+
+
 class HeldByClient(Protocol):
     """The ask that a request became, where its client is asked back. It is handed the request, and keeps none: two
     that hold each other are no longer freed with the last of their users, but by the garbage collector."""

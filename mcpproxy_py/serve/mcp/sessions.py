@@ -18,8 +18,8 @@ from mcpproxy_py.errors import RpcError
 from mcpproxy_py.gateway.shares import Share
 from mcpproxy_py.serve.mcp.event_streams import EventStream, ReplayBudget
 from mcpproxy_py.serve.mcp.head_facts import SESSION_ID
-from mcpproxy_py.serve.mcp.request import ClientPeer, loud_enough
-from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, UPDATED
+from mcpproxy_py.serve.mcp.request import ClientPeer, WatchedResource, loud_enough
+from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, UPDATED, shown_uri
 
 MAX_STREAMS: Final = 64
 MAX_KEPT_BYTES: Final = 4 << 20
@@ -43,7 +43,8 @@ class ClientSession:
         """The header that names it."""
         self.resumable = peer.version >= PRIMES_FROM
         self.log_level: str | None = None
-        self.subscribed: set[str] = set()
+        self.subscribed: dict[WatchedResource, str] = {}
+        """With the URI that this client knows it by."""
         self.in_flight: dict[int | str, Callable[[], object]] = {}
         """How to cancel each request under way."""
         self.busy = 0
@@ -117,13 +118,15 @@ class ClientSession:
     def access(self) -> Access | None:
         return self.peer.access
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        if self._wants(method, params):
+    def hear(self, method: str, params: Mapping[str, Any], server: str = "") -> None:
+        if method == UPDATED:
+            shown = shown_uri(self.subscribed, server, params)
+            if shown is not None:
+                self.tell(jsonrpc.notification(method, {**params, "uri": shown}))
+        elif self._wants(method, params):
             self.tell(jsonrpc.notification(method, params))
 
     def _wants(self, method: str, params: Mapping[str, Any]) -> bool:
-        if method == UPDATED:
-            return params.get("uri") in self.subscribed
         if method == "notifications/message":
             if self.access is not None and self.access.scope is not None:
                 return False  # it came with no call, so nobody can say whose it is

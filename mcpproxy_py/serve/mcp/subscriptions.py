@@ -10,6 +10,7 @@ ends when the client hangs up, falls too far behind, or the gateway ends it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,10 +19,9 @@ from mcpproxy_py import jsonrpc
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy.scope import Access, Scope
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
-from mcpproxy_py.errors import RpcError
+from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.shares import Share
-from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces.surface import Surface
+from mcpproxy_py.serve.mcp.request import McpRequest, WatchedResource
 
 if TYPE_CHECKING:
     from mcpproxy_py.serve.mcp.endpoint import McpEndpoint
@@ -52,9 +52,15 @@ class Subscriber(Protocol):
         """What there is for whoever listens; `None`: everything."""
         ...
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        """On the event loop; does not block and does not raise."""
+    def hear(self, method: str, params: Mapping[str, Any], server: str = "", /) -> None:
+        """On the event loop; does not block and does not raise. `server` sent it, where that matters."""
         ...
+
+
+def shown_uri(watched: Mapping[WatchedResource, str], server: str, params: Mapping[str, Any]) -> str | None:
+    """The URI that a client knows an updated resource by, if it watches that resource of that server."""
+    uri = params.get("uri")
+    return watched.get(WatchedResource(server, uri)) if isinstance(uri, str) else None
 
 
 class SubscriptionHub:
@@ -102,11 +108,13 @@ class SubscriptionHub:
         if not there:
             self._listeners.pop(listener.topic, None)
 
-    def tell(self, topic: str, method: str, params: Mapping[str, Any], concerns: Concerns | None = None) -> None:
-        """Without `concerns` it is for everybody."""
+    def tell(
+        self, topic: str, method: str, params: Mapping[str, Any], concerns: Concerns | None = None, server: str = ""
+    ) -> None:
+        """Without `concerns`, to every listener of the topic."""
         for listener in list(self._listeners.get(topic, ())):
             if concerns is None or (scope := _scope(listener)) is None or concerns(scope):
-                listener.hear(method, params)
+                listener.hear(method, params, server)
 
     def tell_changed(self, topic: str, method: str, concerns: Concerns | None = None, about: Hashable = None) -> None:
         """The same, once for everything that happens within a moment. What is `about` the same thing is asked about by
@@ -164,16 +172,21 @@ class ListenStream:
         self.access = request.peer.access
         self._request = request
         self._kinds = frozenset(method for method, flag in LIST_CHANGED.items() if wanted.get(flag) is True)
-        self.uris = tuple(wanted.get("resourceSubscriptions", ()))
+        self.uris: tuple[str, ...] = tuple(dict.fromkeys(wanted.get("resourceSubscriptions", ())))
+        self.watched: dict[WatchedResource, str] = {}
 
     def acknowledge(self) -> None:
         honoured: dict[str, Any] = {LIST_CHANGED[method]: True for method in sorted(self._kinds)}
-        if self.uris:
-            honoured["resourceSubscriptions"] = list(self.uris)
+        if self.watched:
+            honoured["resourceSubscriptions"] = list(self.watched.values())
         self._say(ACKNOWLEDGED, {"notifications": honoured})
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        if method in self._kinds or (method == UPDATED and params.get("uri") in self.uris):
+    def hear(self, method: str, params: Mapping[str, Any], server: str = "") -> None:
+        if method == UPDATED:
+            shown = shown_uri(self.watched, server, params)
+            if shown is not None:
+                self._say(method, {**params, "uri": shown})
+        elif method in self._kinds:
             self._say(method, params)
 
     def _say(self, method: str, params: Mapping[str, Any]) -> None:
@@ -198,28 +211,25 @@ async def listen(endpoint: McpEndpoint, request: McpRequest) -> None:
 
 
 async def heard(endpoint: McpEndpoint, request: McpRequest) -> None:
-    """Listen until cancelled, or until the surface is gone. Raises `RpcError` for a filter that makes no sense, a
-    resource that cannot be watched, or one listener too many."""
+    """Listen until cancelled, or until the surface is gone. Resources that cannot be watched are left out of the
+    acknowledgement (MCP 2026-07-28, SubscriptionsAcknowledged). Raises `RpcError` for an invalid filter, or one
+    listener too many."""
     surface = endpoint.surface
     listener = ListenStream(surface.topic, request, _wanted(request))
-    watched: list[str] = []
+    watched: list[WatchedResource] = []
     with endpoint.hub.listening(listener, request.peer.principal):
         try:
             for uri in listener.uris:
-                await surface.watch(request, uri)
-                watched.append(uri)
+                with contextlib.suppress(RpcError):
+                    resource = await surface.watch(request, uri)
+                    watched.append(resource)
+                    listener.watched[resource] = uri
             listener.acknowledge()
             await endpoint.closed.wait()
         finally:
-            for uri in watched:
-                await _unwatched(surface, request, uri)
-
-
-async def _unwatched(surface: Surface, request: McpRequest, uri: str) -> None:
-    try:
-        await asyncio.shield(surface.unwatch(request.peer, uri))
-    except RpcError:
-        return
+            for resource in watched:
+                with contextlib.suppress(UpstreamFailure):
+                    await asyncio.shield(surface.unwatch(resource))
 
 
 def _wanted(request: McpRequest) -> Mapping[str, Any]:

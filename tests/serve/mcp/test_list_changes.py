@@ -34,7 +34,7 @@ class Listener:
     def access(self) -> Access | None:
         return None if self.scope is None else Access("token:x", lambda: self.scope)
 
-    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+    def hear(self, method: str, params: Mapping[str, Any], server: str = "") -> None:
         self.heard.append(method)
         self.told.set()
 

@@ -20,7 +20,13 @@ from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
 from mcpproxy_py.core.policy.scope import lacks_nothing
 from mcpproxy_py.core.protocol import request_state
-from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, MODERN, SERVER_INFO
+from mcpproxy_py.core.protocol.constants import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    MODERN,
+    SERVER_INFO,
+)
 from mcpproxy_py.core.protocol.request_state import RequestState
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin
 from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
@@ -109,7 +115,7 @@ class AskRunner:
         """What a client says to questions is only taken with a state of ours that asked them, and each state once."""
         token, said = exchange.params.get("requestState"), exchange.params.get("inputResponses")
         try:
-            if token is None and (said is None or (ask.surface == "passthrough" and exchange.peer.modern)):
+            if token is None and (said is None or exchange.peer.modern):
                 return await self._run(self._unasked(_without_rounds(ask), said, exchange), exchange)
             if token is None or not exchange.peer.modern:
                 raise BadRequestState(
@@ -126,11 +132,11 @@ class AskRunner:
         return await self._first(again, exchange)
 
     def _unasked(self, ask: Ask, said: Any, exchange: McpRequest) -> Ask:
-        """A first round that brings answers already, to a modern server as it is. The protocol has it take what it can
-        use and ignore the rest (SURF-7), so they go along like arguments, bounded and on record; any other server, and
-        any other surface, has no use for them."""
+        """A first round that brings answers already. On passthrough a stateless server gets them, bounded and on
+        record: the protocol has it take what it can use and ignore the rest (SURF-7). Elsewhere they are ignored, and
+        the server asks its questions."""
         server = self.there(exchange).get(ask.server or "")
-        if said is None or server is None or server.protocol_version not in MODERN:
+        if said is None or ask.surface != "passthrough" or server is None or server.protocol_version not in MODERN:
             return ask
         return ask._replace(carried=_carried(said, None))
 
@@ -279,11 +285,16 @@ def gated(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
 
 
 def called_directly(reply: Call | dict[str, Any]) -> Mapping[str, Any]:
-    """Direct: as `passed_through`, but that a tool which does not exist is an error of the protocol."""
+    """Direct: as `passed_through`, except that an unknown tool and a missing capability of the client are errors of
+    the protocol."""
     if isinstance(reply, Call) and reply.refusal is not None and reply.refusal.code is Code.TOOL_NOT_FOUND:
         refusal = reply.refusal
         data = {"nearest": refusal.details.get("nearest", []), "_meta": tool_results.mark(refusal)}
         raise RpcError(INVALID_PARAMS, refusal.message, data)
+    if isinstance(reply, Call) and reply.refusal is not None:
+        own = upstreams_own(reply.refusal)
+        if own is not None and own.code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+            raise own
     return passed_through(reply)
 
 
@@ -374,17 +385,27 @@ async def call_linking(
     return as_ours(result)
 
 
-async def read_linked(
-    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, kind: Surface
-) -> Mapping[str, Any]:
-    """A resource that something relayed has named, from the server that named it (SURF-8)."""
-    uri = text_param(exchange, "uri")
+async def linked_owner(
+    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, uri: str, kind: Surface
+) -> str | None:
+    """The server that named this resource in something relayed. Raises `RpcError` where two servers claim it."""
     owner = links.owner(exchange.peer.principal, uri, asking.there(exchange))
-    if owner is None:
-        raise RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})
-    if owner.rival is not None:
+    if owner is not None and owner.rival is not None:
         raise await asking.ambiguous(exchange, kind, uri, owner.server, owner.rival)
-    reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), owner.server)
-    result = relayed(reply)
-    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result), asking.there(exchange))
+    return None if owner is None else owner.server
+
+
+async def read_linked(
+    asking: AskRunner, links: ResourceLinks, exchange: McpRequest, kind: Surface, server: str | None
+) -> Mapping[str, Any]:
+    """A resource from the server that named it (SURF-8). Raises `RpcError`, also where `server` is `None`."""
+    uri = text_param(exchange, "uri")
+    if server is None:
+        raise unknown_resource(uri)
+    result = relayed(await asking.call(exchange, kind, uri, surface.own_params(exchange), server))
+    links.learn(exchange.peer.principal, server, resource_links.in_contents(result), asking.there(exchange))
     return as_ours(result)
+
+
+def unknown_resource(uri: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from operator import eq
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
@@ -15,9 +15,9 @@ from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
-from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
-from mcpproxy_py.errors import RpcError, UpstreamFailure
-from mcpproxy_py.serve.mcp.request import McpRequest
+from mcpproxy_py.core.values import Snapshot, Tool, direct_name
+from mcpproxy_py.errors import RpcError
+from mcpproxy_py.serve.mcp.request import McpRequest, WatchedResource
 from mcpproxy_py.serve.mcp.surfaces import addressed_results, surface
 from mcpproxy_py.serve.mcp.surfaces.asks import (
     AskRunner,
@@ -38,13 +38,15 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     SurfaceInfo,
     TableSurface,
     one_page,
+    set_level,
     text_param,
     view_of,
 )
 from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
-    "tools": {"listChanged": True}, "prompts": {"listChanged": True}, "resources": {"listChanged": True},
+    "tools": {"listChanged": True}, "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True}, "completions": {}, "logging": {},
     "extensions": {TASKS: {}},
 }  # fmt: skip
 INSTRUCTIONS: Final = (
@@ -52,7 +54,6 @@ INSTRUCTIONS: Final = (
     "If no tool fits what the user needs, say so once with request_capability."
 )
 WISH: Final = "request_capability"
-LISTING_PATIENCE: Final = 10.0
 MOST_LISTS: Final = 8
 """Of tools, for different scopes, that are kept."""
 
@@ -83,6 +84,10 @@ class DirectSurface(TableSurface):
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
             "resources/read": self._resources.read,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "completion/complete": self._complete,
+            "logging/setLevel": set_level,
             **self._resources.handlers,
             **dict.fromkeys(REQUESTS, self._ask_about_task),
         }
@@ -147,57 +152,84 @@ class DirectSurface(TableSurface):
     async def _list_prompts(self, request: McpRequest) -> Mapping[str, Any]:
         rows = [
             {**row, "name": direct_name(server, row["name"])}
-            for server, found in await self._everywhere(request, "prompts/list")
+            for server, found in await self._resources.everywhere(request, "prompts/list")
             for row in found
             if isinstance(row.get("name"), str)
         ]
         return one_page(request, "prompts", rows)
 
     async def _get_prompt(self, request: McpRequest) -> Mapping[str, Any]:
-        outer = text_param(request, "name")
-        for server, found in await self._everywhere(request, "prompts/list", of=outer):
+        server, name = await self._prompt(request, text_param(request, "name"))
+        params = {**surface.own_params(request), "name": name}
+        result = relayed(await self._asking.call(request, "direct", name, params, server))
+        self._links.learn(request.peer.principal, server, in_prompt(result), self._asking.there(request))
+        return as_ours(result)
+
+    async def _prompt(self, request: McpRequest, outer: str) -> tuple[str, str]:
+        """The server of a prompt, and its own name for it. Raises `RpcError`."""
+        for server, found in await self._resources.everywhere(request, "prompts/list", prefix=outer):
             for row in found:
                 if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
-                    params = {**surface.own_params(request), "name": name}
-                    result = relayed(await self._asking.call(request, "direct", name, params, server))
-                    self._links.learn(request.peer.principal, server, in_prompt(result), self._there(request))
-                    return as_ours(result)
+                    return server, name
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
+
+    async def _complete(self, request: McpRequest) -> Mapping[str, Any]:
+        """`completion/complete` for an argument of a prompt, or of a template, from the server that lists it."""
+        params = surface.own_params(request)
+        reference = json_values.as_object(params.get("ref")) or {}
+        if isinstance(outer := reference.get("name"), str):
+            server, name = await self._prompt(request, outer)
+            params["ref"] = {**reference, "name": name}
+        elif isinstance(name := reference.get("uri"), str):
+            owner = await self._resources.template_owner(request, name, eq)
+            server = owner or (await self._resources.locate(request, name)).server
+        else:
+            raise RpcError(INVALID_PARAMS, "params.ref must name a prompt or a resource")
+        return as_ours(relayed(await self._asking.call(request, "direct", name, params, server)))
+
+    async def _subscribe(self, request: McpRequest) -> Mapping[str, Any]:
+        uri = text_param(request, "uri")
+        if request.back is None:
+            raise surface.unknown_method(request)
+        if uri not in request.back.subscribed.values():
+            request.back.subscribed[await self.watch(request, uri)] = uri
+        return {}
+
+    async def _unsubscribe(self, request: McpRequest) -> Mapping[str, Any]:
+        uri = text_param(request, "uri")
+        if request.back is None:
+            raise surface.unknown_method(request)
+        for resource in [each for each, shown in request.back.subscribed.items() if shown == uri]:
+            del request.back.subscribed[resource]
+            await self._ask_about(request, "resources/unsubscribe", resource)
+        return {}
+
+    async def watch(self, request: McpRequest, uri: str) -> WatchedResource:
+        resource = await self._resources.locate(request, uri)
+        await self._ask_about(request, "resources/subscribe", resource)
+        return resource
+
+    async def _ask_about(self, request: McpRequest, method: str, resource: WatchedResource) -> None:
+        params = {"uri": resource.uri}
+        relayed(await self._asking.call(request, "direct", resource.uri, params, resource.server, method))
+
+    async def unwatch(self, resource: WatchedResource) -> None:
+        await self._upstreams.unwatch(*resource)
 
     async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
         """A URI comes once, whatever a server lists: of two that have it, the first in the configuration is read. Those
         of apps and skills say whose they are."""
         rows: dict[Any, dict[str, Any]] = {}
-        for server, found in await self._everywhere(request, "resources/list"):
-            self._links.learn(request.peer.principal, server, in_list(found), self._there(request), listed=True)
+        for server, found in await self._resources.everywhere(request, "resources/list"):
+            there = self._asking.there(request)
+            self._links.learn(request.peer.principal, server, in_list(found), there, listed=True)
             for row in filter(None, (addressed_results.listed_row(server, each) for each in found)):
                 rows.setdefault(row.get("uri") if isinstance(row.get("uri"), str) else id(row), row)
         return one_page(request, "resources", list(rows.values()))
 
     async def _list_templates(self, request: McpRequest) -> Mapping[str, Any]:
-        found = await self._everywhere(request, "resources/templates/list")
+        found = await self._resources.everywhere(request, "resources/templates/list")
         return one_page(request, "resourceTemplates", [row for _, rows in found for row in rows])
-
-    def _there(self, request: McpRequest) -> Mapping[str, Server]:
-        return view_of(self._upstreams.snapshot, request.peer.access).servers
-
-    async def _everywhere(
-        self, request: McpRequest, method: str, of: str | None = None
-    ) -> list[tuple[str, list[dict[str, Any]]]]:
-        """This list of every server that is connected and there for who asks, side by side; one that fails or is slow
-        is left out. `of` is an outer name: servers that it cannot belong to are not asked."""
-        there = self._there(request)
-        servers = [s.name for s in _connected(there) if of is None or of.startswith(_prefix(s.name))]
-        found = await asyncio.gather(*(self._listed(server, method) for server in servers))
-        there = self._there(request)  # it may be less by now
-        return [row for row in zip(servers, found, strict=True) if row[0] in there]
-
-    async def _listed(self, server: str, method: str) -> list[dict[str, Any]]:
-        try:
-            async with asyncio.timeout(LISTING_PATIENCE):
-                return await self._upstreams.listed(server, method)
-        except (UpstreamFailure, TimeoutError):
-            return []
 
 
 def _wish(snapshot: Snapshot, gate_options: GateOptions) -> Iterable[dict[str, Any]]:
@@ -214,11 +246,3 @@ def _shown(snapshot: Snapshot, host_confirm: bool) -> Iterable[dict[str, Any]]:
             if server.offers(tool.name):
                 taken[tool.direct_name] = None if tool.direct_name in taken else tool
     return [shown_directly(tool, snapshot.policy, host_confirm) for tool in taken.values() if tool is not None]
-
-
-def _connected(servers: Mapping[str, Server]) -> Iterable[Server]:
-    return (server for server in servers.values() if server.state == "connected")
-
-
-def _prefix(server: str) -> str:
-    return f"{server}{SEPARATOR}"

@@ -12,7 +12,7 @@ from mcpproxy_py.core.policy.server_line import server_line
 from mcpproxy_py.core.policy.surface_tools import INSTRUCTIONS, definitions, instructions
 from mcpproxy_py.core.values import Operation
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, call_linking, gated, read_linked
+from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, call_linking, gated, linked_owner, read_linked
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     IDENTITY,
@@ -22,9 +22,13 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     SurfaceInfo,
     TableSurface,
     one_page,
+    set_level,
+    text_param,
 )
 
-CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {"listChanged": True}, "resources": {}, "prompts": {}}
+CAPABILITIES: Final[Mapping[str, Any]] = {
+    "tools": {"listChanged": True}, "resources": {}, "prompts": {}, "logging": {},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,7 @@ class GateSurface(TableSurface):
             "resources/list": self._list_nothing("resources"),
             "resources/templates/list": self._list_nothing("resourceTemplates"),
             "prompts/list": self._list_nothing("prompts"),
+            "logging/setLevel": set_level,
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
@@ -108,7 +113,9 @@ class GateSurface(TableSurface):
         return one_page(request, "tools", options.tools())
 
     async def _read(self, request: McpRequest) -> Mapping[str, Any]:
-        return await read_linked(self._asking, self._links, request, "gate")
+        uri = text_param(request, "uri")
+        owner = await linked_owner(self._asking, self._links, request, uri, "gate")
+        return await read_linked(self._asking, self._links, request, "gate", owner)
 
     def _list_nothing(self, key: str) -> Handler:
         async def listed(request: McpRequest) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from mcpproxy_py.core.protocol.tasks import REQUESTS
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
-from mcpproxy_py.serve.mcp.request import LEVELS, ClientPeer, McpRequest
+from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest, WatchedResource
 from mcpproxy_py.serve.mcp.surfaces import surface
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, passed_through, relayed, upstreams_own
 from mcpproxy_py.serve.mcp.surfaces.surface import (
@@ -28,6 +28,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     kept_privately,
     one_page,
     own_params,
+    set_level,
     text_param,
     view_of,
 )
@@ -183,14 +184,8 @@ class PassthroughSurface:
 
     async def _set_level(self, exchange: McpRequest) -> Mapping[str, Any]:
         """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
-        level = text_param(exchange, "level")
-        if level not in LEVELS:
-            raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
-        if exchange.back is None:
-            raise surface.unknown_method(exchange)
-        result = await self._relay(exchange)
-        exchange.back.log_level = level
-        return result
+        await set_level(exchange)
+        return await self._relay(exchange)
 
     # Watching resources.
 
@@ -198,30 +193,27 @@ class PassthroughSurface:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        if uri in exchange.back.subscribed:
+        resource = WatchedResource(self.server, uri)
+        if resource in exchange.back.subscribed:
             return {}
         result = await self._ask_about(exchange, SUBSCRIBE, uri)
-        exchange.back.subscribed.add(uri)
+        exchange.back.subscribed[resource] = uri
         return result
 
     async def _unsubscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
         uri = text_param(exchange, "uri")
         if exchange.back is None:
             raise surface.unknown_method(exchange)
-        if uri not in exchange.back.subscribed:
+        if exchange.back.subscribed.pop(WatchedResource(self.server, uri), None) is None:
             return {}
-        exchange.back.subscribed.discard(uri)
         return await self._ask_about(exchange, UNSUBSCRIBE, uri)
 
-    async def watch(self, exchange: McpRequest, uri: str) -> None:
+    async def watch(self, exchange: McpRequest, uri: str) -> WatchedResource:
         await self._ask_about(exchange, SUBSCRIBE, uri)
+        return WatchedResource(self.server, uri)
 
-    async def unwatch(self, peer: ClientPeer, uri: str) -> None:
-        """Nobody asked for this: its client is gone. The server is told when the last one has left."""
-        try:
-            await self._upstreams.unwatch(self.server, uri)
-        except UpstreamFailure as failure:
-            raise _error_of(failure) from None
+    async def unwatch(self, resource: WatchedResource) -> None:
+        await self._upstreams.unwatch(self.server, resource.uri)
 
     async def _ask_about(self, exchange: McpRequest, method: str, uri: str) -> Mapping[str, Any]:
         """The server hears of the first one that looks at a resource; every one is on record."""

@@ -8,26 +8,40 @@ answered like what does not exist, before anybody is asked.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from operator import eq
 from typing import Any, Final, Protocol
+
+import anyio.to_thread
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.apps import pages_of
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import DIRECTORIES, SKILLS, UI, of_server
 from mcpproxy_py.core.protocol.server_uris import folders_above, owner_of
-from mcpproxy_py.core.values import Server, Snapshot
+from mcpproxy_py.core.protocol.uri_templates import may_expand_to
+from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot
 from mcpproxy_py.errors import Code, RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
-from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
+from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest, WatchedResource
 from mcpproxy_py.serve.mcp.surfaces import addressed_results, list_cursors
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, as_ours, read_linked, refused, relayed
+from mcpproxy_py.serve.mcp.surfaces.asks import (
+    AskRunner,
+    as_ours,
+    linked_owner,
+    read_linked,
+    refused,
+    relayed,
+    unknown_resource,
+)
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks, in_list
 from mcpproxy_py.serve.mcp.surfaces.surface import own_params, text_param, unknown_method
 from mcpproxy_py.upstream.session.session import Negotiated
 
 LIST: Final = "skills/list"
+LISTS: Final = "resources/list"
+TEMPLATES: Final = "resources/templates/list"
 GET: Final = "skills/get"
 READ_DIRECTORY: Final = "resources/directory/read"
 PATIENCE: Final = 10.0
@@ -45,6 +59,7 @@ class ResourceUpstreams(Protocol):
     def snapshot(self) -> Snapshot: ...
     def handshake(self, server: str) -> Negotiated | None: ...
     async def listed(self, server: str, method: str) -> list[dict[str, Any]]: ...
+    async def unwatch(self, server: str, uri: str) -> None: ...
 
 
 class ServerResources:
@@ -65,18 +80,68 @@ class ServerResources:
         return declared
 
     async def read(self, request: McpRequest) -> Mapping[str, Any]:
-        """`resources/read`: what is addressed is read from its server, all else from whoever named it."""
+        """`resources/read`, from the server that the URI belongs to."""
         uri = text_param(request, "uri")
-        if (found := owner_of(uri)) is None:
-            await self._uncontested(request, uri)
-            return await read_linked(self._asking, self._links, request, "direct")
-        server, own = found
-        if not await self._has_named(request, server, uri, own):
-            raise RpcError(
-                INVALID_PARAMS, "Unknown resource: no result or listing has named this URI here", {"uri": uri}
-            )
+        server, own = await self.locate(request, uri)
+        if own == uri:
+            return await read_linked(self._asking, self._links, request, "direct", server)
         result = await self._relayed(request, server, own)
         return as_ours(addressed_results.contents(server, own, result))
+
+    async def locate(self, request: McpRequest, uri: str) -> WatchedResource:
+        """The server of this resource: the one that its address names, else the one that named it in a result or a
+        listing, else the one whose template it expands. Raises `RpcError`, also where two servers claim it."""
+        addressed = owner_of(uri)
+        if addressed is not None:
+            server, own = addressed
+            if not await self._has_named(request, server, uri, own):
+                raise unknown_resource(uri)
+            return WatchedResource(server, own)
+        await self._uncontested(request, uri)
+        owner = await linked_owner(self._asking, self._links, request, uri, "direct")
+        if owner is None:
+            listing = await self.listing_servers(request, LISTS, "uri", uri, eq)
+            owner = listing[0] if listing else await self.template_owner(request, uri, may_expand_to)
+        if owner is None:
+            raise unknown_resource(uri)
+        return WatchedResource(owner, uri)
+
+    async def template_owner(self, request: McpRequest, uri: str, matches: Callable[[object, str], bool]) -> str | None:
+        """The server that lists a template which `matches` this URI. Raises `RpcError` where two servers do."""
+        owners = await self.listing_servers(request, TEMPLATES, "uriTemplate", uri, matches)
+        if len(owners) > 1:
+            raise await self._asking.ambiguous(request, "direct", uri, owners[0], owners[1])
+        return owners[0] if owners else None
+
+    async def listing_servers(
+        self, request: McpRequest, method: str, key: str, uri: str, matches: Callable[[object, str], bool]
+    ) -> list[str]:
+        """The servers that list an entry whose `key` matches this URI, in the order of the configuration."""
+
+        def is_listed(rows: list[dict[str, Any]]) -> bool:
+            return any(matches(row.get(key), uri) for row in rows)
+
+        found = await self.everywhere(request, method)
+        return [server for server, rows in found if await anyio.to_thread.run_sync(is_listed, rows)]
+
+    async def everywhere(
+        self, request: McpRequest, method: str, prefix: str | None = None
+    ) -> list[tuple[str, list[dict[str, Any]]]]:
+        """This list of every connected server in the caller's scope, side by side. A server that fails or is slow is
+        left out. With `prefix`, only servers whose names in front of a prompt could begin it."""
+        there = self._asking.there(request)
+        names = [server.name for server in there.values() if server.state == "connected"]
+        names = [name for name in names if prefix is None or prefix.startswith(f"{name}{SEPARATOR}")]
+        found = await asyncio.gather(*(self._listed(name, method) for name in names))
+        there = self._asking.there(request)  # some may be out of scope by now
+        return [row for row in zip(names, found, strict=True) if row[0] in there]
+
+    async def _listed(self, server: str, method: str) -> list[dict[str, Any]]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._upstreams.listed(server, method)
+        except (UpstreamFailure, TimeoutError):
+            return []
 
     async def _uncontested(self, request: McpRequest, uri: str) -> None:
         """A page by its server's own URI is read for whoever has learned it so, but never where another one's tools
@@ -186,7 +251,11 @@ class ServerResources:
         known = there.get(server)
         if known is None or known.state != "connected":
             return False
-        if _shows(known, own) or self._is_known(request, server, uri) or await self._lists(server, own):
+        if (
+            _shows(known, own)
+            or self._is_known(request, server, uri)
+            or own in in_list(await self._listed(server, LISTS))
+        ):
             return server in self._asking.there(request)
         if server in self._with(there, SKILLS):
             await self._look_through(request, server)
@@ -198,13 +267,6 @@ class ServerResources:
         owner_of_it = partial(self._links.owner, principal, there=there)
         named = (owner_of_it(each) for each in (uri, *folders_above(uri)))
         return any(owner is not None and owner.server == server for owner in named)
-
-    async def _lists(self, server: str, own: str) -> bool:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return own in in_list(await self._upstreams.listed(server, "resources/list"))
-        except (UpstreamFailure, TimeoutError):
-            return False
 
     async def _look_through(self, request: McpRequest, server: str) -> None:
         """Whoever asks may have seen it before this gateway began."""

@@ -19,7 +19,7 @@ from mcpproxy_py.core.protocol.headers import ParamHeader, mirrors
 from mcpproxy_py.core.protocol.request_state import ROUND_KEYS, WHAT
 from mcpproxy_py.core.values import Snapshot, Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest
+from mcpproxy_py.serve.mcp.request import LEVELS, McpRequest, WatchedResource
 
 NAME: Final = "mcpproxy"
 IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
@@ -85,11 +85,13 @@ class Surface(Protocol):
         """Which arguments of a tool its calls repeat as headers; of one that is not there for who asks, none."""
         ...
 
-    async def watch(self, request: McpRequest, /, uri: str) -> None:
-        """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
+    async def watch(self, request: McpRequest, /, uri: str) -> WatchedResource:
+        """Subscribe to changes of a resource for this client. Raises `RpcError`."""
         ...
 
-    async def unwatch(self, peer: ClientPeer, uri: str) -> None: ...
+    async def unwatch(self, resource: WatchedResource) -> None:
+        """Its client is gone. Raises `UpstreamFailure`."""
+        ...
 
 
 class TableSurface:
@@ -110,10 +112,10 @@ class TableSurface:
         """For a method whose result may be kept."""
         return CachePolicy()
 
-    async def watch(self, request: McpRequest, uri: str) -> None:
+    async def watch(self, request: McpRequest, uri: str) -> WatchedResource:
         raise RpcError(INVALID_PARAMS, "Resources cannot be subscribed to here; use their server's own surface")
 
-    async def unwatch(self, peer: ClientPeer, uri: str) -> None:
+    async def unwatch(self, resource: WatchedResource) -> None:
         """Nothing is watched."""
 
 
@@ -136,6 +138,18 @@ class ParamHeaderCache:
 def view_of(snapshot: Snapshot, access: Access | None) -> Snapshot:
     """What of it there is for who has this access."""
     return snapshot if access is None else access.view(snapshot)
+
+
+async def set_level(request: McpRequest) -> Mapping[str, Any]:
+    """`logging/setLevel`: from here on, the session gets log messages of this level and above. Stateless clients say
+    their level with each request. Raises `RpcError`."""
+    level = text_param(request, "level")
+    if level not in LEVELS:
+        raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
+    if request.back is None:
+        raise unknown_method(request)
+    request.back.log_level = level
+    return {}
 
 
 def one_page(request: McpRequest, key: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
