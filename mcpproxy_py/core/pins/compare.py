@@ -11,8 +11,7 @@ from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.pins.canonical import same
+from mcpproxy_py.core.json_values import quoted, same
 from mcpproxy_py.core.pins.hint_changes import HintMove, annotation_moves, meta_moves
 from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
 from mcpproxy_py.core.pins.parts import pinned_part

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from operator import eq
 from typing import Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.search.index import IndexSegment, segment
@@ -78,9 +78,9 @@ class ToolCache:
             now, in_force = spec(), ListingInForce({}, instructions=said.instructions)
             if self._judge is not None and is_judged(now):
                 in_force = await self._judge.judged(now, said)
-                build = partial(_build, now, said.tools, in_force)
+                build = partial(_build, now, said.tools, in_force, self.tools)
             else:
-                build = partial(_build, now, said.tools, None)
+                build = partial(_build, now, said.tools, None, self.tools)
             tools, part, names, pieces = await anyio.to_thread.run_sync(uncollected, build)
             before, self._pieces = self._pieces, pieces
             self.said, self.in_force, self.tools = said, in_force, tools
@@ -103,7 +103,7 @@ class ToolCache:
 
     async def remember(self, server: str) -> None:
         listed = self.said.tools
-        if self._known is None or await anyio.to_thread.run_sync(eq, self._saved, listed):
+        if self._known is None or await anyio.to_thread.run_sync(same, self._saved, listed):
             return
         try:
             with anyio.fail_after(KNOWN_TIMEOUT):
@@ -120,9 +120,9 @@ async def let_go(pieces: list[object]) -> None:
 
 
 def _build(
-    spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None
+    spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None, before: Mapping[str, Tool]
 ) -> tuple[dict[str, Tool], IndexSegment, NameReport, list[object]]:
-    tools = build_tools(spec, listed, in_force)
+    tools = build_tools(spec, listed, in_force, before)
     part = segment(tools.values())
     wires = listed if in_force is None else [*listed, *in_force.tools.values()]
     found = tools, part, report_of(spec, listed, tools), [*wires, *tools.values(), *part.impacts.values()]
@@ -137,7 +137,7 @@ def _without_own(loaded: object) -> Listing | None:
 
 
 def _differs(said: SaidListing, in_force: ListingInForce) -> bool:
-    return any(wire != in_force.tools.get(wire.get("name", "")) for wire in said.tools)
+    return any(not same(wire, in_force.tools.get(str(wire.get("name")))) for wire in said.tools)
 
 
 COALESCE: Final = 0.1
@@ -237,7 +237,7 @@ class ToolList:
             self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
         self.extras = listed.extras
         before, said = self._cache.said, SaidListing(usable, self._instructions, heard=True)
-        another = not await anyio.to_thread.run_sync(eq, usable, before.tools)
+        another = not await anyio.to_thread.run_sync(same, usable, before.tools)
         if another or said[1:] != before[1:]:
             await self.derive(said)
         else:
