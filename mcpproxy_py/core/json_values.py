@@ -55,11 +55,43 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def same(left: Any, right: Any) -> bool:
-    """JSON equality, where `true` is not `1`."""
-    try:
-        return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
-    except (TypeError, ValueError, RecursionError):
-        return False
+    """Whether two JSON values are equal. This is the only comparison of JSON values in the package.
+
+    Python's `==` takes `true` for `1` and raises on deep nesting. Here a boolean is no number, `1` equals `1.0` (JSON
+    Schema 2020-12, core, section 4.2.2; the digests of pins agree), and the order of keys does not matter.
+    """
+    pairs: list[tuple[Any, Any]] = [(left, right)]
+    while pairs:
+        one, other = pairs.pop()
+        if one is other:
+            continue
+        if isinstance(one, dict):
+            if not isinstance(other, dict) or one.keys() != other.keys():  # pyright: ignore[reportUnknownMemberType]
+                return False
+            pairs += [(value, other[key]) for key, value in one.items()]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        elif isinstance(one, list):
+            if not isinstance(other, list) or len(one) != len(other):  # pyright: ignore[reportUnknownArgumentType]
+                return False
+            pairs += zip(one, other, strict=True)  # pyright: ignore[reportUnknownArgumentType]
+        elif type(one) in _NUMBERS and type(other) in _NUMBERS:
+            if one != other and (one == one or other == other):  # NaN is the same as NaN
+                return False
+        elif type(one) is not type(other) or one != other:
+            return False
+    return True
+
+
+_NUMBERS: Final = (int, float)
+
+
+class ComparableObject(dict[str, Any]):
+    """A JSON object inside settings: `==` of the settings compares it by `same`."""
+
+    def __eq__(self, other: object) -> bool:
+        return same(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not same(self, other)
 
 
 def flaw(value: Any, max_depth: int = MAX_DEPTH, plain: bool = False) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, TypeGuard
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.values import (
@@ -29,13 +30,13 @@ def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
             isinstance(again, Route)
             and again.pending is None
             and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
-            and again.args == to.args
+            and same(again.args, to.args)
             and (to.confirm or not again.confirm)
         )
     return (
         isinstance(again, Relay)
         and (again.server, again.method, again.risk) == (to.server, to.method, to.risk)
-        and again.params == to.params
+        and same(again.params, to.params)
         and (to.confirm or not again.confirm)
     )
 

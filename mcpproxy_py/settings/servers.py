@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from mcpproxy_py.core.json_values import ComparableObject
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern
 from mcpproxy_py.core.values import ConfirmBy, Operation
 from mcpproxy_py.settings.fields import (
@@ -41,7 +42,7 @@ class OverrideEntry(BaseModel):
 
     model_config = FROZEN
 
-    when: dict[str, Any] | None = Field(
+    when: Annotated[dict[str, Any], AfterValidator(ComparableObject)] | None = Field(
         default=None, description="JSON Schema on the arguments; the last entry has none."
     )
     tool_class: Operation = Field(alias="class", description="The class of the call.")

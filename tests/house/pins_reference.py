@@ -30,12 +30,28 @@ What of a server's listing is approved, and what happens when it changes.
 
 Of every tool: name, title, description, `inputSchema`, `outputSchema`, `annotations`, `execution`, `icons`, every other
 key of the tool, and these keys of `_meta`. Of every prompt the same, with its `arguments`. Of the server its
-`instructions`. The order of a list and of keys does not matter, nor does how a number or a character is written; a key
-that holds null is a key that is missing. Of two tools with one name the first counts; what has no name that can be
-shown, or one of more than 256 characters, is left out. Other keys of `_meta` are not pinned and go to clients as the
-server gives them.
+`instructions` and, as the subject `server`, the rest of what it says about itself: `serverInfo`, the capability
+`experimental`, and the keys beside the tools in `tools/list`. The order of a list and of keys does not matter, nor does
+how a number or a character is written; a key that holds null is a key that is missing. Of two tools with one name the
+first counts; what has no name that can be shown, or one of more than 256 characters, is left out. Other keys of `_meta`
+are not pinned and go to clients as the server gives them.
 """
 _EFFECT: Final = """
+## What is not pinned
+
+Passthrough shows these as the server gives them at the moment:
+
+- the `version` in `serverInfo`, if it has at most 64 characters, all of them letters, digits, `.`, `+`, `-` or `_`; any
+  other version is pinned;
+- every capability except `experimental`, with the settings of extensions. Hosts act on these; a host that shows them to
+  an agent shows text that nobody approved;
+- names, titles and descriptions of resources, resource templates and skills, there and on the direct surface, with
+  every key of these lists. Servers make the lists from their data, so they change all the time. They are content, like
+  what a resource says when it is read, and they are not scanned.
+
+On a page of `prompts/list` the protocol's own keys and the unpinned keys of `_meta` go to clients. Other keys beside
+the prompts have no approval and are left out.
+
 ## What a change comes to
 
 Every difference is named and judged. One tool can have several: what blocks wins, and hints that raise a risk apply

@@ -12,7 +12,8 @@ more destructive tools, `wipe_<n>`. `--listing`: more tools, from a JSON object 
 `put` and `wipe` each says that it is. It is read at each listing; the tool `renew` (read) says that the list changed.
 `--schemas`: a JSON object of names and input schemas, read at each listing: reading tools with these, which answer at
 once. `--says`: what it says of itself, a JSON object with `tools` (whole, in place of its own; `renew` is there too),
-`instructions` and `prompts`, read each time that it is asked.
+`instructions`, `prompts`, `serverInfo`, `experimental` (a capability) and `beside` (keys beside its tools and prompts),
+read each time that it is asked.
 
 Every tool takes `mark`, which says whose call it is, and `until`: it is answered only when this file is there.
     look, put, wipe              read, write and destructive; they answer at once
@@ -133,7 +134,7 @@ class Heard:
         if method in ("initialize", "server/discover"):
             self.greet(request_id, method, params, send)
         elif method == "tools/list":
-            send(self.done(request_id, {"tools": self.all_tools()}))
+            send(self.done(request_id, {"tools": self.all_tools(), **self.says.get("beside", {})}))
         elif method == "tools/call":
             self.call(request_id, params, send)
         elif method in NAMED and str(params.get(NAMED[method])).endswith("ask") and self.args.modern:
@@ -148,7 +149,7 @@ class Heard:
             send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": acknowledged})
             self.listeners.append((request_id, send))
         elif method == "prompts/list" and self.args.says:
-            send(self.done(request_id, {"prompts": self.says.get("prompts", [])}))
+            send(self.done(request_id, {"prompts": self.says.get("prompts", []), **self.says.get("beside", {})}))
         else:  # whatever it is, it is done: a test has to see that it never came
             send(self.done(request_id, LISTS.get(method, {})))
 
@@ -158,6 +159,7 @@ class Heard:
     def greet(self, request_id: Any, method: str, params: dict[str, Any], send: Send) -> None:
         capabilities = {"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}}
         capabilities |= {**self.extensions}
+        capabilities |= {key: self.says[key] for key in ("experimental",) if key in self.says}
         if method == "initialize" and self.args.modern:
             said = error(request_id, UNSUPPORTED, "there is no handshake here", {"supported": [MODERN]})
         elif method == "server/discover" and not self.args.modern:
@@ -171,7 +173,13 @@ class Heard:
         self.once_there(self.args.hello, lambda: send(said))
 
     def told(self) -> dict[str, Any]:
-        return {"instructions": self.says["instructions"]} if self.says.get("instructions") else {}
+        says = self.says
+        told: dict[str, Any] = {"instructions": says["instructions"]} if says.get("instructions") else {}
+        if "serverInfo" in says and self.args.modern:
+            told["_meta"] = {"io.modelcontextprotocol/serverInfo": says["serverInfo"]}
+        elif "serverInfo" in says:
+            told["serverInfo"] = says["serverInfo"]
+        return told
 
     def call(self, request_id: Any, params: dict[str, Any], send: Send) -> None:
         name, args = params.get("name", ""), params.get("arguments") or {}

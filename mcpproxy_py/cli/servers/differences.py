@@ -11,7 +11,7 @@ _STYLES: Final[Mapping[str, str]] = {"+": "green", "-": "red", "!": "yellow"}
 
 def subject_of(name: str) -> str:
     """What a person typed, as the gateway names it."""
-    return name if name == "instructions" or name.startswith(("tool:", "prompt:")) else f"tool:{name}"
+    return name if name in ("instructions", "server") or name.startswith(("tool:", "prompt:")) else f"tool:{name}"
 
 
 def visible(text: Any) -> str:

@@ -53,14 +53,6 @@ def digest(value: Any) -> str:
     return sha256(canonical(value).encode("ascii")).hexdigest()
 
 
-def same(before: Any, after: Any) -> bool:
-    if before is after:
-        return True
-    if type(before) is str and type(after) is str:
-        return before == after
-    return canonical(before) == canonical(after)
-
-
 def _by_hand(value: Any) -> str:
     """The same text as the encoder's, without recursion: texts that are written, and what is still to be written."""
     out: list[str] = []
@@ -106,13 +98,13 @@ def _scalar(value: Any) -> str:
     if isinstance(value, float):
         if value.is_integer():
             return _whole(int(value))
-        return repr(value) if value == value and value not in (float("inf"), float("-inf")) else _STRING(repr(value))
+        return repr(value)
     if isinstance(value, int):
         return _whole(value)
     if isinstance(value, dict | list):
         return "{}" if isinstance(value, dict) else "[]"
-    return _STRING(f"({json_values.kind(value)})")
+    return f"({json_values.kind(value)})"
 
 
 def _whole(value: int) -> str:
-    return str(int(value)) if value.bit_length() <= LONG_BITS else _STRING(hex(value))
+    return str(int(value)) if value.bit_length() <= LONG_BITS else hex(value)

@@ -11,10 +11,9 @@ from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.pins.canonical import same
+from mcpproxy_py.core.json_values import quoted, same
 from mcpproxy_py.core.pins.hint_changes import HintMove, annotation_moves, meta_moves
-from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
+from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, SERVER, TOOL, PinnedListing
 from mcpproxy_py.core.pins.parts import pinned_part
 from mcpproxy_py.core.pins.renames import PinnedNames
 from mcpproxy_py.core.pins.schema_changes import Side, WorkBudget, schema_changes
@@ -33,7 +32,7 @@ class Difference(NamedTuple):
     """One thing that is not what it was."""
 
     subject: str
-    """`tool:NAME`, `prompt:NAME` or `instructions`."""
+    """`tool:NAME`, `prompt:NAME`, `instructions` or `server`."""
     part: str
     """Which part of it: `annotations.readOnlyHint`, `inputSchema.properties.path.type`; empty: all of it."""
     judgement: Judgement
@@ -47,7 +46,8 @@ class Difference(NamedTuple):
 def compare(approved: PinnedListing, listed: PinnedListing, trusted: bool) -> tuple[Difference, ...]:
     """`trusted`: whether the hints of this server may lower a class (`trust_annotations`)."""
     budget = WorkBudget(NODES)
-    return tuple(chain(_instructions(approved, listed), _tools(approved, listed, trusted, budget),
+    return tuple(chain(_instructions(approved, listed), _about(approved, listed),
+                       _tools(approved, listed, trusted, budget),
                        _prompts(approved, listed)))  # fmt: skip
 
 
@@ -63,6 +63,13 @@ def _instructions(approved: PinnedListing, listed: PinnedListing) -> Iterator[Di
     else:
         text = "the server's instructions are reworded" if before else "the server gives instructions, and gave none"
         yield Difference(INSTRUCTIONS, "", "rewords", before, after, text)
+
+
+def _about(approved: PinnedListing, listed: PinnedListing) -> Iterator[Difference]:
+    before, after = approved.about, listed.about
+    if after and not same(before, after):
+        text = f"what the server says about itself is {'new' if before is None else 'different'}"
+        yield Difference(SERVER, "", "rewords", before, after, text)
 
 
 # Tools.

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.json_values import quoted
-from mcpproxy_py.core.pins.canonical import same
+from mcpproxy_py.core.json_values import quoted, same
 from mcpproxy_py.core.pins.parts import pinned_meta
 from mcpproxy_py.core.policy.tool_class import classify, effective
 from mcpproxy_py.core.values import RANK, Policy, Tool, ToolClass

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pins.compare import Difference, Judgement, compare, hint_differences, is_hint
 from mcpproxy_py.core.pins.hint_changes import raised
-from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
+from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, SERVER, TOOL, PinnedListing
 from mcpproxy_py.core.pins.parts import pinned_part, with_unpinned
 
 WHY: Final[Mapping[Judgement, str]] = {
@@ -80,7 +80,8 @@ def judge(
     for name, wire in listed.prompts.items():
         judging.prompt(name, wire, by_subject.get(f"{PROMPT}{name}", []))
     instructions = judging.instructions(by_subject.get(INSTRUCTIONS, []), first=approved is None)
-    return judging.judged(instructions, first=approved is None)
+    about = judging.about(by_subject.get(SERVER, []))
+    return judging.judged(instructions, about, first=approved is None)
 
 
 @dataclass
@@ -101,6 +102,7 @@ class _Judging:
     kept_prompts: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """What is approved by policy just now."""
     kept_instructions: str | None = None
+    kept_about: Mapping[str, Any] | None = None
 
     def tool(self, name: str, wire: Mapping[str, Any], found: list[Difference]) -> None:
         subject, pinned = f"{TOOL}{name}", self.approved.tools.get(name)
@@ -149,6 +151,20 @@ class _Judging:
         self._wait(INSTRUCTIONS, found)
         return self.approved.instructions
 
+    def about(self, found: list[Difference]) -> Mapping[str, Any] | None:
+        """What the server says about itself, in force. What it says first is approved like a new tool."""
+        approved, listed = self.approved.about, self.listed.about
+        if listed is None:
+            return approved
+        if approved is not None and found:
+            self._wait(SERVER, found)
+            return approved
+        if approved is None:
+            if self._new(SERVER, found):
+                return None
+            self.kept_about = listed
+        return listed
+
     def _new(self, subject: str, found: list[Difference]) -> str | None:
         """Why it waits. What is new is approved by policy where nothing speaks against it."""
         if why := self._why_blocked(subject, found):
@@ -185,9 +201,9 @@ class _Judging:
         if (found or self._hides(subject)) and not self._is_rejected(subject):
             self.waiting[subject] = tuple(found)
 
-    def judged(self, instructions: str | None, *, first: bool) -> JudgedListing:
+    def judged(self, instructions: str | None, about: Mapping[str, Any] | None, *, first: bool) -> JudgedListing:
         return JudgedListing(
-            in_force=PinnedListing(self.tools, instructions, self.prompts),
+            in_force=PinnedListing(self.tools, instructions, self.prompts, about=about),
             blocked=self.blocked,
             waiting=self.waiting,
             to_keep=self._to_keep(first),
@@ -196,7 +212,8 @@ class _Judging:
     def _to_keep(self, first: bool) -> PinnedListing | None:
         """Of a first listing also nothing is kept, so that what comes later is no first one; but not where a person
         has to approve it."""
-        new = self.kept_tools or self.kept_prompts or self.kept_instructions is not None
+        of_itself = (self.kept_instructions, self.kept_about)
+        new = self.kept_tools or self.kept_prompts or any(each is not None for each in of_itself)
         if not new and (not first or self.manual):
             return None
         instructions = self.approved.instructions if self.kept_instructions is None else self.kept_instructions
@@ -205,6 +222,7 @@ class _Judging:
             tools={**self.approved.tools, **self.kept_tools},
             prompts={**self.approved.prompts, **self.kept_prompts},
             instructions=instructions,
+            about=self.approved.about if self.kept_about is None else self.kept_about,
         )
 
 
@@ -221,12 +239,15 @@ def approve(approved: PinnedListing | None, listed: PinnedListing, subjects: Ite
     for one that is neither."""
     before = approved or PinnedListing()
     tools, prompts, rejected = dict(before.tools), dict(before.prompts), dict(before.rejected)
-    instructions = before.instructions
+    instructions, about = before.instructions, before.about
     for subject in subjects:
         _must_be(subject, before, listed)
         rejected.pop(subject, None)
         if subject == INSTRUCTIONS:
             instructions = listed.instructions
+            continue
+        if subject == SERVER:
+            about = listed.about
             continue
         kind, _, name = subject.partition(":")
         here, there = (tools, listed.tools) if kind == "tool" else (prompts, listed.prompts)
@@ -234,7 +255,7 @@ def approve(approved: PinnedListing | None, listed: PinnedListing, subjects: Ite
             here[name] = pinned_part(there[name])
         else:
             here.pop(name, None)
-    return PinnedListing(tools, instructions, prompts, rejected)
+    return PinnedListing(tools, instructions, prompts, rejected, about)
 
 
 def reject(approved: PinnedListing | None, listed: PinnedListing, subjects: Iterable[str]) -> PinnedListing:
@@ -253,4 +274,4 @@ def reject(approved: PinnedListing | None, listed: PinnedListing, subjects: Iter
 def _must_be(subject: str, before: PinnedListing, listed: PinnedListing) -> None:
     if before.digest_of(subject) is None and listed.digest_of(subject) is None:
         text = f"there is no '{quoted(subject)}', neither pinned nor listed; subjects are tool:NAME, prompt:NAME"
-        raise ValueError(f"{text} and instructions")
+        raise ValueError(f"{text}, instructions and server")

@@ -1,6 +1,7 @@
 """What a server lists, its digest, and its stored form (SEC-3).
 
-Subjects are what a person decides about: `tool:NAME`, `prompt:NAME`, `instructions`.
+Subjects are what a person decides about: `tool:NAME`, `prompt:NAME`, `instructions`, and `server` for the rest of what
+a server says about itself.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from mcpproxy_py.core.policy.tool_names import name_problem
 VERSION: Final = 1
 """Of the stored form. What counts as pinned is a part of it: digests that were kept would mean something else."""
 INSTRUCTIONS: Final = "instructions"
+SERVER: Final = "server"
 TOOL: Final = "tool:"
 PROMPT: Final = "prompt:"
 WireObjects = Mapping[str, Mapping[str, Any]]
-_KEYS: Final = {"version", "tools", "prompts", "instructions", "rejected"}
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,21 @@ class PinnedListing:
     prompts: WireObjects = field(default_factory=dict[str, Mapping[str, Any]])
     rejected: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of subjects that a person said no to, the digest of what was refused."""
+    about: Mapping[str, Any] | None = None
+    """What else the server says about itself (`parts.about_server`); `None` where it was not asked."""
     _digests: dict[str, str] = field(default_factory=dict[str, str], init=False, repr=False, compare=False)
     """Found out once for each subject: an approved listing is compared again and again."""
 
     def subjects(self) -> Iterator[str]:
         if self.instructions is not None:
             yield INSTRUCTIONS
+        if self.about is not None:
+            yield SERVER
         yield from (f"{TOOL}{name}" for name in self.tools)
         yield from (f"{PROMPT}{name}" for name in self.prompts)
 
     def digest_of(self, subject: str) -> str | None:
-        """Of `tool:NAME`, `prompt:NAME` or `instructions`; `None` where there is no such thing."""
+        """Of `tool:NAME`, `prompt:NAME`, `instructions` or `server`; `None` where there is no such thing."""
         if (known := self._digests.get(subject)) is not None:
             return known
         part = self._part(subject)
@@ -56,6 +61,8 @@ class PinnedListing:
     def _part(self, subject: str) -> Any:
         if subject == INSTRUCTIONS:
             return self.instructions
+        if subject == SERVER:
+            return self.about
         kind, _, name = subject.partition(":")
         wire = {"tool": self.tools, "prompt": self.prompts}.get(kind, {}).get(name)
         return None if wire is None else pinned_part(wire)
@@ -75,15 +82,19 @@ class PinnedListing:
             "instructions": self.instructions,
             "prompts": [pinned_part(wire) for wire in self.prompts.values()],
             "rejected": dict(self.rejected),
+            "server": self.about,
         }
 
 
 def listing_of(
-    tools: Iterable[Mapping[str, Any]], instructions: str | None = None, prompts: Iterable[Mapping[str, Any]] = ()
+    tools: Iterable[Mapping[str, Any]],
+    instructions: str | None = None,
+    prompts: Iterable[Mapping[str, Any]] = (),
+    about: Mapping[str, Any] | None = None,
 ) -> PinnedListing:
     """From what came over the wire. Entries that are no tools are left out, and of two with one name the first counts,
     as for the gateway."""
-    return PinnedListing(_by_name(tools, is_tool), instructions or None, _by_name(prompts, is_prompt))
+    return PinnedListing(_by_name(tools, is_tool), instructions or None, _by_name(prompts, is_prompt), about=about)
 
 
 def _by_name(wires: Iterable[Mapping[str, Any]], fits: Callable[[Mapping[str, Any]], bool]) -> WireObjects:
@@ -108,41 +119,3 @@ def is_prompt(wire: object) -> bool:
     said = json_values.as_object(wire)
     name = None if said is None else said.get("name")
     return isinstance(name, str) and name_problem(name) is None
-
-
-def from_json(stored: object) -> PinnedListing:
-    """What was stored. Raises `ValueError` with a sentence where it is damaged or of a newer version."""
-    said = json_values.as_object(stored)
-    if said is None:
-        raise ValueError(f"the stored pin is damaged: it is no object but {json_values.kind(stored)}")
-    version = said.get("version")
-    if type(version) is not int or version < 1:
-        raise ValueError("the stored pin is damaged: it has no version")
-    if version > VERSION:
-        raise ValueError(
-            f"the stored pin is of version {version}, and this mcpproxy reads up to {VERSION}; it was written by a "
-            "newer one: update this one"
-        )
-    if set(said) != _KEYS:
-        raise ValueError(f"the stored pin is damaged: it has the keys {json_values.quoted(sorted(said))}")
-    instructions, rejected = said["instructions"], json_values.as_object(said["rejected"])
-    if instructions is not None and not isinstance(instructions, str):
-        raise ValueError("the stored pin is damaged: its instructions are no text")
-    if rejected is None or not all(isinstance(each, str) for each in rejected.values()):
-        raise ValueError("the stored pin is damaged: what was rejected is no object of digests")
-    tools, prompts = _read(said["tools"], is_tool, "tool"), _read(said["prompts"], is_prompt, "prompt")
-    return PinnedListing(tools, instructions, prompts, rejected)
-
-
-def _read(stored: object, fits: Callable[[object], bool], kind: str) -> WireObjects:
-    entries = json_values.as_array(stored)
-    if entries is None:
-        raise ValueError(f"the stored pin is damaged: its {kind}s are no list")
-    found: dict[str, Mapping[str, Any]] = {}
-    for number, wire in enumerate(entries):
-        if not fits(wire):
-            raise ValueError(f"the stored pin is damaged: entry {number} of its {kind}s is no {kind}")
-        if wire["name"] in found:
-            raise ValueError(f"the stored pin is damaged: it has two {kind}s {json_values.quoted(wire['name'])}")
-        found[wire["name"]] = wire
-    return found

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.late_patterns import late
+from mcpproxy_py.core.protocol.constants import SERVER_INFO
 
 MetaChange = Literal["raises_risk", "lowers_risk", "breaks_callers", "rewords"]
 
@@ -87,3 +89,44 @@ def with_unpinned(pinned: Mapping[str, Any], wire: Mapping[str, Any]) -> Mapping
     meta = {**{key: value for key, value in listed.items() if pinned_meta(key) is None}, **kept}
     part = {key: value for key, value in pinned.items() if key != META}
     return {**part, META: meta} if meta else part
+
+
+PAGE_KEYS: Final = ("resultType", "ttlMs", "cacheScope", "nextCursor")
+"""What the protocol has beside the entries of a list."""
+_VERSION: Final = late(r"[\w.+-]{1,64}")
+"""A version changes with each release, so it is not pinned. Anything longer, or with a space, is text, and is."""
+
+
+def about_server(info: Mapping[str, Any], capabilities: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server says about itself, without its instructions. `extras`: what its `tools/list` says beside tools."""
+    beside = {key: value for key, value in extras.items() if key not in PAGE_KEYS}
+    meta = {key: value for key, value in _kept(beside.pop(META, None)).items() if key != SERVER_INFO}
+    said = {
+        "serverInfo": {key: value for key, value in info.items() if key != "version" or not _is_version(value)},
+        "experimental": capabilities.get("experimental"),
+        "tools/list": {**beside, META: meta} if meta else beside,
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
+
+
+def shown_about(
+    about: Mapping[str, Any], name: str, info: Mapping[str, Any], capabilities: Mapping[str, Any],
+    extras: Mapping[str, Any],
+) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:  # fmt: skip
+    """`serverInfo`, capabilities and extras of the tool list, with the approved `about` in place of what is pinned of
+    them. `name` stands for a server that has no approved name."""
+    version = info.get("version")
+    listed_version = {"version": version} if _is_version(version) else {}
+    shown_info = {**({"name": name} if info else {}), **listed_version, **about.get("serverInfo", {})}
+    experimental = {"experimental": about["experimental"]} if "experimental" in about else {}
+    others = {key: value for key, value in capabilities.items() if key != "experimental"}
+    return shown_info, {**others, **experimental}, shown_page(about.get("tools/list", {}), extras)
+
+
+def shown_page(approved: Mapping[str, Any], listed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A page of a list: what is approved of it, and of what is listed now what needs no approval."""
+    return {**{key: listed[key] for key in PAGE_KEYS if key in listed}, **with_unpinned(approved, listed)}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core import json_values
-from mcpproxy_py.core.json_values import quoted
+from mcpproxy_py.core.json_values import quoted, same
 from mcpproxy_py.core.late_patterns import late
-from mcpproxy_py.core.pins.canonical import canonical, same
+from mcpproxy_py.core.pins.canonical import canonical
 from mcpproxy_py.core.pins.schema_values import MISSING, Accepts, for_default, leaf_change
 
 Side = Literal["input", "output"]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal, NamedTuple
 
 from mcpproxy_py.core.pins.canonical import canonical
 from mcpproxy_py.core.pins.compare import Difference, Judgement
-from mcpproxy_py.core.pins.judge import APPLIES, BLOCKS, WHY
 from mcpproxy_py.core.policy.confusables import ascii_look, is_invisible, mixes_scripts
 
 Mark = Literal[" ", "-", "+", "…"]
@@ -58,12 +57,6 @@ def shown(difference: Difference) -> ShownDifference:
         visible(difference.subject), visible(difference.part), difference.judgement, visible(difference.text),
         tuple(_lines(difference.before, difference.after)),
     )  # fmt: skip
-
-
-def worst_first(differences: Iterable[Difference]) -> list[Difference]:
-    """What blocks, what waits, what applies; in each as they came."""
-    order = (*WHY, "adds", "widens_input", "rewords", *APPLIES, "removes")
-    return sorted(differences, key=lambda each: (each.judgement not in BLOCKS, order.index(each.judgement)))
 
 
 def visible(text: str) -> str:

@@ -62,12 +62,15 @@ def scan_listing(
     instructions: str | None,
     prompts: Mapping[str, Mapping[str, Any]],
     others: OtherTools = NO_OTHERS,
+    about: Mapping[str, Any] | None = None,
 ) -> dict[str, tuple[Finding, ...]]:
-    """By subject (`tool:NAME`, `prompt:NAME`, `instructions`), those that have any."""
+    """By subject (`tool:NAME`, `prompt:NAME`, `instructions`, `server`), those that have any."""
     found = {f"tool:{name}": scan_tool(wire, others) for name, wire in tools.items()}
     found |= {f"prompt:{name}": scan_prompt(wire, others) for name, wire in prompts.items()}
     if instructions:
         found["instructions"] = scan_text(instructions, "instructions", others)
+    if about:
+        found["server"] = scan_prompt({**about, **about.get("serverInfo", {}), "serverInfo": None}, others)
     return {subject: findings for subject, findings in found.items() if findings}
 
 

@@ -97,11 +97,6 @@ class Scope:
 
         return chosen
 
-    def has_tool(self, tool: Tool, policy: Policy) -> bool:
-        """Of a server that is there. `policy` is the tightened one."""
-        chooses = self.chooses(tool.server, policy)
-        return chooses is None or chooses(tool)
-
     def names(self, server: str, name: str) -> bool:
         """Whether a tool of this name would be in scope, if it is there and may be called at all."""
         if len(name) > MAX_NAME:

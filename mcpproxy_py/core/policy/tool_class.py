@@ -116,8 +116,7 @@ def _first_that_fits(
 def verdict_on(pending: PendingCheck, verdicts: Sequence[CheckVerdict]) -> CheckVerdict | None:
     """What was found out about these arguments and this schema, and about no others."""
     for verdict in verdicts:
-        same = verdict.args is pending.args or verdict.args == pending.args
-        if same and verdict.schema == pending.schema.text:
+        if verdict.schema == pending.schema.text and json_values.same(verdict.args, pending.args):
             return verdict
     return None
 

@@ -143,10 +143,6 @@ class TokenService:
         """Whether somebody ever made one: then a credential that is none is refused, wherever it comes."""
         return bool(self._tokens or self._doubted)
 
-    @property
-    def any_active(self) -> bool:
-        return any(token.is_alive for token in self._tokens.values())
-
     # In the background.
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -41,6 +41,7 @@ class ServerPins:
             listing.listed.tools if listing else {},
             listing.listed.instructions if listing else None,
             prompts.listed.prompts if prompts else {},
+            about=listing.listed.about if listing else None,
         )
 
     def waiting(self) -> dict[str, Any]:
@@ -64,8 +65,8 @@ def merged(pin: Pin, to_keep: PinnedListing, part: Part, review: PinReview) -> P
     rejected = {each: known for each, known in was.rejected.items() if not same_part(each)}
     rejected |= {each: known for each, known in to_keep.rejected.items() if same_part(each)}
     if part == "listing":
-        return PinnedListing(to_keep.tools, to_keep.instructions, was.prompts, rejected)
-    return PinnedListing(was.tools, was.instructions, to_keep.prompts, rejected)
+        return replace(to_keep, prompts=was.prompts, rejected=rejected)
+    return replace(was, prompts=to_keep.prompts, rejected=rejected)
 
 
 def approved_after(pin: Pin, kept: PinnedListing, by: str, *, prompts_read: bool, findings: Mapping[str, Any]) -> Pin:

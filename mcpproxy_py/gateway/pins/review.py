@@ -11,7 +11,7 @@ from typing import Any, Final
 from mcpproxy_py.core.pins.canonical import digest
 from mcpproxy_py.core.pins.compare import Difference
 from mcpproxy_py.core.pins.judge import JudgedListing, judge
-from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, PinnedListing
+from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, SERVER, TOOL, PinnedListing
 from mcpproxy_py.core.pins.scan.finding import Finding
 from mcpproxy_py.gateway.pins.storage import FindingRow, Pin
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
@@ -46,7 +46,8 @@ class PinReview:
     def in_force(self, server: str, trust: str) -> ListingInForce:
         judged = self.judged
         blocked = {name: told(why, server) for name, why in judged.blocked.items()}
-        return ListingInForce(judged.in_force.tools, blocked, judged.in_force.instructions, self.summary(trust))
+        in_force = judged.in_force
+        return ListingInForce(in_force.tools, blocked, in_force.instructions, self.summary(trust), in_force.about or {})
 
     def summary(self, trust: str) -> dict[str, Any]:
         """Beside the server, for those who look after it."""
@@ -115,6 +116,7 @@ def _without(listed: PinnedListing, subjects: frozenset[str]) -> PinnedListing:
         {name: wire for name, wire in listed.tools.items() if TOOL + name not in subjects},
         None if INSTRUCTIONS in subjects else listed.instructions,
         {name: wire for name, wire in listed.prompts.items() if PROMPT + name not in subjects},
+        about=None if SERVER in subjects else listed.about,
     )
 
 
@@ -144,6 +146,7 @@ def _scan(
     tools = {name: wire for name, wire in listed.tools.items() if TOOL + name in new}
     prompts = {name: wire for name, wire in listed.prompts.items() if PROMPT + name in new}
     instructions = listed.instructions if INSTRUCTIONS in new else None
+    about = listed.about if SERVER in new else None
     from mcpproxy_py.core.pins import text_scan  # its patterns take a while to compile, and a start has no time
 
-    return text_scan.scan_listing(tools, instructions, prompts, text_scan.OtherTools(others, listed.tools))
+    return text_scan.scan_listing(tools, instructions, prompts, text_scan.OtherTools(others, listed.tools), about)

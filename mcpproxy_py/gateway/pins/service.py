@@ -83,7 +83,7 @@ class PinService:
     # -- what the upstream room asks
 
     async def judged(self, spec: UpstreamSpec, said: SaidListing) -> ListingInForce:
-        listed = await beside(partial(listing_of, said.tools, said.instructions))
+        listed = await beside(partial(listing_of, said.tools, said.instructions, about=said.about))
         async with self._turns[spec.name]:
             review = await self._reviewed(spec, listed, "listing", said.heard)
             state = self._state(spec)

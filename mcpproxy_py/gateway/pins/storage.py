@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.pins.canonical import digest
-from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, TOOL, VERSION, PinnedListing, is_prompt, is_tool
+from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, SERVER, TOOL, VERSION, PinnedListing, is_prompt, is_tool
 from mcpproxy_py.core.pins.parts import pinned_part
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.errors import StoreUnavailable
@@ -112,16 +112,19 @@ def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
 
 
 def _with(approved: PinnedListing, listed: PinnedListing, subjects: Iterable[str]) -> PinnedListing:
-    tools, prompts, instructions = dict(approved.tools), dict(approved.prompts), approved.instructions
+    tools, prompts = dict(approved.tools), dict(approved.prompts)
+    instructions, about = approved.instructions, approved.about
     for subject in subjects:
         kind, _, name = subject.partition(":")
         if subject == INSTRUCTIONS:
             instructions = listed.instructions
+        elif subject == SERVER:
+            about = listed.about
         elif kind == "tool":
             tools[name] = listed.tools[name]
         else:
             prompts[name] = listed.prompts[name]
-    return PinnedListing(tools, instructions, prompts, approved.rejected)
+    return PinnedListing(tools, instructions, prompts, approved.rejected, about)
 
 
 class RecordStore(Protocol):
@@ -242,8 +245,8 @@ def _named(pins: Sequence[Pin]) -> list[str]:
 
 
 def _text_of(listing: PinnedListing, subject: str) -> Any:
-    if subject == INSTRUCTIONS:
-        return listing.instructions
+    if subject in (INSTRUCTIONS, SERVER):
+        return listing.instructions if subject == INSTRUCTIONS else listing.about
     kind, _, name = subject.partition(":")
     wire = (listing.tools if kind == "tool" else listing.prompts).get(name)
     return None if wire is None else dict(pinned_part(wire))
@@ -273,20 +276,22 @@ def _listing(
     """And what of it is known by its digest alone."""
     tools: dict[str, Any] = {}
     prompts: dict[str, Any] = {}
-    instructions, lost = None, dict[str, str]()
+    instructions, about, lost = None, None, dict[str, str]()
     for subject, known in subjects.items():
         text = texts.get(known)
         if text is None or digest(text) != known:
             lost[subject] = known
         elif subject == INSTRUCTIONS and isinstance(text, str):
             instructions = text
+        elif subject == SERVER and isinstance(text, dict):
+            about = text
         elif subject.startswith(TOOL) and is_tool(text) and text["name"] == subject.removeprefix(TOOL):
             tools[text["name"]] = text
         elif subject.startswith(PROMPT) and is_prompt(text) and text["name"] == subject.removeprefix(PROMPT):
             prompts[text["name"]] = text
         else:
             lost[subject] = known
-    return PinnedListing(tools, instructions, prompts, dict(rejected)), lost
+    return PinnedListing(tools, instructions, prompts, dict(rejected), about), lost
 
 
 async def beside(make: Callable[[], Made]) -> Made:

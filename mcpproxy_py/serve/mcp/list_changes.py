@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy.scope import Scope, narrowed
 from mcpproxy_py.core.values import Policy, Server, Snapshot
 from mcpproxy_py.serve.mcp.subscriptions import LIST_CHANGED, TOOLS_CHANGED, UPDATED, Concerns, SubscriptionHub
@@ -67,7 +68,10 @@ class ListChangeNotifier:
         """Whether a server does."""
         if not scope.has_server(name):
             return False
-        return _listed(before, scope, name) != _listed(self._last, scope, name)
+        earlier, later = _listed(before, scope, name), _listed(self._last, scope, name)
+        return earlier.keys() != later.keys() or any(
+            terms != later[tool][1] or not same(wire, later[tool][0]) for tool, (wire, terms) in earlier.items()
+        )
 
     def settings_changed(self, gate_options: GateOptions) -> None:
         """Most changes of the configuration do not change what the gate looks like, nor what is in whose scope."""
@@ -116,13 +120,14 @@ def _seen(server: Server | None) -> object:
     return id(server.tools), server.allow_tools, server.deny_tools
 
 
-def _listed(snapshot: Snapshot, scope: Scope, name: str) -> Mapping[str, object]:
-    """What of a server's listing is in scope, as far as anything that clients see follows from it."""
+def _listed(snapshot: Snapshot, scope: Scope, name: str) -> Mapping[str, tuple[Mapping[str, Any], object]]:
+    """What of a server's listing is in scope, as far as anything that clients see follows from it: the wire object of
+    each tool, and the rest."""
     server = narrowed(snapshot, scope).servers.get(name)
     if server is None or server.state == "disabled":
         return {}
     return {
-        tool.name: (tool.wire, tool.declared, tool.trusted, tool.overrides)
+        tool.name: (tool.wire, (tool.declared, tool.trusted, tool.overrides))
         for tool in server.tools.values()
         if server.offers(tool.name)
     }

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Float, Integer, LargeBinary, func, or_, select
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.store.approvals import digest_of, request_holds
 from mcpproxy_py.store.codec import decode
 from mcpproxy_py.store.database.columns import at_of
@@ -74,10 +75,10 @@ class _Open:
         for column, value in self.draft.row().items():
             there = getattr(row, column)
             if column in PAYLOADS.values():
-                same = (None if there is None else digest(there.encode())) == self.digests.get(column)
+                equal = (None if there is None else digest(there.encode())) == self.digests.get(column)
             else:
-                same = _value(there) == _value(value) if column == "metadata" else there == value
-            if not same:
+                equal = same(_value(there), _value(value)) if column == "metadata" else there == value
+            if not equal:
                 return column
         if not any(0 <= at_of(row.n) - at < _ONE_MOMENT for at in (self.draft.at, row.finished_at or 0)):
             return "timestamp"
@@ -260,7 +261,7 @@ class StateCheck:
         if event is None:
             if row.at >= self._before:
                 self._untold(f"no event tells of switch {name} as it is", name)
-        elif (event.get("value"), event.get("version")) != (value, row.version):
+        elif event.get("version") != row.version or not same(event.get("value"), value):
             self._found("changed", f"switch {name} does not say what was written", id=name)
         later = (each for which, each in told.items() if which not in self._not_kept)
         if not value and any(each.get("value") and each.get("version", 0) > row.version for each in later):

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any, Final
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.pending_checks import PendingCheck
 from mcpproxy_py.core.pins.listing import is_tool
 from mcpproxy_py.core.policy.tool_class import classify
-from mcpproxy_py.core.values import Override, Tool
+from mcpproxy_py.core.values import NOTHING, Override, Tool
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
 from mcpproxy_py.upstream.lists.name_rules import NameRules
 from mcpproxy_py.upstream.schemas.argument_check import BUDGET, ArgumentCheck, compile_check
@@ -23,11 +24,15 @@ EVERYTHING_DESTRUCTIVE: Final = Override("destructive")
 
 
 def build_tools(
-    spec: UpstreamSpec, listed: Iterable[Mapping[str, Any]], in_force: ListingInForce | None = None
+    spec: UpstreamSpec,
+    listed: Iterable[Mapping[str, Any]],
+    in_force: ListingInForce | None = None,
+    before: Mapping[str, Tool] = NOTHING,
 ) -> dict[str, Tool]:
     """Compiles schemas, so call it in a worker thread. Entries that are no tools are skipped and told in the log.
 
-    Where it is said what is in force, tools are made of that alone, and a listed one that is not in it is none."""
+    Where it is said what is in force, tools are made of that alone, and a listed one that is not in it is none. A tool
+    that is listed as it was keeps its wire object from `before`, so that identity tells what changed."""
     found: dict[str, Mapping[str, Any]] = {}
     skipped = 0
     for wire in listed:
@@ -41,6 +46,9 @@ def build_tools(
     if in_force is not None:
         blocked = in_force.blocked
         found = {name: in_force.tools[name] for name in found if name in in_force.tools}
+    for name, tool in before.items():
+        if name in found and same(found[name], tool.wire):
+            found[name] = tool.wire
     tools = {name: _build_tool(spec, wire, names, overrides, blocked.get(name)) for name, wire in found.items()}
     if skipped:
         logger.warning("%s: skipped %d entries of its list that are not tools or are duplicates", spec.name, skipped)

@@ -20,6 +20,8 @@ class SaidListing(NamedTuple):
     heard: bool = False
     """Whether it said so in this life of the gateway. Else it is what is remembered of the last: without instructions,
     and no first listing that could be approved."""
+    about: Mapping[str, Any] | None = None
+    """What else it says about itself (`core.pins.parts`)."""
 
 
 class ListingInForce(NamedTuple):
@@ -31,6 +33,7 @@ class ListingInForce(NamedTuple):
     instructions: str | None = None
     review: Mapping[str, Any] = NOTHING
     """What people are shown of it beside the server: how much waits for them, what the scan found."""
+    about: Mapping[str, Any] = NOTHING
 
 
 class ListingJudge(Protocol):

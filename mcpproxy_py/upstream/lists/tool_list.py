@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from operator import eq
 from typing import Any, Final, Protocol
 
 import anyio
 import anyio.to_thread
 
+from mcpproxy_py import jsonrpc
+from mcpproxy_py.core.json_values import same
+from mcpproxy_py.core.pins.parts import about_server, shown_about
 from mcpproxy_py.core.policy.tool_class import next_step_for, said_of_unannotated
 from mcpproxy_py.core.protocol.own_meta import remove_own
 from mcpproxy_py.core.search.index import IndexSegment, segment
@@ -31,7 +33,7 @@ from mcpproxy_py.upstream.lists.in_force import (
 )
 from mcpproxy_py.upstream.lists.name_rules import MAX_TOLD, NameReport, report_of
 from mcpproxy_py.upstream.lists.notifications import ServerNotifications
-from mcpproxy_py.upstream.session.session import ListPages, UpstreamSession
+from mcpproxy_py.upstream.session.session import MAX_ENTRY_BYTES, ListPages, Negotiated, UpstreamSession
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.turns import LASTING, drop_all, uncollected
 
@@ -75,12 +77,12 @@ class ToolCache:
         made of, for `let_go` once nobody is shown those any more."""
         async with self._filling:
             said = self.said if said is None else said
-            now, in_force = spec(), ListingInForce({}, instructions=said.instructions)
+            now, in_force = spec(), ListingInForce({}, instructions=said.instructions, about=said.about or {})
             if self._judge is not None and is_judged(now):
                 in_force = await self._judge.judged(now, said)
-                build = partial(_build, now, said.tools, in_force)
+                build = partial(_build, now, said.tools, in_force, self.tools)
             else:
-                build = partial(_build, now, said.tools, None)
+                build = partial(_build, now, said.tools, None, self.tools)
             tools, part, names, pieces = await anyio.to_thread.run_sync(uncollected, build)
             before, self._pieces = self._pieces, pieces
             self.said, self.in_force, self.tools = said, in_force, tools
@@ -103,7 +105,7 @@ class ToolCache:
 
     async def remember(self, server: str) -> None:
         listed = self.said.tools
-        if self._known is None or await anyio.to_thread.run_sync(eq, self._saved, listed):
+        if self._known is None or await anyio.to_thread.run_sync(same, self._saved, listed):
             return
         try:
             with anyio.fail_after(KNOWN_TIMEOUT):
@@ -120,9 +122,9 @@ async def let_go(pieces: list[object]) -> None:
 
 
 def _build(
-    spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None
+    spec: UpstreamSpec, listed: Listing, in_force: ListingInForce | None, before: Mapping[str, Tool]
 ) -> tuple[dict[str, Tool], IndexSegment, NameReport, list[object]]:
-    tools = build_tools(spec, listed, in_force)
+    tools = build_tools(spec, listed, in_force, before)
     part = segment(tools.values())
     wires = listed if in_force is None else [*listed, *in_force.tools.values()]
     found = tools, part, report_of(spec, listed, tools), [*wires, *tools.values(), *part.impacts.values()]
@@ -137,7 +139,7 @@ def _without_own(loaded: object) -> Listing | None:
 
 
 def _differs(said: SaidListing, in_force: ListingInForce) -> bool:
-    return any(wire != in_force.tools.get(wire.get("name", "")) for wire in said.tools)
+    return any(not same(wire, in_force.tools.get(str(wire.get("name")))) for wire in said.tools)
 
 
 COALESCE: Final = 0.1
@@ -161,13 +163,15 @@ class ToolList:
         judge: ListingJudge | None = None,
     ) -> None:
         self.extras: Mapping[str, Any] = {}
-        """What the server said in its list beside the tools."""
+        """What is in force of what the server says in its list beside the tools."""
         self.left_out: Mapping[str, str] = {}
         """Tools that no client may call as they are declared, and why."""
         self._spec = spec
         self._cache = ToolCache(known, judge)
         self._session: UpstreamSession | None = None
-        self._instructions: str | None = None
+        self._greeting: Negotiated | None = None
+        """What the server said in its handshake, before anything of it was replaced by what is approved."""
+        self._extras: Mapping[str, Any] = {}
         self._notifications = notifications
         self._show = show
         self._unannotated = unannotated
@@ -199,7 +203,7 @@ class ToolList:
     async def read(self, session: UpstreamSession) -> None:
         """The first listing of a session. Raises `UpstreamFailure`."""
         self._notifications.read_tools()
-        self._session, self._instructions = session, session.handshake.instructions
+        self._session, self._greeting = session, session.handshake
         if await self._adopt(session, await session.list_tools()):
             self._notifications.tools_changed()
 
@@ -235,10 +239,13 @@ class ToolList:
         self._tell_of(left_out)
         if listed.cut:
             self.left_out = {**self.left_out, f"(everything after the first {len(listed.entries)})": listed.cut}
-        self.extras = listed.extras
-        before, said = self._cache.said, SaidListing(usable, self._instructions, heard=True)
-        another = not await anyio.to_thread.run_sync(eq, usable, before.tools)
-        if another or said[1:] != before[1:]:
+        self._extras, greeting = listed.extras, self._greeting or session.handshake
+        about = about_server(greeting.server_info, greeting.capabilities, listed.extras)
+        if len(jsonrpc.write(about)) > MAX_ENTRY_BYTES:
+            about = {}
+        before, said = self._cache.said, SaidListing(usable, greeting.instructions, heard=True, about=about)
+        another = not await anyio.to_thread.run_sync(same, usable, before.tools)
+        if another or not same(list(said[1:]), list(before[1:])):
             await self.derive(said)
         else:
             await self._take_on()
@@ -246,12 +253,17 @@ class ToolList:
         return another
 
     async def _take_on(self) -> None:
-        """What the session itself knows of the listing is of what is in force: headers, and the instructions."""
-        session, in_force = self._session, self._cache.in_force
-        if session is None:
+        """What the session itself knows of the listing is of what is in force: headers, instructions and the rest of
+        what the server says about itself."""
+        session, greeting, in_force = self._session, self._greeting, self._cache.in_force
+        if session is None or greeting is None:
             return
-        if in_force.instructions != session.handshake.instructions:
-            session.handshake = replace(session.handshake, instructions=in_force.instructions)
+        info, capabilities, self.extras = shown_about(
+            in_force.about, self._name, greeting.server_info, greeting.capabilities, self._extras
+        )
+        session.handshake = replace(
+            greeting, server_info=info, capabilities=capabilities, instructions=in_force.instructions
+        )
         if session.modern and in_force.tools and await anyio.to_thread.run_sync(_differs, self._cache.said, in_force):
             await session.learn([dict(wire) for wire in in_force.tools.values()])
 

@@ -344,6 +344,8 @@ OTHERS: Final = (
     _instructions("instructions appear", None, "Use it well.", REWORDS, "waits"),
     _instructions("instructions reworded", "Use it well.", "Use it first.", REWORDS, "waits"),
     _instructions("instructions vanish", "Use it well.", None, "removes", "gone"),
+    Case("what else it says about itself changes", listing_of([tool()], about={"serverInfo": {"title": "Files"}}),
+         listing_of([tool()], about={"serverInfo": {"title": "Keys"}}), {"": REWORDS}, "waits", subject="server"),
     Case("a prompt is new", listing_of([]), listing_of([], None, [prompt()]), {"": "adds"}, "new",
          subject="prompt:review"),
     Case("a prompt is gone", listing_of([], None, [prompt()]), listing_of([]), {"": "removes"}, "gone",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpproxy_py.core.pins.compare import Difference
-from mcpproxy_py.core.pins.shown import LINE, MAX_LINES, shown, visible, worst_first
+from mcpproxy_py.core.pins.shown import LINE, MAX_LINES, shown, visible
 
 pytestmark = pytest.mark.proves("SEC-3")
 
@@ -76,12 +76,3 @@ def test_whatever_is_shown_can_be_printed_in_one_line_each(before: str, after: s
         assert len(text) <= 14 * LINE
     if before != after:
         assert {line.mark for line in found.lines} & {"-", "+"}
-
-
-def test_what_blocks_comes_first() -> None:
-    made = [
-        Difference("", "", judgement, 1, 2, "")
-        for judgement in ("rewords", "raises_risk", "removes", "renames", "adds", "lowers_risk")
-    ]  # type: ignore[misc]
-    order = [each.judgement for each in worst_first(made)]
-    assert set(order[:2]) == {"renames", "lowers_risk"} and order[2:] == ["adds", "rewords", "raises_risk", "removes"]

@@ -14,6 +14,7 @@ from mcpproxy_py.cli.common import CommandContext, command, confirmed, group, pe
 from mcpproxy_py.cli.completion import server_names, waiting_subjects
 from mcpproxy_py.cli.output import cell, note, say, table
 from mcpproxy_py.cli.servers.differences import colour_lines, difference_lines, finding_lines, subject_of, visible
+from mcpproxy_py.core.json_values import text_of
 from mcpproxy_py.errors import EXIT_OK
 
 app = group("What servers listed when it was approved, and what they list now.")
@@ -29,7 +30,7 @@ Subjects = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TOOL]...",
-        help="Tools by name; `prompt:NAME` and `instructions` work too.",
+        help="Tools by name; `prompt:NAME`, `instructions` and `server` work too.",
         autocompletion=waiting_subjects,
     ),
 ]
@@ -52,8 +53,8 @@ def list_pins(session: CommandContext, server: ServerOption = None) -> None:
 
 @command(app, "show")
 def show(session: CommandContext, server: Server = None, option: ServerOption = None) -> None:
-    """What is approved of a server: its tools with their texts and schemas, its instructions and prompts; what the scan
-    found in them, and what waits. -o json has all of it.
+    """What is approved of a server: its tools with their texts and schemas, its instructions, its prompts and what else
+    it says about itself; what the scan found in them, and what waits. -o json has all of it.
 
     For example: mcpproxy pins show github
     """
@@ -186,9 +187,10 @@ def _print_pin(answer: Mapping[str, Any]) -> None:
     say(f"{cell(answer['server'])}: {answer['tools']} tools approved{who}, version {answer['version']}")
     if problem := _doubts(answer):
         note(f"{answer['server']}: {problem}")
-    for name, value in (("instructions", texts.get("instructions")),):
-        if value:
-            say("\n".join((f"\n{name}", *(f"  {visible(line)}" for line in str(value).splitlines()))))
+    for name in ("instructions", "server"):
+        if value := texts.get(name):
+            lines = (value if isinstance(value, str) else text_of(value)).splitlines()
+            say("\n".join((f"\n{name}", *(f"  {visible(line)}" for line in lines))))
     for kind in ("tools", "prompts"):
         for wire in texts.get(kind) or ():
             _print_wire(kind.removesuffix("s"), wire)

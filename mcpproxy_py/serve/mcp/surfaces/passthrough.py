@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
+from mcpproxy_py.core.pins.parts import shown_page
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
@@ -171,16 +172,17 @@ class PassthroughSurface:
         return await self._in_force(result) if exchange.method == PROMPTS else result
 
     async def _in_force(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A page of prompts with those that are approved, as they were approved (SEC-3)."""
+        """A page of prompts with those that are approved, as they were approved (SEC-3). What else is pinned on such a
+        page has no approval, so it is left out."""
         said = result.get("prompts")
         if not isinstance(said, list) or not said:
-            return result
+            return shown_page({"prompts": []}, result)
         try:
             approved = {row.get("name"): row for row in await self._upstreams.listed(self.server, PROMPTS)}
         except UpstreamFailure as failure:
             raise _error_of(failure) from None
         names = [row.get("name") for row in said if isinstance(row, dict)]
-        return {**result, "prompts": [approved[name] for name in names if name in approved]}
+        return shown_page({"prompts": [approved[name] for name in names if name in approved]}, result)
 
     async def _set_level(self, exchange: McpRequest) -> Mapping[str, Any]:
         """Each session has its own level. A modern server is told it with each request, an older one as it is said."""
