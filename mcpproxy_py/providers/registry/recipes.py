@@ -85,6 +85,15 @@ RUNNERS: Final[Mapping[str, PackageCommand]] = {
                   flags=frozenset(("run", "-i", "--interactive", "--rm", "--init", "--read-only")),
                   valued=frozenset(("-e", "--env", "-v", "--volume", "--mount"))),
 }  # fmt: skip
+_INTERPRETERS: Final = re.compile(
+    r"(?:[cib]|pt|jy|micro)?python[wt\d-]*|(?:pypy|graalpy|hy|lua|perl|ruby|php|node)[\d-]*|(?:ba|z|da|c|tc|k|fi|xon)?sh"
+    r"|node-?js|nodejs-(?:bin|wheel|wheel-binaries)|deno|bun|bunx|tsx|ts-node|ts-node-dev|esno|jiti|vite-node|babel-node|zx"
+    r"|shelljs|shx|npm|npx|pnpm|pnpx|yarn|corepack|dotenv-cli|env-cmd|cross-env|concurrently|npm-run-all|nodemon|pm2"
+    r"|coffee-?script|quickjs|luajit|uv|uvx|pip|pipx|pipenv|poetry|pdm|hatch|nox|tox|invoke|jupyter|python-dotenv|honcho"
+    r"|powershell|pwsh|dotnet-script|dotnet-repl|csharprepl|busybox|alpine|debian|ubuntu|fedora|centos|rockylinux|almalinux"
+    r"|archlinux|amazonlinux|docker|groovy|jshell|openjdk|eclipse-temurin|golang|rust|gcc|r-base|julia|erlang|elixir"
+)
+"""Programs that run code or commands from their arguments: such a package says nothing of what would run."""
 _REFUSED_KINDS: Final = {
     "mcpb": "it is a bundle (mcpb) to be downloaded and unpacked, which is not done here",
     "cargo": "it is a crate, which would have to be compiled first",
@@ -193,6 +202,9 @@ def _of_package(package: Mapping[str, Any], local: bool) -> CatalogRecipe:
     if package.get("fileSha256") and kind != "oci":
         raise RegistryRefused(f"its package has a digest, which {runner.command} does not check")
     reference = runner.reference(package)
+    name = re.sub(r"[@:].*", "", str(package.get("identifier")).lower().rpartition("/")[2])
+    if _INTERPRETERS.fullmatch(re.sub(r"[-_.]+", "-", name)):
+        raise RegistryRefused(f"its package {name} runs whatever code its arguments hold")
     asked, args, env = Asked(), [*runner.before], dict[str, str]()
     _told(package, runner, asked, args)
     for wire in listed(package, "environmentVariables", 2 * MOST_LISTED):
