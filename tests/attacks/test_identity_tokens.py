@@ -170,7 +170,8 @@ ODD_CLAIMS: dict[str, dict[str, Any]] = {
     "a person of spaces": {"sub": " "}, "a person with a space behind": {"sub": "admin "},
     "an end that is text": {"exp": "9999999999"}, "an end that is true": {"exp": True}, "no end": {"exp": None},
     "an endless end": {"exp": 1e300}, "a beginning that is text": {"nbf": "0"},
-    "a beginning that is true": {"nbf": True}, "a beginning that is nothing": {"nbf": None}, "a making that is a list": {"iat": [0]},
+    "a beginning that is true": {"nbf": True}, "a beginning that is nothing": {"nbf": None},
+    "a making that is a list": {"iat": [0]},
     "an audience that is an object": {"aud": {"a": 1}}, "an audience with a number": {"aud": ["x", 7]},
     "an audience of nobody": {"aud": []}, "an issuer that is a list": {"iss": ["x"]},
 }  # fmt: skip
