@@ -136,7 +136,7 @@ def test_a_server_that_stages_nothing_keeps_its_connection(running: Running, web
 # What a spreadsheet runs.
 
 
-@pytest.mark.proves("ACT-5")
+@pytest.mark.proves("ACT-3")
 def test_no_cell_of_an_export_begins_with_a_formula_behind_what_is_invisible(running: Running) -> None:
     formulas = [
         f"{hidden}{sign}1+1" for sign in "=+-@＝﹦" for hidden in ("\u200b", "\ufeff", "\u2060 ", "\U000e0041", "\xad")
@@ -177,7 +177,7 @@ def test_what_is_invisible_passes_no_command_to_a_pipe(running: Running, form: s
 # What a link in a project leads to.
 
 
-@pytest.mark.proves("CLI-7")
+@pytest.mark.proves("USE-1")
 @pytest.mark.parametrize("kind", ["file", "folder", "missing"])
 def test_connect_writes_through_no_link_that_leads_out_of_the_project(tmp_path: Path, kind: str) -> None:
     home, project, outside = tmp_path / "home", tmp_path / "project", tmp_path / "elsewhere"
