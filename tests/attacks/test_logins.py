@@ -422,6 +422,19 @@ def test_a_login_of_another_issuer_is_not_used_once_the_operator_names_one(
     assert "its entry says" in said(begin(running, name))
 
 
+def test_of_several_authorization_servers_the_one_of_the_login_stays(
+    running: Running, auth: AuthServer, thief: Site
+) -> None:
+    name = added(running, auth.url)
+    assert log_in(running, name).status_code == 200
+    running.wait_for(name)
+    auth.resource_metadata = {"authorization_servers": [thief.url, auth.issuer.url]}
+    assert log_in(running, name).status_code == 200
+    named = added(running, auth.url, auth={"type": "oauth", "issuer": auth.issuer.url})
+    assert log_in(running, named).status_code == 200
+    assert thief.asked == []
+
+
 def test_a_token_is_renewed_where_it_came_from_whatever_is_said_later(
     running: Running, auth: AuthServer, thief: Site
 ) -> None:
