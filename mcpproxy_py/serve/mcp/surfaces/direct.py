@@ -14,7 +14,8 @@ from mcpproxy_py.core.protocol.apps import pages_of, result_with_pages
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
-from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
+from mcpproxy_py.core.protocol.methods import with_check
+from mcpproxy_py.core.protocol.tasks import TASKS
 from mcpproxy_py.core.values import SEPARATOR, Server, Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.serve.mcp.request import McpRequest
@@ -58,7 +59,7 @@ MOST_LISTS: Final = 8
 
 
 class DirectSurface(TableSurface):
-    topic = "direct"
+    kind = topic = "direct"
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class DirectSurface(TableSurface):
             "resources/templates/list": self._list_templates,
             "resources/read": self._resources.read,
             **self._resources.handlers,
-            **dict.fromkeys(REQUESTS, self._ask_about_task),
+            **dict.fromkeys(with_check("direct", "task"), self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
