@@ -1,7 +1,7 @@
 """Prints `docs/reference/methods.md` from the table of methods: who may call what, where, and by which check.
 
-`python -m tests.house.methods_reference` writes it; `test_docs.py` compares the two. `tests/attacks/test_methods.py` sends
-every method of the page to a running gateway.
+`python -m tests.house.methods_reference` writes it; `test_docs.py` compares the two. `tests/attacks/test_methods.py`
+sends every method of the page to a running gateway.
 """
 
 from __future__ import annotations
