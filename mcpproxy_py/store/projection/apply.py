@@ -7,13 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from mcpproxy_py.store.database.columns import AT_ONCE, numbers
+from mcpproxy_py.store.database.columns import AT_ONCE, at_of, numbers
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity, checkpoints, events, journal_position, words
 from mcpproxy_py.store.database.text_search import add_words
-from mcpproxy_py.store.journal.chain import START, ChainHead
+from mcpproxy_py.store.journal.chain import START, ChainHead, Sealer
 from mcpproxy_py.store.journal.entries import JournalEntry
 from mcpproxy_py.store.journal.segment_files import JournalPosition
+from mcpproxy_py.store.projection.erasing import redact
 from mcpproxy_py.store.projection.rollups import RollupDelta
 from mcpproxy_py.store.projection.rows import (
     EVENT_COLUMNS,
@@ -29,10 +30,10 @@ from mcpproxy_py.store.projection.rows import (
 _KNOWN = [activity.c.id, *(activity.c[column] for column in KnownRow._fields)]
 
 
-def project(database: Database, connection: Connection, chain: int, entries: list[JournalEntry], before: int, *,
-            careful: bool = True) -> None:  # fmt: skip
+def project(database: Database, connection: Connection, chain: int, entries: list[JournalEntry], before: int,
+            sealer: Sealer, *, careful: bool = True) -> None:  # fmt: skip
     """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing. Events up to
-    number `before` are there already.
+    number `before` are there already. `sealer` is that of this chain, for what was erased.
 
     Who is not `careful` takes it that what is asked here was never asked before, as is nearly always so, and saves
     looking; an `IntegrityError` says when it was not so.
@@ -47,6 +48,9 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     _insert(database, connection, chain, fresh, free, tally)
     _update(connection, {key: draft for key, draft in changed.items() if draft.known}, tally)
     database.insert_many(connection, events, EVENT_COLUMNS, event_rows(chain, entries, before))
+    for key, draft in changed.items():
+        if draft.erased:
+            redact(connection, sealer, chain, key, at_of(draft.known.n) if draft.known else draft.at)
     tally.write(database, connection)
 
 

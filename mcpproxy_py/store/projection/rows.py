@@ -11,6 +11,7 @@ from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, 
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
 from mcpproxy_py.store.journal.entries import JournalEntry
+from mcpproxy_py.store.projection.erasing import ERASED, event_left, metadata_left
 
 Row = dict[str, Any]
 Word = tuple[int, int]
@@ -88,12 +89,13 @@ class KnownRow(NamedTuple):
     finished_at: int | None
     duration_ms: float | None
     metadata: str
+    error_code: str | None
 
 
 class RowDraft:
     """The changes to one row: of one that is there already, or the whole of a new one."""
 
-    __slots__ = ("_metadata", "_told", "at", "columns", "erased", "known", "words")
+    __slots__ = ("_metadata", "_told", "at", "columns", "known", "words")
 
     def __init__(self, known: KnownRow | None, at: int) -> None:
         self.known = known
@@ -101,13 +103,22 @@ class RowDraft:
         self.columns: Row = {}
         self.words: list[str] = []
         """What a text search of it looks at."""
-        self.erased = False
         self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
 
+    @property
+    def erased(self) -> bool:
+        return ERASED in self._metadata
+
     def fold(self, entry: JournalEntry) -> None:
-        event, kind = entry.event, entry.kind
-        changes, told = COLUMNS[kind](event, entry.payload), event.get("metadata")
+        kind = entry.kind
+        event, payload = (event_left(entry.event), b"") if self.erased else (entry.event, entry.payload)
+        changes, told = COLUMNS[kind](event, payload), event.get("metadata")
+        if kind == ERASED:
+            self._metadata = metadata_left(self._metadata)
+            code = self.columns.get("error_code", self.known and self.known.error_code)
+            if code is not None:
+                changes["error"] = encode({"code": code, "message": ERASED}).decode()
         outdone = kind == "finished" and _word(changes) < self._last_word()
         if told and isinstance(told, dict):
             self._merge("asked" if outdone else kind, told)
@@ -135,10 +146,10 @@ class RowDraft:
 
     def _add_words(self, kind: str, entry: JournalEntry, columns: Row) -> None:
         """Of what was asked the names, the arguments and the reason given; of how it ended the error."""
-        if kind == "asked":
+        if self.erased:
+            self.words = []
+        elif kind == "asked":
             self.words.append(folded(entry.payload, _names(entry.event)))
-        elif kind == "erased":
-            self.words, self.erased = [], True
         elif columns["error"]:
             self.words.append(folded(columns["error"].encode()))
 
