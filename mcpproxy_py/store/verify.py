@@ -34,9 +34,9 @@ from mcpproxy_py.store.journal.chain import START, ChainHead, digest
 from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of, last_head, read
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
-from mcpproxy_py.store.projection.apply import place_in
+from mcpproxy_py.store.projection.apply import REDACTED, place_in
 from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck, misfits
-from mcpproxy_py.store.projection.erasing import redaction_holds
+from mcpproxy_py.store.projection.rows import ERASED
 from mcpproxy_py.store.sealed_records import RecordMemory
 from mcpproxy_py.store.seals import Seals, SwitchMemory
 
@@ -178,7 +178,6 @@ class _Chain:
         self._name = gateway.name
         self._sealer = who.sealer(gateway.name)
         self._names = {peer.number: peer.name for peer in there}
-        self._foreign = {peer.number for peer in there if peer.key_id != who.key_id}
         self._who = who
         self._shared = shared
 
@@ -261,15 +260,16 @@ class _Chain:
         """Whether its hash holds, or the gateway that erased its record has written its head anew."""
         if self._sealer.mac(end.mac, row.head.encode()) == row.mac:
             return True
-        said = entry.event.get("redacted")
-        by = part(said, "by")
-        if type(by) is not int or by not in self._names:
+        said, head = entry.event.get("redacted"), row.head.rpartition(REDACTED)[0] + "}"
+        if type(by := part(said, "by")) is not int or by not in self._names:
             return False
-        if by in self._foreign and self._shared:
+        sealer = self._who.sealer(self._names[by])
+        if sealer.seal(ERASED, self._number, row.seq, row.mac, head) == part(said, "seal"):
+            return True
+        if by_another := self._shared and self._names[by] != self._who.name:
             who = f"gateway {self._names[by]}, whose key is not here,"
             self._report.unchecked(f"chain {self._name}: {who} says that it erased words of event {row.seq}")
-            return True
-        return redaction_holds(row, self._number, self._who.sealer(self._names[by]), part(said, "seal"))
+        return by_another
 
     def _check_mark(self, mark: _PinnedHead, there: str, begin: ChainHead, end: ChainHead) -> None:
         seq, mac = mark.head

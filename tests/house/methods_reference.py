@@ -73,7 +73,7 @@ def _lines() -> Iterator[str]:
 
 
 def _row(method: Method) -> tuple[str, ...]:
-    checks = [method.check_at(surface) for surface in SURFACES]
+    checks = [getattr(method, surface) for surface in SURFACES]
     relayed = {"request", "page", "shared", "named", "task"} & {*checks}
     return f"`{method.name}`", method.sender, method.risk if relayed else "", *(f"`{check}`" for check in checks)
 

@@ -35,15 +35,11 @@ class Method(NamedTuple):
 
     name: str
     eras: tuple[Era, ...]
-    risk: Operation
-    """What a request for it counts as, where it goes to a server."""
+    risk: Operation  # what a request for it counts as, where it goes to a server
     gate: Check
     direct: Check
     passthrough: Check
     sender: Literal["client", "server"] = "client"
-
-    def check_at(self, surface: str) -> Check:
-        return getattr(self, surface)
 
 
 _S: Final[tuple[Era, ...]] = ("session-based",)
@@ -91,16 +87,16 @@ TABLE: Final = (
     Method("notifications/roots/list_changed", _S, "read", "own", "own", "own"),
     Method("notifications/tasks/status", _S, "read", "ignored", "ignored", "ignored"),
 )
+# By the names of all methods. They are compared exactly; what only looks like one of them goes nowhere.
 RISKS: Final[Mapping[str, Operation]] = {each.name: each.risk for each in TABLE}
-"""By the names of all methods. They are compared exactly; what only looks like one of them goes nowhere."""
 
 
 def with_check(surface: str, check: Check) -> frozenset[str]:
     """The methods with this check on this surface, in any revision."""
-    return frozenset(each.name for each in TABLE if each.check_at(surface) == check)
+    return frozenset(each.name for each in TABLE if getattr(each, surface) == check)
 
 
 def refused_at(surface: str, era: Era) -> frozenset[str]:
     """The methods that are refused there, or that the revision does not have."""
-    taken = {each.name for each in TABLE if era in each.eras and each.check_at(surface) != "refused"}
+    taken = {each.name for each in TABLE if era in each.eras and getattr(each, surface) != "refused"}
     return frozenset(RISKS.keys() - taken)

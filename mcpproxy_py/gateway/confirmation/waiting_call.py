@@ -64,10 +64,6 @@ class WaitingCall:
         """As it is to be seen now: where its gateway died, nobody writes down that its time has run out."""
         return replace(self, status="expired") if self.status == "waiting" and self.expires_at <= now else self
 
-    def erased(self) -> WaitingCall:
-        """Without anybody's words; that somebody decided it, and the digest of its arguments, stay."""
-        return replace(self, arguments=None, reason=None, warning=None, question="", notes=None)
-
     def shown(self) -> dict[str, Any]:
         times = {key: _time(getattr(self, key)) for key in ("asked_at", "expires_at", "decided_at")}
         return {**self.as_json(), **times}

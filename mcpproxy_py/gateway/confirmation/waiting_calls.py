@@ -280,8 +280,9 @@ class WaitingCalls:
         """The record of this call was erased, and so is what was kept to show it to people."""
         await self._ready()
         for name, (call, version) in list(self._known.items()):
-            if call.activity_id == activity_id and call != call.erased():
-                await self._put(name, call.erased(), version)
+            if call.activity_id == activity_id:
+                gone = {"arguments": None, "reason": None, "warning": None, "question": "", "notes": None}
+                await self._put(name, replace(call, **gone), version)
 
     # What the database says.
 

@@ -63,11 +63,8 @@ class Sqlite(Database):
         """Pages hold zeros where something was (`secure_delete`), but the index of words keeps what was deleted until
         its parts are merged, and the write-ahead log what was written."""
         with self.writer.connect() as connection:
-            driver, pages, before = _driver(connection), -PAGES_AT_ONCE, -2
-            while driver.total_changes - before >= 2:  # the index of words has no other way to say that it is merged
-                before = driver.total_changes
-                driver.execute("INSERT INTO activity_words(activity_words, rank) VALUES('merge', ?)", (pages,))
-                pages = PAGES_AT_ONCE
+            driver = _driver(connection)
+            driver.execute("INSERT INTO activity_words(activity_words) VALUES('optimize')")
             if driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise StoreUnavailable("the write-ahead log is in use and still holds what was erased. Erase it again.")
 

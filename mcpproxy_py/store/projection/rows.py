@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.values import OPERATIONS
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
 from mcpproxy_py.store.journal.entries import JournalEntry
-from mcpproxy_py.store.projection.erasing import ERASED, event_left, metadata_left
 
 Row = dict[str, Any]
 Word = tuple[int, int]
 INTERRUPTED: Final = "interrupted"
+ERASED: Final = "erased"
 _GUESS, _KNOWLEDGE = 1, 2
 _SILENCE: Final[Word] = (0, 0)
 
@@ -57,6 +59,27 @@ def finished_columns(event: Mapping[str, Any], payload: bytes) -> Row:
 
 def erased_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     return {"arguments": None, "response": None}
+
+
+def event_left(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of an erased record: its head without what agents, servers and people wrote."""
+    error, metadata = event.get("error"), event.get("metadata")
+    left = {
+        "error": error and {"code": part(error, "code"), "message": ERASED},
+        "metadata": metadata and metadata_left(metadata),
+    }
+    return {key: left.get(key, value) for key, value in event.items() if key != "answers"}
+
+
+def metadata_left(metadata: Any) -> dict[str, Any]:
+    """Of what was declared only the operation stays, and of who confirmed it no notes."""
+    known = json_values.as_object(metadata) or {}
+    operation = part(known.get("intent"), "operation_type")
+    left = {
+        "intent": {"operation_type": operation if operation in OPERATIONS else None},
+        "confirmed": {**(json_values.as_object(known.get("confirmed")) or {}), "notes": None},
+    }
+    return {key: left.get(key, value) for key, value in known.items()}
 
 
 def _text(payload: bytes) -> str | None:

@@ -50,7 +50,7 @@ def test_every_method_has_one_row_in_each_era_and_one_risk() -> None:
     rows = [(each.name, era) for each in TABLE for era in each.eras]
     assert len(rows) == len({*rows})
     assert all(each.risk == RISKS[each.name] for each in TABLE)
-    assert {each.check_at(surface) for each in TABLE for surface in SURFACES} == CHECKS.keys()
+    assert {getattr(each, surface) for each in TABLE for surface in SURFACES} == CHECKS.keys()
 
 
 @pytest.mark.parametrize("era", get_args(Era))

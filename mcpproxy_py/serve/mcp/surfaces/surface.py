@@ -56,8 +56,7 @@ def kept_privately(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Surface(Protocol):
-    kind: str
-    """As the table of methods names it."""
+    kind: str  # as the table of methods names it
     topic: str
     """What listeners of this surface are told of (`serve.mcp.subscriptions`)."""
     handlers: Mapping[str, Handler]
