@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -221,12 +221,12 @@ class Store:
         self.on_event = self._event_bus.on_event
         self.acknowledges = options.ack == "commit"
         """Whether `acknowledged` waits for anything."""
-        if options.ack == "local":
-            self.synced = journal.synced
-
-    async def synced(self) -> None:
+        self.synced: Callable[[], Awaitable[None]] = journal.synced if options.ack == "local" else self.committed
         """Returns when all that was appended is on the disk; with `ack: commit`, in the database too. Raises
         `StoreUnavailable`."""
+
+    async def committed(self) -> None:
+        """Returns when all that was appended is on the disk and in the database. Raises `StoreUnavailable`."""
         await self._journal.synced()
         if not await self._patience.until(self._journal.end, COMMIT_TIMEOUT):
             raise StoreUnavailable(f"{self._database.label} does not take records: {self._writer.last_error}.")
@@ -287,11 +287,12 @@ class Store:
         return self._stream.follow(after, self._event_bus, brief=brief)
 
     async def erase(self, activity_id: str, by: Mapping[str, Any]) -> None:
-        """Takes the payloads of a record away for good; that it was there, and who erased it, stays. The journal's
-        copy goes with its segment, once the database has that."""
+        """Takes the payloads of a record away for good, and all words of others in its events; that it was there, and
+        who erased it, stays. The journal's copy goes with its segment, once the database has that."""
         self._journal.begin_afresh()
         self._journal.append({"kind": "erased", "id": activity_id, "at": time.time(), "metadata": {"erased": by}})
-        await self._journal.synced()
+        await self.committed()
+        await self._in_thread(self._database.scrub)
 
     async def listing(self, server: str) -> list[dict[str, Any]] | None:
         """The tools this server had when it was last seen."""

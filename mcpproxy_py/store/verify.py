@@ -25,7 +25,7 @@ from sqlalchemy import Connection, select
 from mcpproxy_py.errors import EXIT_FAILED, EXIT_NOT_VERIFIABLE, EXIT_OK, EXIT_USAGE, StoreUnavailable
 from mcpproxy_py.store.chain_key import Anchor, Identity, identity, published_head, put_private
 from mcpproxy_py.store.codec import decode, encode
-from mcpproxy_py.store.database.columns import first_of
+from mcpproxy_py.store.database.columns import first_of, part
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.migrate import revision
 from mcpproxy_py.store.database.tables import HEAD, checkpoints, events, gateways
@@ -34,8 +34,9 @@ from mcpproxy_py.store.journal.chain import START, ChainHead, digest
 from mcpproxy_py.store.journal.entries import UNREADABLE, JournalEntry, entry_of, last_head, read
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.options import DATABASE, JOURNAL, Options
-from mcpproxy_py.store.projection.apply import place_in
+from mcpproxy_py.store.projection.apply import REDACTED, place_in
 from mcpproxy_py.store.projection.check_rows import AT_ONCE, RowCheck, StateCheck, misfits
+from mcpproxy_py.store.projection.rows import ERASED
 from mcpproxy_py.store.sealed_records import RecordMemory
 from mcpproxy_py.store.seals import Seals, SwitchMemory
 
@@ -251,9 +252,24 @@ class _Chain:
             self._found("missing", end.seq + 1, f"{gone} missing")
         elif not row.mac:
             self._found("damaged", row.seq, f"event {row.seq} was damaged before it reached the database")
-        elif self._sealer.mac(end.mac, row.head.encode()) != row.mac or row.at != entry.at:
+        elif row.at != entry.at or not self._is_written(row, entry, end):
             self._found(*_difference(row.seq, entry.event.get("seq")))
         return ChainHead(row.seq, row.mac)
+
+    def _is_written(self, row: Any, entry: JournalEntry, end: ChainHead) -> bool:
+        """Whether its hash holds, or the gateway that erased its record has written its head anew."""
+        if self._sealer.mac(end.mac, row.head.encode()) == row.mac:
+            return True
+        said, head = entry.event.get("redacted"), row.head.rpartition(REDACTED)[0] + "}"
+        if type(by := part(said, "by")) is not int or by not in self._names:
+            return False
+        sealer = self._who.sealer(self._names[by])
+        if sealer.seal(ERASED, self._number, row.seq, row.mac, head) == part(said, "seal"):
+            return True
+        if by_another := self._shared and self._names[by] != self._who.name:
+            who = f"gateway {self._names[by]}, whose key is not here,"
+            self._report.unchecked(f"chain {self._name}: {who} says that it erased words of event {row.seq}")
+        return by_another
 
     def _check_mark(self, mark: _PinnedHead, there: str, begin: ChainHead, end: ChainHead) -> None:
         seq, mac = mark.head

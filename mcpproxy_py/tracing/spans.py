@@ -24,18 +24,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mcpproxy_py import __version__
 from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
+from mcpproxy_py.core.protocol.methods import RISKS
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 
 ERROR_TYPE: Final = "error.type"
 METHOD: Final = "mcp.method.name"
 TOOL_ERROR: Final = "tool_error"
 """OpenTelemetry's word for a result that says `isError`."""
-METHODS: Final = frozenset({
-    "tools/call", "tools/list", "prompts/get", "prompts/list", "resources/list", "resources/read",
-    "resources/subscribe", "resources/templates/list", "resources/unsubscribe", "completion/complete",
-    "logging/setLevel", "tasks/get", "tasks/list", "tasks/result", "tasks/update", "tasks/cancel",
-    "skills/list", "skills/get", "resources/directory/read",
-})  # fmt: skip
 MOST: Final = 512
 """Characters of a context that is believed; the standard wants at least so many passed on."""
 
@@ -44,7 +39,7 @@ _W3C: Final = TraceContextTextMapPropagator()
 
 def method_name(method: str) -> str:
     """Clients may ask for anything; the names of spans are a closed set."""
-    return method if method in METHODS else "_OTHER"
+    return method if method in RISKS else "_OTHER"
 
 
 @contextmanager

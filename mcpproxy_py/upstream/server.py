@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio
 
+from mcpproxy_py.core.protocol.methods import with_check
 from mcpproxy_py.core.protocol.tasks import declares
 from mcpproxy_py.core.search.index import IndexSegment
 from mcpproxy_py.core.values import Server, ServerState
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
-BESIDE: Final = frozenset((SUBSCRIBE, UNSUBSCRIBE, "logging/setLevel"))
+SERVER_WIDE: Final = with_check("passthrough", "shared")
 """Not calls like all others: the server hears of the first that looks at a resource, and of the last that goes; and a
 log level is for all its sessions."""
 
@@ -157,7 +158,7 @@ class UpstreamServer:
         self._life.cancel()
 
     async def request(self, permit: Permit) -> dict[str, Any]:
-        """One of those `BESIDE` the calls. Raises `UpstreamFailure` and `NotPermitted`."""
+        """One of `SERVER_WIDE`. Raises `UpstreamFailure` and `NotPermitted`."""
         if permit.method == "logging/setLevel":
             return await self._set_level(permit)
         uri = str(permit().params.get("uri"))

@@ -33,7 +33,7 @@ from mcpproxy_py.upstream.oauth.auth import AuthFor
 from mcpproxy_py.upstream.permit import OwnPermit, Permit
 from mcpproxy_py.upstream.processes.reaper_client import ReaperClient
 from mcpproxy_py.upstream.schemas.check_workers import CheckWorkers
-from mcpproxy_py.upstream.server import BESIDE, UNSUBSCRIBE, UpstreamServer
+from mcpproxy_py.upstream.server import SERVER_WIDE, UNSUBSCRIBE, UpstreamServer
 from mcpproxy_py.upstream.session.session import Negotiated
 from mcpproxy_py.upstream.snapshot import SnapshotPublisher
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -175,7 +175,7 @@ class Supervisor:
         """Any request of a client's, with the server's limits: the raw result. What is sent is what `permit` gives at
         that moment. Raises `UpstreamFailure`, also before it is awaited, and `NotPermitted`."""
         worker = self._workers.get(server) or self._worker(server)
-        return worker.request(permit) if permit.method in BESIDE else worker.calls.request(permit)
+        return worker.request(permit) if permit.method in SERVER_WIDE else worker.calls.request(permit)
 
     async def check(self, server: str, pending: PendingCheck) -> CheckVerdict:
         """What cannot be found out on the event loop: whether arguments for this server fit a schema."""

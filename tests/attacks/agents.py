@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
 WAIT = 60.0
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
+    "tasks/update": "taskId", "tasks/cancel": "taskId",
+}  # fmt: skip
 OF_ITS_OWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 """Ids of records."""
 

@@ -192,6 +192,24 @@ def test_a_gateway_where_a_token_is_needed_starts_with_nothing_but_those_of_agen
         assert [knock(closed), knock(closed, secret)] == [401, 401]
 
 
+@pytest.mark.proves("API-2")
+def test_metrics_name_servers_to_no_agent_and_to_no_process_without_a_key(tmp_path: Path) -> None:
+    """On a gateway that wants tokens; the narrow one may see one server of the two."""
+    servers = {name: heard(tmp_path, name, "--modern") for name in ("seen", "hidden")}
+    agents = "an-agent-token-0123456789"
+    config = {"surfaces": ALL_SURFACES, "mcp_token": agents, "mcpServers": servers}
+    with gateway(tmp_path / "data", config) as running, httpx.Client(timeout=60, trust_env=False) as client:
+        running.wait_for(*servers)
+        _, narrow = token(running, servers=["seen"])
+        both = ({"authorization": f"Bearer {each}"} for each in (narrow, agents))
+        credentials = ({}, {"x-api-key": narrow}, *both)
+        for headers in (*credentials, *({**each, "x-forwarded-for": "127.0.0.1"} for each in credentials)):
+            for accept in ("text/plain", "application/openmetrics-text"):
+                found = client.get(f"{running.url}/metrics", headers={"accept": accept, **headers})
+                assert found.status_code == 401 and "hidden" not in found.text, (headers, found.text)
+        assert 'server="hidden"' in client.get(f"{running.url}/metrics", headers={"x-api-key": running.key}).text
+
+
 def test_somebody_elses_session_is_not_there_and_a_name_used_again_inherits_nothing(target: Target) -> None:
     running = target.running
     name, secret = token(running)

@@ -124,18 +124,18 @@ def _sections() -> Iterator[str]:
     yield _FLAT
     yield from _parameters(_flat_variant())
     yield _LADDER
-    yield from _table(("#", "rule", "passes when"), ladder())
+    yield from table(("#", "rule", "passes when"), ladder())
     yield _AFTER
     yield _CLASSES
-    yield from _table(("readOnlyHint", "destructiveHint", "class", "with `trust_annotations: false`"), _classes())
+    yield from table(("readOnlyHint", "destructiveHint", "class", "with `trust_annotations: false`"), _classes())
     yield _VERDICTS
-    yield from _table(("mode", "unannotated", "variant", *CLASSES), verdicts())
+    yield from table(("mode", "unannotated", "variant", *CLASSES), verdicts())
     yield _MESSAGES
-    yield from _table(("code", "rule", "message"), _messages())
+    yield from table(("code", "rule", "message"), _messages())
     yield _REFUSAL
     yield f"```json\n{json.dumps(tool_results.refused(_refusal_example()), indent=2)}\n```"
     yield _CODES
-    yield from _table(("code", "HTTP", "exit", "hint"), _codes())
+    yield from table(("code", "HTTP", "exit", "hint"), _codes())
 
 
 def ladder() -> list[tuple[str, str, str]]:
@@ -252,7 +252,7 @@ def _tool(tool: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parameters(tool: Mapping[str, Any]) -> Iterator[str]:
-    yield from _table(("parameter", "value", "meaning"), _properties(tool["inputSchema"]))
+    yield from table(("parameter", "value", "meaning"), _properties(tool["inputSchema"]))
     yield ""
 
 
@@ -276,7 +276,7 @@ def _value(schema: Mapping[str, Any]) -> str:
     return kind + (f", default `{json.dumps(schema['default'])}`" if "default" in schema else "")
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield "|---" * len(head) + "|"
     for row in rows:

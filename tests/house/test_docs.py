@@ -21,7 +21,7 @@ from mcpproxy_py.serve.rest import reference_page as rest_reference
 from mcpproxy_py.settings import ServerSettings, validate_text
 from mcpproxy_py.settings.environment import known_keys, variable_for
 from mcpproxy_py.settings.reference_page import reference as configuration
-from tests.house import gap_reference, gate_reference, pins_reference
+from tests.house import gap_reference, gate_reference, methods_reference, pins_reference
 from tests.house.markdown import PAGES, ROOT, Fence, Page, our_arguments, simple_commands
 
 pytestmark = pytest.mark.proves("USE-5")
@@ -36,6 +36,7 @@ PRINTED: dict[str, Callable[[], str]] = {
     "rest.md": rest_reference.page,
     "catalog-benchmark.md": bench_reference.page,
     "pins.md": pins_reference.page,
+    "methods.md": methods_reference.page,
 }
 WRITTEN = [page for page in PAGES if page.path.parent.name != "reference"]
 """Pages that people write; the others are compared with the code as a whole."""

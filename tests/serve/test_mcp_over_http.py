@@ -46,7 +46,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
 class Waiting(TableSurface):
     """Its calls are answered when the test says so."""
 
-    topic = "gate"
+    kind = topic = "gate"
 
     def __init__(self) -> None:
         self.handlers: Mapping[str, Handler] = {"tools/call": self._call}

@@ -120,7 +120,7 @@ def apply(database: Database) -> Iterator[Callable[..., list[dict[str, Any]]]]:
             if lines:
                 with database.writing() as connection:
                     before = last_head(connection, 1).seq
-                    project(database, connection, 1, entries(lines, map(read, lines), before), before)
+                    project(database, connection, 1, entries(lines, map(read, lines), before), before, Sealer(b"", ""))
         return Reader(database).list(Filters(limit=500)).activities
 
     yield write

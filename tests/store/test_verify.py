@@ -151,6 +151,21 @@ async def test_what_was_erased_is_not_found_any_more_and_leaves_the_journal(
     assert b"Rumpelstiltskin" not in b"".join(path.read_bytes() for path in (tmp_path / "journal").iterdir())
 
 
+async def test_what_comes_after_an_erasure_is_erased_too(store: Store, asked: Make, finished: Make, sql: Sql) -> None:
+    """The word of a gateway that saw the end later than another one guessed it."""
+    store.append(asked("late", arguments={"name": "Rumpelstiltskin"}))
+    await store.erase("late", by={"principal": "admin"})
+    error = {"code": "TOOL_ERROR", "message": "no Rumpelstiltskin here"}
+    store.append(finished("late", status="error", error=error, response={"text": "Rumpelstiltskin"}))
+    assert await store.caught_up(30)
+    row = await store.activity("late")
+    assert row is not None
+    assert (row["arguments"], row["response"], row["status"]) == (None, None, "error")
+    assert row["error"] == {"code": "TOOL_ERROR", "message": "erased"}
+    assert sql("SELECT count(*) FROM events WHERE head LIKE '%Rumpelstiltskin%'") == [(0,)]
+    assert await findings(store) == []
+
+
 async def test_the_key_is_outside_of_the_database_and_nobody_elses_to_read(store: Store, tmp_path: Path) -> None:
     key = tmp_path / "chain.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600

@@ -42,7 +42,7 @@ from typing import Any, Final
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.policy import rungs, surface_tools
 from mcpproxy_py.core.policy.rungs import DecisionDraft, RungRefusal, Step
-from mcpproxy_py.core.protocol.constants import METHODS, READING
+from mcpproxy_py.core.protocol.methods import RISKS
 from mcpproxy_py.core.values import (
     RANK,
     UNDECLARING,
@@ -175,8 +175,8 @@ def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapp
 
 def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
-    risk: Operation = "read" if ask.method in READING else "write"
-    if ask.method not in METHODS and snapshot.policy.ceiling != "destructive":
+    risk: Operation = RISKS.get(ask.method, "write")
+    if ask.method not in RISKS and snapshot.policy.ceiling != "destructive":
         risk = "destructive"  # who may not do everything may not do what nobody knows either
     elif ask.task is not None and risk != "read":
         risk = ask.task.risk  # of the call that it goes on with, to which a person has said yes

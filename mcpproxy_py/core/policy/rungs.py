@@ -16,7 +16,7 @@ from mcpproxy_py.core.policy import argument_checks, declaration
 from mcpproxy_py.core.policy.tool_class import BY, MARK, call_with, class_of, effective
 from mcpproxy_py.core.policy.tool_names import MAX_NAME, normal_form
 from mcpproxy_py.core.protocol.apps import APP_ONLY, is_shown_at
-from mcpproxy_py.core.protocol.constants import METHODS
+from mcpproxy_py.core.protocol.methods import RISKS
 from mcpproxy_py.core.protocol.tasks import CANCEL
 from mcpproxy_py.core.search.tokens import nearest
 from mcpproxy_py.core.values import (
@@ -359,7 +359,7 @@ def _implied(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
 
 
 def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    if ask.method in METHODS:
+    if ask.method in RISKS:
         return None
     short = len(ask.method) <= MAX_NAME
     meant = _NORMAL.get("".join(normal_form(ask.method).split()).strip("/")) if short else "a shorter name"
@@ -370,7 +370,7 @@ def _method(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
     )
 
 
-_NORMAL: Final = {method.casefold(): method for method in METHODS}
+_NORMAL: Final = {method.casefold(): method for method in RISKS}
 
 
 def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
@@ -381,7 +381,7 @@ def _relayed_arguments(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> Ru
 
 def _listed(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
     """What a method that the protocol does not name does is up to its server: it may be a tool by another name."""
-    if ask.method in METHODS and (ask.task is None or ask.method == CANCEL):
+    if ask.method in RISKS and (ask.task is None or ask.method == CANCEL):
         return None
     for name in (ask.method, draft.params.get("name")) if ask.task is None else (ask.task.tool,):
         if isinstance(name, str) and (why := draft.server.forbids(name)):

@@ -58,17 +58,3 @@ class EnvelopeRejection:
     code: int
     message: str
     data: Any = None
-
-
-READING: Final = frozenset({
-    "resources/read", "resources/subscribe", "resources/unsubscribe", "resources/list", "resources/templates/list",
-    "prompts/get", "prompts/list", "completion/complete", "logging/setLevel", "tasks/get", "skills/list", "skills/get",
-    "resources/directory/read",
-})  # fmt: skip
-"""What a request that is no tool call does to the world; of one we do not know, nobody can say (GATE-12)."""
-METHODS: Final = READING | {
-    "initialize", "ping", "server/discover", "subscriptions/listen", "tools/call", "tools/list",
-    "tasks/list", "tasks/result", "tasks/update", "tasks/cancel", "elicitation/create", "sampling/createMessage",
-    "roots/list",
-}  # fmt: skip
-"""All that the protocol names. They are compared exactly; what only looks like one of them goes nowhere."""

@@ -27,7 +27,6 @@ TASK: Final = "task"
 GET: Final = "tasks/get"
 UPDATE: Final = "tasks/update"
 CANCEL: Final = "tasks/cancel"
-REQUESTS: Final = (GET, UPDATE, CANCEL)
 OPEN: Final = frozenset(("working", "input_required"))
 ENDED: Final = frozenset(("completed", "failed", "cancelled"))
 LONGEST_ID: Final = 1024

@@ -276,6 +276,14 @@ class WaitingCalls:
         """Whether another gateway has to be there, for something to come of it."""
         return (call.status == "waiting" or call.is_undelivered) and not self._is_own(name)
 
+    async def erase(self, activity_id: str) -> None:
+        """The record of this call was erased, and so is what was kept to show it to people."""
+        await self._ready()
+        for name, (call, version) in list(self._known.items()):
+            if call.activity_id == activity_id:
+                gone = {"arguments": None, "reason": None, "warning": None, "question": "", "notes": None}
+                await self._put(name, replace(call, **gone), version)
+
     # What the database says.
 
     async def run(self) -> None:

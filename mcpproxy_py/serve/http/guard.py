@@ -135,7 +135,8 @@ class AccessControl:
             if (known := head.admission) is not None and known[0] is self._credentials and known[1].holds():
                 return known[1].access
             return self._agent(head)
-        if zone == "admin" or (zone == "metrics" and not is_local(request.peer, head)):
+        # Metrics name all servers: wherever agents need a token, a process of this machine does not see them without.
+        if zone == "admin" or (zone == "metrics" and (self._agents_need_token or not is_local(request.peer, head))):
             return self._admin(head, request)
         return LOCAL
 

@@ -14,6 +14,7 @@ from mcpproxy_py.core import json_values
 from mcpproxy_py.core.deadlines import Deadlines
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import HANDSHAKE, INTERNAL_ERROR, INVALID_PARAMS, LATEST_HANDSHAKE, MODERN
+from mcpproxy_py.core.protocol.methods import refused_at
 from mcpproxy_py.errors import Code, GatewayError, RpcError, UpstreamFailure
 from mcpproxy_py.gateway.masker import MASKER
 from mcpproxy_py.gateway.shares import Share
@@ -26,8 +27,6 @@ from mcpproxy_py.serve.mcp.surfaces.surface import Handler, Surface, unknown_met
 log = logging.getLogger(__name__)
 
 DISCOVER: Final = "server/discover"
-GONE: Final = ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
-"""What the modern revision took out; a surface must not be reached by them there."""
 LISTEN: Final = "subscriptions/listen"
 Outcome = dict[str, Any]
 """One key: `result` or `error`."""
@@ -57,13 +56,10 @@ class McpEndpoint:
         self.closed = asyncio.Event()
         """For whoever holds a stream open here: set when the surface is gone."""
         self._upstreams = upstreams
-        self.modern: Mapping[str, Handler] = {
-            **surface.handlers, **dict.fromkeys(GONE, _unknown), DISCOVER: self._discovered,
-        }  # fmt: skip
+        own: Mapping[str, Handler] = {**surface.handlers, DISCOVER: self._discovered, "ping": _pong}
+        self.modern = own | dict.fromkeys(refused_at(surface.kind, "stateless"), _unknown)
         """By method, in the modern era; the surface itself (`answer`) takes all others."""
-        self.handshake: Mapping[str, Handler] = {
-            **surface.handlers, DISCOVER: _unknown, LISTEN: _unknown, "ping": _pong,
-        }  # fmt: skip
+        self.handshake = own | dict.fromkeys(refused_at(surface.kind, "session-based"), _unknown)
 
     async def _discovered(self, request: McpRequest) -> Mapping[str, Any]:
         return {"supportedVersions": list(MODERN), **(await self.surface.welcome(request.peer.access)).as_json()}

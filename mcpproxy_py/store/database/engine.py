@@ -109,6 +109,9 @@ class Database:
         """Bytes in use. What was deleted and is not given back yet does not count."""
         raise NotImplementedError
 
+    def scrub(self) -> None:
+        """What was overwritten or deleted cannot be read in the files either, where they are ours."""
+
     def give_back(self) -> bool:
         """Returns some of the space of what was deleted, and says whether there may be more."""
         return False

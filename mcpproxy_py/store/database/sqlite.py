@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, create_engine, event, insert
 from sqlalchemy.dialects import sqlite
 
+from mcpproxy_py.errors import StoreUnavailable
 from mcpproxy_py.files import explained, private_file
 from mcpproxy_py.store.database.engine import READERS, Database, adding
 
@@ -57,6 +58,15 @@ class Sqlite(Database):
                 for name in ("page_count", "freelist_count", "page_size")
             )
         return (pages - free) * page
+
+    def scrub(self) -> None:
+        """Pages hold zeros where something was (`secure_delete`), but the index of words keeps what was deleted until
+        its parts are merged, and the write-ahead log what was written."""
+        with self.writer.connect() as connection:
+            driver = _driver(connection)
+            driver.execute("INSERT INTO activity_words(activity_words) VALUES('optimize')")
+            if driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                raise StoreUnavailable("the write-ahead log is in use and still holds what was erased. Erase it again.")
 
     def give_back(self) -> bool:
         with self.writer.connect() as connection:
@@ -120,6 +130,7 @@ def _engine(path: Path, size: int, *, read_only: bool) -> Engine:
     else:
         # The pages that every batch touches, those of the indexes, stay in memory and are moved less often.
         pragmas += ["PRAGMA synchronous=NORMAL", "PRAGMA cache_size=-65536", "PRAGMA wal_autocheckpoint=8000"]
+        pragmas += ["PRAGMA secure_delete=ON"]
     # Immediate, because a transaction that reads first and then writes can be refused without a wait.
     begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
     event.listen(engine, "connect", lambda connection, _: _run(connection, pragmas))

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from mcpproxy_py.store.database.columns import AT_ONCE, numbers
+from mcpproxy_py.store.codec import decode, encode
+from mcpproxy_py.store.database.columns import AT_ONCE, at_of, numbers, part
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.tables import activity, checkpoints, events, journal_position, words
 from mcpproxy_py.store.database.text_search import add_words
-from mcpproxy_py.store.journal.chain import START, ChainHead
+from mcpproxy_py.store.journal.chain import START, ChainHead, Sealer
 from mcpproxy_py.store.journal.entries import JournalEntry
 from mcpproxy_py.store.journal.segment_files import JournalPosition
 from mcpproxy_py.store.projection.rollups import RollupDelta
 from mcpproxy_py.store.projection.rows import (
+    ERASED,
     EVENT_COLUMNS,
     ROW_COLUMNS,
     KnownRow,
     Row,
     RowDraft,
     drafts,
+    event_left,
     event_rows,
     values_of,
 )
 
+REDACTED: Final = ',"redacted":'
+CLOCK_STEP: Final = 3_600_000_000  # microseconds that a clock may have stepped back while a call went on
 _KNOWN = [activity.c.id, *(activity.c[column] for column in KnownRow._fields)]
 
 
-def project(database: Database, connection: Connection, chain: int, entries: list[JournalEntry], before: int, *,
-            careful: bool = True) -> None:  # fmt: skip
+def project(database: Database, connection: Connection, chain: int, entries: list[JournalEntry], before: int,
+            sealer: Sealer, *, careful: bool = True) -> None:  # fmt: skip
     """Writes these entries and the rows they make. The caller's transaction holds all of it or nothing. Events up to
-    number `before` are there already.
+    number `before` are there already. `sealer` is that of this chain, for what was erased.
 
     Who is not `careful` takes it that what is asked here was never asked before, as is nearly always so, and saves
     looking; an `IntegrityError` says when it was not so.
@@ -47,6 +53,9 @@ def project(database: Database, connection: Connection, chain: int, entries: lis
     _insert(database, connection, chain, fresh, free, tally)
     _update(connection, {key: draft for key, draft in changed.items() if draft.known}, tally)
     database.insert_many(connection, events, EVENT_COLUMNS, event_rows(chain, entries, before))
+    for key, draft in changed.items():
+        if draft.erased:
+            _redact(connection, sealer, chain, key, at_of(draft.known.n) if draft.known else draft.at)
     tally.write(database, connection)
 
 
@@ -113,6 +122,21 @@ def _update_of(example: Row) -> Any:
     columns = [key.removeprefix("new_") for key in example if key != "row"]
     changes = {column: bindparam(f"new_{column}") for column in columns}
     return update(activity).where(activity.c.n == bindparam("row")).values(changes)
+
+
+def _redact(connection: Connection, sealer: Sealer, by: int, record_id: str, at: int) -> None:
+    """Writes the heads of an erased record's events anew, in every chain, without anybody's words (ACT-8). The hash of
+    each stays, so the chain goes on; for the head that it no longer covers stands a seal of the gateway that erased."""
+    named = events.c.at >= at - CLOCK_STEP, events.c.head.contains(record_id, autoescape=True)
+    for row in connection.execute(select(events).where(*named)).all():
+        with suppress(ValueError, RecursionError):  # one that somebody damaged, which `verify` names
+            event = decode(row.head)
+            if part(event, "id") == record_id and "redacted" not in event and (left := event_left(event)) != event:
+                head = encode(left).decode()
+                seal = {"by": by, "seal": sealer.seal(ERASED, row.chain, row.seq, row.mac, head)}
+                anew = f"{head[:-1]}{REDACTED}{encode(seal).decode()}}}"
+                here = events.c.chain == row.chain, events.c.seq == row.seq
+                connection.execute(update(events).where(*here).values(head=anew))
 
 
 def last_head(connection: Connection, chain: int) -> ChainHead:

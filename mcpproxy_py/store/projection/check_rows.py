@@ -65,7 +65,7 @@ class _Open:
     def fold(self, entry: JournalEntry) -> None:
         columns = dict(self.draft.columns)
         self.draft.fold(entry)
-        if entry.kind == "erased":
+        if self.draft.erased:
             self.digests = {}
         elif columns != self.draft.columns:  # one that changed nothing was about a gateway taken for dead
             self.digests[PAYLOADS[entry.kind]] = entry.event.get("payload")

@@ -60,7 +60,7 @@ class Projector(JournalFollower):
     ) -> None:
         super().__init__(journal, read_place(database, who.name) or JournalPosition(0, 0))
         self._database = database
-        self._name = who.name
+        self._name, self._sealer = who.name, who.sealer()
         self._number = number
         self._retention = retention
         self._in_doubt = False
@@ -140,7 +140,7 @@ class Projector(JournalFollower):
         with self._database.writing() as connection:
             before = last_head(connection, self._number).seq
             numbered = entries(batch.lines, batch.read, before)
-            project(self._database, connection, self._number, numbered, before, careful=careful)
+            project(self._database, connection, self._number, numbered, before, self._sealer, careful=careful)
             remember_place(connection, self._name, batch.after)
             self._database.publish_recorded(connection, self._number)
             if self._ahead is None and self._behind_of(batch.after):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from mcpproxy_py.core import json_values
+from mcpproxy_py.core.values import OPERATIONS
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
@@ -15,6 +17,7 @@ from mcpproxy_py.store.journal.entries import JournalEntry
 Row = dict[str, Any]
 Word = tuple[int, int]
 INTERRUPTED: Final = "interrupted"
+ERASED: Final = "erased"
 _GUESS, _KNOWLEDGE = 1, 2
 _SILENCE: Final[Word] = (0, 0)
 
@@ -58,6 +61,27 @@ def erased_columns(event: Mapping[str, Any], payload: bytes) -> Row:
     return {"arguments": None, "response": None}
 
 
+def event_left(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event of an erased record: its head without what agents, servers and people wrote."""
+    error, metadata = event.get("error"), event.get("metadata")
+    left = {
+        "error": error and {"code": part(error, "code"), "message": ERASED},
+        "metadata": metadata and metadata_left(metadata),
+    }
+    return {key: left.get(key, value) for key, value in event.items() if key != "answers"}
+
+
+def metadata_left(metadata: Any) -> dict[str, Any]:
+    """Of what was declared only the operation stays, and of who confirmed it no notes."""
+    known = json_values.as_object(metadata) or {}
+    operation = part(known.get("intent"), "operation_type")
+    left = {
+        "intent": {"operation_type": operation if operation in OPERATIONS else None},
+        "confirmed": {**(json_values.as_object(known.get("confirmed")) or {}), "notes": None},
+    }
+    return {key: left.get(key, value) for key, value in known.items()}
+
+
 def _text(payload: bytes) -> str | None:
     return payload.decode("utf-8", "replace") if payload else None
 
@@ -88,12 +112,13 @@ class KnownRow(NamedTuple):
     finished_at: int | None
     duration_ms: float | None
     metadata: str
+    error_code: str | None
 
 
 class RowDraft:
     """The changes to one row: of one that is there already, or the whole of a new one."""
 
-    __slots__ = ("_metadata", "_told", "at", "columns", "erased", "known", "words")
+    __slots__ = ("_metadata", "_told", "at", "columns", "known", "words")
 
     def __init__(self, known: KnownRow | None, at: int) -> None:
         self.known = known
@@ -101,13 +126,22 @@ class RowDraft:
         self.columns: Row = {}
         self.words: list[str] = []
         """What a text search of it looks at."""
-        self.erased = False
         self._metadata: Mapping[str, Any] = decode(known.metadata) if known else {}
         self._told = known is None
 
+    @property
+    def erased(self) -> bool:
+        return ERASED in self._metadata
+
     def fold(self, entry: JournalEntry) -> None:
-        event, kind = entry.event, entry.kind
-        changes, told = COLUMNS[kind](event, entry.payload), event.get("metadata")
+        kind = entry.kind
+        event, payload = (event_left(entry.event), b"") if self.erased else (entry.event, entry.payload)
+        changes, told = COLUMNS[kind](event, payload), event.get("metadata")
+        if kind == ERASED:
+            self._metadata = metadata_left(self._metadata)
+            code = self.columns.get("error_code", self.known and self.known.error_code)
+            if code is not None:
+                changes["error"] = encode({"code": code, "message": ERASED}).decode()
         outdone = kind == "finished" and _word(changes) < self._last_word()
         if told and isinstance(told, dict):
             self._merge("asked" if outdone else kind, told)
@@ -135,10 +169,10 @@ class RowDraft:
 
     def _add_words(self, kind: str, entry: JournalEntry, columns: Row) -> None:
         """Of what was asked the names, the arguments and the reason given; of how it ended the error."""
-        if kind == "asked":
+        if self.erased:
+            self.words = []
+        elif kind == "asked":
             self.words.append(folded(entry.payload, _names(entry.event)))
-        elif kind == "erased":
-            self.words, self.erased = [], True
         elif columns["error"]:
             self.words.append(folded(columns["error"].encode()))
 

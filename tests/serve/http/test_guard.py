@@ -396,8 +396,10 @@ async def test_new_rules_apply_from_the_next_request_on() -> None:
 @pytest.mark.parametrize(
     ("peer", "headers", "is_open"),
     [
-        ("127.0.0.1", {}, True),
-        ("::1", {}, True),
+        ("127.0.0.1", {}, False),
+        ("::1", {}, False),
+        ("127.0.0.1", ADMIN, True),
+        ("127.0.0.1", AGENT, False),
         ("10.0.0.9", {}, False),
         ("10.0.0.9", ADMIN, True),
         ("10.0.0.9", AGENT, False),
@@ -406,8 +408,28 @@ async def test_new_rules_apply_from_the_next_request_on() -> None:
         ("127.0.0.1", {"x-forwarded-for": "127.0.0.1", **ADMIN}, True),
     ],
 )
-async def test_metrics_are_for_this_machine_or_the_admin_key(peer: str, headers: dict[str, str], is_open: bool) -> None:
-    response = await get("/metrics", headers, peer=peer, **PUBLIC)
+async def test_metrics_of_a_gateway_that_wants_tokens_need_the_admin_key(
+    peer: str, headers: dict[str, str], is_open: bool
+) -> None:
+    for rules in (PUBLIC, {"require_mcp_auth": True}, {"mcp_token": TOKEN}):
+        response = await get("/metrics", headers, peer=peer, **rules)
+        assert code_of(response) == (None if is_open else "UNAUTHORIZED"), rules
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "is_open"),
+    [
+        ("127.0.0.1", {}, True),
+        ("::1", {}, True),
+        ("10.0.0.9", {}, False),
+        ("127.0.0.1", {"forwarded": "for=10.0.0.9"}, False),
+        ("127.0.0.1", {"x-forwarded-for": "127.0.0.1", **ADMIN}, True),
+    ],
+)
+async def test_metrics_of_an_open_gateway_are_for_its_machine(
+    peer: str, headers: dict[str, str], is_open: bool
+) -> None:
+    response = await get("/metrics", headers, peer=peer)
     assert code_of(response) == (None if is_open else "UNAUTHORIZED")
 
 

@@ -76,7 +76,7 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     text, _ = Chain(Sealer(b"k", "test")).link(story(700))
     lines = text.split(b"\n")[:-1]
     with database.writing() as connection:
-        project(database, connection, 1, entries(lines, map(read, lines), 0), 0)
+        project(database, connection, 1, entries(lines, map(read, lines), 0), 0, Sealer(b"", ""))
     yield database
     database.close()
 

@@ -48,7 +48,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     ]  # fmt: skip
     lines = Chain(Sealer(b"k", "test")).link(asked)[0].split(b"\n")[:-1]
     with made.writing() as connection:
-        project(made, connection, 1, entries(lines, map(read, lines), 0), 0)
+        project(made, connection, 1, entries(lines, map(read, lines), 0), 0, Sealer(b"", ""))
     yield made
     made.close()
 

@@ -14,7 +14,8 @@ from mcpproxy_py.core.protocol.apps import pages_of, result_with_pages
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
-from mcpproxy_py.core.protocol.tasks import REQUESTS, TASKS
+from mcpproxy_py.core.protocol.methods import with_check
+from mcpproxy_py.core.protocol.tasks import TASKS
 from mcpproxy_py.core.values import Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.request import McpRequest, WatchedResource
@@ -59,7 +60,7 @@ MOST_LISTS: Final = 8
 
 
 class DirectSurface(TableSurface):
-    topic = "direct"
+    kind = topic = "direct"
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class DirectSurface(TableSurface):
             "completion/complete": self._complete,
             "logging/setLevel": set_level,
             **self._resources.handlers,
-            **dict.fromkeys(REQUESTS, self._ask_about_task),
+            **dict.fromkeys(with_check("direct", "task"), self._ask_about_task),
         }
 
     async def welcome(self, access: Access | None) -> SurfaceInfo:
@@ -189,16 +190,14 @@ class DirectSurface(TableSurface):
 
     async def _subscribe(self, request: McpRequest) -> Mapping[str, Any]:
         uri = text_param(request, "uri")
-        if request.back is None:
-            raise surface.unknown_method(request)
+        assert request.back is not None
         if uri not in request.back.subscribed.values():
             request.back.subscribed[await self.watch(request, uri)] = uri
         return {}
 
     async def _unsubscribe(self, request: McpRequest) -> Mapping[str, Any]:
         uri = text_param(request, "uri")
-        if request.back is None:
-            raise surface.unknown_method(request)
+        assert request.back is not None
         for resource in [each for each, shown in request.back.subscribed.items() if shown == uri]:
             del request.back.subscribed[resource]
             await self._ask_about(request, "resources/unsubscribe", resource)

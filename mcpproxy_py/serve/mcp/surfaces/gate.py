@@ -81,7 +81,7 @@ def within_scope(options: GateOptions, scope: Scope, ceiling: Operation | None =
 
 
 class GateSurface(TableSurface):
-    topic = "gate"
+    kind = topic = "gate"
 
     def __init__(self, asking: AskRunner, links: ResourceLinks, gate_options: Callable[[], GateOptions]) -> None:
         self._asking = asking

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from pydantic_core import Url
 
+from mcpproxy_py.core.protocol.server_uris import SUFFIX, owner_of
+
 MOST: Final = 10_000
 """URIs of one server for one principal; the longest unused go first."""
 MOST_CHARACTERS: Final = 2 << 20
@@ -80,6 +82,8 @@ class ResourceLinks:
                 del self._owners[principal, uri]
 
     def _learn(self, principal: str, server: str, key: str, there: Container[str], listed: bool) -> None:
+        if SUFFIX in key and (addressed := owner_of(key)) is not None and addressed[0] != server:
+            return  # the URI says whose it is, and only that server can name it
         owner = self._owners.get((principal, key))
         if owner is not None and owner.server != server:
             if owner.server in there:

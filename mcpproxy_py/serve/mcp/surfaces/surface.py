@@ -56,6 +56,7 @@ def kept_privately(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class Surface(Protocol):
+    kind: str  # as the table of methods names it
     topic: str
     """What listeners of this surface are told of (`serve.mcp.subscriptions`)."""
     handlers: Mapping[str, Handler]
@@ -146,8 +147,7 @@ async def set_level(request: McpRequest) -> Mapping[str, Any]:
     level = text_param(request, "level")
     if level not in LEVELS:
         raise RpcError(INVALID_PARAMS, f"Unknown log level; use one of {', '.join(LEVELS)}")
-    if request.back is None:
-        raise unknown_method(request)
+    assert request.back is not None
     request.back.log_level = level
     return {}
 

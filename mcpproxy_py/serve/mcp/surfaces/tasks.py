@@ -23,7 +23,7 @@ from mcpproxy_py.core.protocol.tasks import CANCEL, DECLARED, GET, TASK, UPDATE,
 from mcpproxy_py.core.values import Surface
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.serve.mcp.request import McpRequest
-from mcpproxy_py.serve.mcp.surfaces import resource_links, surface
+from mcpproxy_py.serve.mcp.surfaces import resource_links
 from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, as_ours, relayed
 from mcpproxy_py.serve.mcp.surfaces.resource_links import ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import own_params, text_param
@@ -39,8 +39,6 @@ class TaskRequests:
 
     async def directly(self, exchange: McpRequest, links: ResourceLinks) -> Mapping[str, Any]:
         """At the direct surface. Nothing of the request goes on but what the extension defines."""
-        if exchange.back is not None:
-            raise surface.unknown_method(exchange)
         _check_declared(exchange)
         handle, who = text_param(exchange, "taskId"), exchange.peer.principal
         task = self._tasks.opened(handle, who)

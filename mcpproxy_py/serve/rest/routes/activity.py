@@ -128,11 +128,14 @@ async def anchor(x: RestRequest) -> Mapping[str, Any]:
 
 async def erase(x: RestRequest) -> Mapping[str, Any]:
     """Its payloads, not the record: that it was, and who erased it, stays."""
-    record_id = (await show_activity(x))["id"]
+    record = await show_activity(x)
+    record_id = record["id"]
+    if record["status"] == "pending":
+        raise GatewayError(Code.CONFLICT, f"The call {record_id} goes on; erase it when it has ended")
     client = x.parts.masker.mask_text(x.caller.client.name)
     by = {"principal": x.caller.principal, "source": x.caller.source, "client": client}
+    await x.parts.confirmations.erase(record_id)
     await x.parts.store.erase(record_id, by)
-    await x.parts.store.caught_up()
     return _in_full(await _found(x, record_id))
 
 
@@ -151,8 +154,10 @@ ACTIVITY_ENDPOINTS: Final = (
     RestEndpoint("GET", "/api/v1/activity/anchor", "Activity", "The head of the chain, to be kept elsewhere", anchor,
              responses.AnchorAnswer, refusals=(Code.STORE_UNAVAILABLE,), masked=False),
     RestEndpoint("DELETE", "/api/v1/activity/{id}/payload", "Activity",
-             "Erase the arguments and the answer of a record", erase, responses.ActivityInFull, more=SHORT_IDS,
-             refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False),
+             "Erase the arguments and the answer of a record", erase, responses.ActivityInFull,
+             more="With them goes what agents, servers and people wrote elsewhere in it: the reason, the message of an "
+                  f"error, answers in mid-call, and what was shown to confirm the call. {SHORT_IDS}",
+             refusals=(Code.NOT_FOUND, Code.CONFLICT, Code.STORE_UNAVAILABLE), masked=False),
     RestEndpoint("GET", "/api/v1/activity/{id}", "Activity", "One record, and the rungs of its decision", show_activity,
              responses.ActivityInFull,
              refusals=(Code.NOT_FOUND, Code.STORE_UNAVAILABLE), masked=False, more=SHORT_IDS),

@@ -68,8 +68,10 @@ ENDPOINTS: Final = (
     RestEndpoint("GET", "/healthz", "Probes", "Is the process alive", healthz, responses.Health, guarded="open"),
     RestEndpoint("GET", "/readyz", "Probes", "Is the configuration loaded and the record writable", readyz,
              responses.Health, guarded="open", refusals=_RECORDED),
-    RestEndpoint("GET", "/metrics", "Probes", "Counters for Prometheus; open to this machine, else with the admin key",
-             prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics"),
+    RestEndpoint("GET", "/metrics", "Probes", "Counters for Prometheus",
+             prometheus, None, media=("text/plain", "application/openmetrics-text"), guarded="metrics",
+             more="They name all servers. Without a key they are for clients on this machine, on a gateway whose MCP "
+                  "surfaces need no token; otherwise with the admin key."),
     RestEndpoint("GET", "/api/v1/proof", "Gateway", "Proof that the gateway knows its admin key, before it is sent",
              proof, responses.Proof, query=requests.ProofQuery, guarded="open", masked=False,
              refusals=(Code.FOREIGN_HOST, Code.FOREIGN_ORIGIN)),
