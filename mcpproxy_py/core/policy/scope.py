@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core.policy.tool_class import lowest_risk
-from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, name_set, normal_form
+from mcpproxy_py.core.results.tokens import Steps, at_once
 from mcpproxy_py.core.search.index import Index, IndexSegment
-from mcpproxy_py.core.search.narrowed import IndexOfSome
+from mcpproxy_py.core.search.narrowed import FoundMapping, IndexOfSome
 from mcpproxy_py.core.values import (
     FORBIDS,
     NARROWS,
@@ -97,11 +98,6 @@ class Scope:
 
         return chosen
 
-    def has_tool(self, tool: Tool, policy: Policy) -> bool:
-        """Of a server that is there. `policy` is the tightened one."""
-        chooses = self.chooses(tool.server, policy)
-        return chooses is None or chooses(tool)
-
     def names(self, server: str, name: str) -> bool:
         """Whether a tool of this name would be in scope, if it is there and may be called at all."""
         if len(name) > MAX_NAME:
@@ -129,9 +125,8 @@ class _ToolGlobs:
         pairs = [each.partition(":") for each in globs]
         self._anywhere = [left for left, colon, _ in pairs if not colon]
         self._of = [(NamePattern(left), right) for left, colon, right in pairs if colon]
-        for _, _, right in pairs:
-            NamePattern(right)
-        NameSet(self._anywhere)
+        for left, _, right in pairs:
+            NamePattern(right or left)
         self._known: dict[str, NameSet | None] = {}
 
     def mentions(self, server: str) -> bool:
@@ -144,13 +139,11 @@ class _ToolGlobs:
                 self._known.clear()
             normal = normal_form(server)
             said = [*self._anywhere, *(name for there, name in self._of if there.matches(normal))]
-            self._known[server] = None if EVERY in said else NameSet(said)
+            self._known[server] = None if EVERY in said else name_set(tuple(said))
         return self._known[server]
 
 
-@lru_cache(maxsize=1024)
-def _tool_globs(globs: tuple[str, ...]) -> _ToolGlobs:
-    return _ToolGlobs(globs)
+_tool_globs: Final = lru_cache(maxsize=1024)(_ToolGlobs)
 
 
 def check_tool_glob(text: str) -> None:
@@ -172,7 +165,7 @@ def _both_parts(glob: str) -> tuple[NamePattern, NamePattern]:
     return (NamePattern(left), NamePattern(right)) if colon else (NamePattern("*"), NamePattern(left))
 
 
-class ToolsInScope(Mapping[str, Tool]):
+class ToolsInScope(FoundMapping[Tool]):
     """Of one server. Whoever calls a tool looks at that one only; the others are chosen when somebody lists them."""
 
     __slots__ = ("_all", "_chooses", "_found", "_part")
@@ -194,14 +187,6 @@ class ToolsInScope(Mapping[str, Tool]):
         self._found[key] = tool
         return tool
 
-    def __getitem__(self, name: str) -> Tool:
-        if (found := self.get(name)) is None:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
-
     def __iter__(self) -> Iterator[str]:
         return (tool.name for tool in self._part().tools)
 
@@ -209,7 +194,7 @@ class ToolsInScope(Mapping[str, Tool]):
         return len(self._part().tools)
 
 
-class ServersInScope(Mapping[str, Server]):
+class ServersInScope(FoundMapping[Server]):
     """Of one snapshot, each narrowed when somebody looks at it."""
 
     __slots__ = ("_found", "_policy", "_scope", "_snapshot")
@@ -229,19 +214,11 @@ class ServersInScope(Mapping[str, Server]):
             found = self._found[key] = self._narrowed(server)
         return found
 
-    def __getitem__(self, name: str) -> Server:
-        if (found := self.get(name)) is None:
-            raise KeyError(name)
-        return found
-
     def __contains__(self, name: object) -> bool:
         return name in self._snapshot.servers and self._scope.has_server(str(name))
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._snapshot.servers if self._scope.has_server(name))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
     def _narrowed(self, server: Server) -> Server:
         scope, chooses = self._scope, self._scope.chooses(server.name, self._policy)
@@ -254,7 +231,7 @@ class ServersInScope(Mapping[str, Server]):
         whole: IndexSegment | None = self._snapshot.index.segments.get(server.name)
         if whole is None:
             return replace(server, tools={})
-        tools = ToolsInScope(server.tools, chooses, lambda: whole.only(_choice(scope, self._policy), chooses))
+        tools = ToolsInScope(server.tools, chooses, lambda: at_once(whole.only(_choice(scope, self._policy), chooses)))
         return replace(server, tools=tools, outside=_outside(server.name, scope))
 
 
@@ -275,21 +252,23 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     policy = scope.tightened(snapshot.policy)
     index: Index = snapshot.index
 
-    def parts() -> dict[str, IndexSegment]:
-        choice = _choice(scope, policy)
-        there = {name: part for name, part in index.segments.items() if scope.has_server(name)}
-        chosen = {name: scope.chooses(name, policy) for name in there}
-        return {
-            name: part if (chooses := chosen[name]) is None else part.only(choice, chooses)
-            for name, part in there.items()
-        }
+    choice = _choice(scope, policy)
+
+    def parts() -> Steps[dict[str, IndexSegment]]:
+        found: dict[str, IndexSegment] = {}
+        for name, part in index.segments.items():
+            if scope.has_server(name):
+                chooses = scope.chooses(name, policy)
+                found[name] = part if chooses is None else (yield from part.only(choice, chooses))
+        return found
 
     if len(snapshot.narrowed) >= KEPT:
         del snapshot.narrowed[next(iter(snapshot.narrowed))]
     snapshot.narrowed[scope.key] = found = Snapshot(
         policy=policy,
         servers=ServersInScope(snapshot, scope, policy),
-        index=IndexOfSome(index, (scope.servers, _choice(scope, policy)), parts),
+        index=IndexOfSome(index, (scope.servers, choice), lambda: at_once(parts())),
+        choosing=parts,
     )
     return found
 

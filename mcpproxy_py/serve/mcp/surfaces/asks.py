@@ -368,7 +368,7 @@ async def call_linking(
             return result
         if isinstance(reply.decision, Route) and _links(result):
             there = asking.there(exchange)
-            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
+            await links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
         if kind == "gate" and reply.size > (kept := asking.gateway.local.kept).floor:
             result = await kept.cut(reply)
     return as_ours(result)
@@ -386,5 +386,5 @@ async def read_linked(
         raise await asking.ambiguous(exchange, kind, uri, owner.server, owner.rival)
     reply = await asking.call(exchange, kind, uri, surface.own_params(exchange), owner.server)
     result = relayed(reply)
-    links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result), asking.there(exchange))
+    await links.learn(exchange.peer.principal, owner.server, resource_links.in_contents(result), asking.there(exchange))
     return as_ours(result)

@@ -14,6 +14,7 @@ from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.protocol.tasks import REQUESTS
+from mcpproxy_py.core.results.tokens import collect
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
@@ -33,6 +34,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
 )
 from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 from mcpproxy_py.upstream.session.session import Negotiated
+from mcpproxy_py.upstream.turns import in_turns
 
 PROMPTS: Final = "prompts/list"
 LISTS: Final = frozenset({PROMPTS, "resources/list", "resources/templates/list", "skills/list"})
@@ -144,10 +146,11 @@ class PassthroughSurface:
     async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
         access = exchange.peer.access
+        await in_turns(view_of(self._upstreams.snapshot, access).choosing())
         if not self._known(access).tools:
             await self._connected(access)
         server = self._known(access)
-        rows = [dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)]
+        rows = await in_turns(collect(dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)))
         return {**server.listing_extras, **one_page(exchange, "tools", rows)}
 
     # Everything else.
@@ -200,7 +203,7 @@ class PassthroughSurface:
             raise surface.unknown_method(exchange)
         if uri in exchange.back.subscribed:
             return {}
-        result = await self._ask_about(exchange, SUBSCRIBE, uri)
+        result = await self.watch(exchange, uri)
         exchange.back.subscribed.add(uri)
         return result
 
@@ -211,13 +214,21 @@ class PassthroughSurface:
         if uri not in exchange.back.subscribed:
             return {}
         exchange.back.subscribed.discard(uri)
+        self._asking.gateway.shares.subscriptions.give_back(exchange.peer.principal)
         return await self._ask_about(exchange, UNSUBSCRIBE, uri)
 
-    async def watch(self, exchange: McpRequest, uri: str) -> None:
-        await self._ask_about(exchange, SUBSCRIBE, uri)
+    async def watch(self, exchange: McpRequest, uri: str) -> Mapping[str, Any]:
+        share, principal = self._asking.gateway.shares.subscriptions, exchange.peer.principal
+        share.take(principal)
+        try:
+            return await self._ask_about(exchange, SUBSCRIBE, uri)
+        except BaseException:
+            share.give_back(principal)
+            raise
 
     async def unwatch(self, peer: ClientPeer, uri: str) -> None:
         """Nobody asked for this: its client is gone. The server is told when the last one has left."""
+        self._asking.gateway.shares.subscriptions.give_back(peer.principal)
         try:
             await self._upstreams.unwatch(self.server, uri)
         except UpstreamFailure as failure:

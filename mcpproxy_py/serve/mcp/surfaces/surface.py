@@ -85,7 +85,7 @@ class Surface(Protocol):
         """Which arguments of a tool its calls repeat as headers; of one that is not there for who asks, none."""
         ...
 
-    async def watch(self, request: McpRequest, /, uri: str) -> None:
+    async def watch(self, request: McpRequest, /, uri: str) -> object:
         """Somebody on this surface wants to hear when this resource changes. Raises `RpcError`."""
         ...
 
