@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping
-from itertools import accumulate, islice
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from pydantic_core import Url
@@ -60,9 +60,14 @@ class ResourceLinks:
         self, principal: str, server: str, uris: Iterable[str], there: Container[str], *, listed: bool = False
     ) -> None:
         """`listed`: in its own list of resources, which says more than a mention."""
-        known = list(islice(uris, MOST))
-        sizes = accumulate(map(len, known))
-        fitting = (uri for uri, size in zip(known, sizes, strict=True) if size <= MOST_CHARACTERS)
+        room = MOST_CHARACTERS
+
+        def fits(uri: str) -> bool:
+            nonlocal room
+            room -= len(uri)
+            return room >= 0
+
+        fitting = takewhile(fits, islice(uris, MOST))
         await in_turns(self._learn(principal, server, _normal(uri), there, listed) for uri in fitting)
 
     def owner(self, principal: str, uri: str, there: Container[str]) -> ResourceOwner | None:
