@@ -188,10 +188,12 @@ class ToolsInScope(FoundMapping[Tool]):
         return tool
 
     def __iter__(self) -> Iterator[str]:
-        return (tool.name for tool in self._part().tools)
-
-    def __len__(self) -> int:
-        return len(self._part().tools)
+        self._found = {
+            each.name: self._all[each.name]
+            for each in self._part().tools
+            if self._all.get(each.name) is each or self.get(each.name) is not None
+        }
+        return iter(self._found)
 
 
 class ServersInScope(FoundMapping[Server]):
@@ -214,9 +216,6 @@ class ServersInScope(FoundMapping[Server]):
             found = self._found[key] = self._narrowed(server)
         return found
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._snapshot.servers and self._scope.has_server(str(name))
-
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._snapshot.servers if self._scope.has_server(name))
 
@@ -232,11 +231,7 @@ class ServersInScope(FoundMapping[Server]):
         if whole is None:
             return replace(server, tools={})
         tools = ToolsInScope(server.tools, chooses, lambda: at_once(whole.only(_choice(scope, self._policy), chooses)))
-        return replace(server, tools=tools, outside=_outside(server.name, scope))
-
-
-def _outside(server: str, scope: Scope) -> Callable[[str], bool]:
-    return lambda name: not scope.names(server, name)
+        return replace(server, tools=tools, outside=lambda name: not scope.names(server.name, name))
 
 
 def _choice(scope: Scope, policy: Policy) -> Hashable:
@@ -251,22 +246,22 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
         return known
     policy = scope.tightened(snapshot.policy)
     index: Index = snapshot.index
-
-    choice = _choice(scope, policy)
+    choice, servers = _choice(scope, policy), ServersInScope(snapshot, scope, policy)
 
     def parts() -> Steps[dict[str, IndexSegment]]:
         found: dict[str, IndexSegment] = {}
         for name, part in index.segments.items():
-            if scope.has_server(name):
+            if (server := servers.get(name)) is not None:
                 chooses = scope.chooses(name, policy)
                 found[name] = part if chooses is None else (yield from part.only(choice, chooses))
+                iter(server.tools)  # which looks at none of them again
         return found
 
     if len(snapshot.narrowed) >= KEPT:
         del snapshot.narrowed[next(iter(snapshot.narrowed))]
     snapshot.narrowed[scope.key] = found = Snapshot(
         policy=policy,
-        servers=ServersInScope(snapshot, scope, policy),
+        servers=servers,
         index=IndexOfSome(index, (scope.servers, choice), lambda: at_once(parts())),
         choosing=parts,
     )

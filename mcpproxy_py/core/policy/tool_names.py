@@ -221,15 +221,13 @@ def _as_name(glob: str) -> str:
     return "".join(_plain(text) if not kind else _MANY if kind == "*" else _ONE for kind, text in parts)
 
 
-State = dict[str, Any]  # by character the next state; under "" the places that the name has reached
-
-
 class GlobAutomaton:
     """All globs of a list in one: matching takes the length of the name, however many globs there are.
 
-    A place is a character that some glob expects, or the end of a glob; a state has a bit for each place that a name
-    has reached. A step to the next state is a few operations on whole numbers, which no combination of globs and names
-    makes expensive, and is kept: names that begin like earlier ones take the steps of these.
+    A place is a character that some glob expects, or the end of a glob. A state has a bit for each place that a name
+    has reached, under "", and the states that follow, by character. A step to the next one is a few operations on whole
+    numbers, which no combination of globs and names makes expensive, and is kept: names that begin like earlier ones
+    take the steps of these.
     """
 
     def __init__(self, globs: Iterable[NamePattern]) -> None:
@@ -252,8 +250,8 @@ class GlobAutomaton:
     def _forget(self) -> None:
         self._kept = 0
         self._accepting: dict[str, int] = {}
-        self._states: dict[int, State] = {}
-        self._first: State = {"": self._ends << 1 | 1}
+        self._states: dict[int, dict[str, Any]] = {}
+        self._first: dict[str, Any] = {"": self._ends << 1 | 1}
 
     def matches(self, normal: str) -> bool:
         state = self._first
@@ -261,7 +259,7 @@ class GlobAutomaton:
             state = state.get(char) or self._step(state, char)
         return state[""] & self._ends != 0
 
-    def _step(self, state: State, char: str) -> State:
+    def _step(self, state: dict[str, Any], char: str) -> dict[str, Any]:
         if self._kept >= MAX_STEPS:
             self._forget()
         self._kept += 1

@@ -74,7 +74,6 @@ class IndexSegment:
     _parts: dict[Hashable, IndexSegment] = field(
         default_factory=dict[Hashable, "IndexSegment"], init=False, repr=False, compare=False
     )
-    _named: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
     _vectors: VectorsOfTools | None = field(default=None, init=False, repr=False, compare=False)
     _source: IndexSegment | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -90,12 +89,6 @@ class IndexSegment:
 
     def give(self, vectors: VectorsOfTools) -> None:
         object.__setattr__(self, "_vectors", vectors)
-
-    @property
-    def by_name(self) -> Mapping[str, Tool]:
-        if self._named is None:
-            object.__setattr__(self, "_named", {tool.name: tool for tool in self.tools})
-        return self._named or {}
 
     def only(self, key: Hashable, wanted: Callable[[Tool], bool]) -> Steps[IndexSegment]:
         """The part of it that a rule lets through; what `key` names is found out once."""
