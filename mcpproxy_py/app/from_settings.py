@@ -44,7 +44,8 @@ def call_limits(settings: Settings) -> CallLimits:
 def share_limits(settings: Settings) -> ShareLimits:
     told = settings.limits.per_principal
     megabytes = min(told.record_mb, sys.maxsize >> 21)
-    return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, int(megabytes * (1 << 20)))
+    record = int(megabytes * (1 << 20))
+    return ShareLimits(told.in_flight, told.questions, told.sessions, told.streams, told.subscriptions, record)
 
 
 def kept_limits(settings: Settings) -> KeptLimits:

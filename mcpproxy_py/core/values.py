@@ -26,6 +26,7 @@ from mcpproxy_py.errors import Code
 if TYPE_CHECKING:
     from mcpproxy_py.core.policy.scope import Access
     from mcpproxy_py.core.protocol.tasks import TaskOrigin
+    from mcpproxy_py.core.results.tokens import Steps
 
 SEPARATOR: Final = "__"
 LONGEST: Final = 64
@@ -313,6 +314,8 @@ class Snapshot:
     servers: Mapping[str, Server] = field(default_factory=dict[str, Server])
     index: Any = None
     """`core.search.Index` over the tools of every server in `servers`."""
+    choosing: Callable[[], Steps[Any]] = field(default=lambda: (None for _ in ()), compare=False, repr=False)
+    """Finds out in small steps which tools are in here, where that is left to whoever looks at all of them."""
     views: dict[ViewKey, ToolView] = field(default_factory=dict[Any, ToolView], init=False, compare=False, repr=False)
     """Of the tools that were called since this was published; only names of tools that exist get in."""
     narrowed: dict[str | None, Snapshot] = field(default_factory=dict[Any, Any], init=False, compare=False, repr=False)

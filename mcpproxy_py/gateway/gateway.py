@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 class CallPermit:
     """Leave to send what was decided for one call, in one of its rounds, when nothing has to be waited for any more."""
 
-    __slots__ = ("_call", "_gateway", "_message", "_to", "channel", "method")
+    __slots__ = ("_call", "_gateway", "_message", "_to", "channel", "method", "principal")
 
     def __init__(
         self, gateway: Gateway, call: Call, to: Route | Relay, channel: ClientChannel, carried: Mapping[str, Any]
@@ -64,6 +64,7 @@ class CallPermit:
         self._call = call
         self._to = to
         self.channel = channel
+        self.principal = call.ask.principal
 
     def __call__(self) -> Permitted:
         """The choke point: all that leaves for a server on somebody's behalf, in any round, leaves by this, and is

@@ -23,12 +23,11 @@ from mcpproxy_py.core.results import cutting, reading
 from mcpproxy_py.core.results.cutting import Handle
 from mcpproxy_py.core.results.kept_text import KeptText
 from mcpproxy_py.core.results.limits import ResultLimits
-from mcpproxy_py.core.results.tokens import Made, Steps
 from mcpproxy_py.core.values import Refusal, Route, Snapshot
 from mcpproxy_py.errors import FACTS, Code
 from mcpproxy_py.gateway.recorder import Call
-from mcpproxy_py.upstream.session.large_messages import TURN, measured
-from mcpproxy_py.upstream.turns import TURNS, uncollected
+from mcpproxy_py.upstream.session.large_messages import measured
+from mcpproxy_py.upstream.turns import TURNS, in_turns, uncollected
 
 log = logging.getLogger(__name__)
 
@@ -208,15 +207,3 @@ def _in_reach(kept: KeptResult, snapshot: Snapshot) -> bool:
     scope, disabled, denied, or not what was approved."""
     server = snapshot.servers.get(kept.server)
     return server is not None and server.state != "disabled" and server.forbids(kept.tool) is None
-
-
-async def in_turns(steps: Steps[Made]) -> Made:
-    """Long work, a few steps at a time."""
-    while True:
-        await TURNS.turn(TURN)
-        end = time.perf_counter() + TURN
-        try:
-            while time.perf_counter() < end:
-                next(steps)
-        except StopIteration as made:
-            return made.value

@@ -13,6 +13,7 @@ from mcpproxy_py.core.values import LocalAnswer, Refusal, Snapshot
 from mcpproxy_py.gateway.kept_results import READ_RESULT, KeptLimits, KeptResults, ResultLimits
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.gateway.shares import RecordShare
+from mcpproxy_py.upstream.turns import in_turns
 
 LOCAL: Final[Mapping[str, Callable[[Snapshot, Mapping[str, Any]], dict[str, Any]]]] = {
     "retrieve_tools": lambda snapshot, params: tool_results.structured(retrieve_tools(snapshot, params)),
@@ -32,6 +33,7 @@ class LocalAnswers:
         if to.tool == READ_RESULT:
             result = await self.kept.read(call, to.params)
         else:
+            await in_turns(call.snapshot.choosing())
             result = LOCAL[to.tool](call.snapshot, to.params)
         if isinstance(result, Refusal):
             call.refuse(result)

@@ -55,6 +55,7 @@ class ShareLimits:
     questions: int = 250
     sessions: int = 2500
     streams: int = 250
+    subscriptions: int = 2000
     record_bytes: int = 1 << 30
     """A minute."""
 
@@ -158,6 +159,7 @@ class PrincipalShares:
         self.questions = Share("questions", "questions open", limits.questions, self.count)
         self.sessions = Share("sessions", "sessions in use", limits.sessions, self.count)
         self.streams = Share("streams", "streams open", limits.streams, self.count)
+        self.subscriptions = Share("subscriptions", "subscriptions to resources", limits.subscriptions, self.count)
         self.record = RecordShare(limits.record_bytes, self.count)
         self.rates = RateLimits(self.count)
         self.refusals: Counter[str] = Counter()

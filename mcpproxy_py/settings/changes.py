@@ -308,7 +308,7 @@ BOUNDS: Final = tuple(f"limits.{each}" for each in (
     "kept_results_seconds", "max_argument_depth", "max_sessions", "max_in_flight", "input_timeout", "max_connections",
     "max_connections_per_address", "head_timeout", "body_timeout", "read_timeout", "idle_timeout",
     "per_principal.in_flight", "per_principal.questions", "per_principal.sessions", "per_principal.streams",
-    "per_principal.record_mb", "per_principal.kept_results_mb",
+    "per_principal.subscriptions", "per_principal.record_mb", "per_principal.kept_results_mb",
 ))  # fmt: skip
 """Of which more is looser."""
 RULES: Final[Mapping[str, Rule]] = {

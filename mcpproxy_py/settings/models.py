@@ -160,6 +160,10 @@ class PerPrincipal(BaseModel):
         default=2_500, description="Client sessions at one surface. A hundred editors do not open so many."
     )
     streams: Count = Field(default=250, description="Streams that listen for changes. A client needs one or two.")
+    subscriptions: Count = Field(
+        default=2_000,
+        description="Resources that are watched for changes. At each server, 10,000 are watched for all principals.",
+    )
     record_mb: Positive = Field(
         default=1024,
         description="Megabytes of record a minute. More than half is kept without arguments and results; beyond all of "

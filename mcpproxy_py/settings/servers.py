@@ -112,7 +112,10 @@ class UpstreamSettings(BaseModel):
 
     enabled: Flag = Field(default=True, description="`false` keeps it configured and unused.")
     timeout: Seconds = Field(default=60.0, description="Seconds a call may take.")
-    max_concurrency: Count = Field(default=64, description="Calls in flight at once.")
+    max_concurrency: Count = Field(
+        default=64,
+        description="Calls in flight at once. As many may wait. Of 5 or more, one agent may take four fifths.",
+    )
     trust_annotations: Flag = Field(default=True, description="`false`: its hints may raise a class, never lower it.")
     tools: dict[ToolName, ToolOverride] = Field(
         default={},

@@ -52,6 +52,11 @@ class Permit(Protocol):
         """The client it is for; `None` for the gateway itself."""
         ...
 
+    @property
+    def principal(self) -> str:
+        """Whose quota it counts against; empty for the gateway itself."""
+        ...
+
     def __call__(self) -> Permitted:
         """The message, to be written before anything else can happen. Raises `NotPermitted`. May be called again, where
         a message is sent anew."""
@@ -83,6 +88,7 @@ class OwnPermit:
     __slots__ = ("_message",)
 
     channel: ClientChannel | None = None
+    principal = ""
     tool: str | None = None
 
     def __init__(self, method: str, params: Mapping[str, Any] = NOTHING) -> None:
@@ -124,6 +130,7 @@ class WatchPermit:
     __slots__ = ("_inner", "_message")
 
     channel: ClientChannel | None = None
+    principal = ""
     tool: str | None = None
 
     def __init__(self, inner: Permit, method: str, params: Mapping[str, Any]) -> None:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
+from mcpproxy_py.core.results.tokens import Made, Steps
+
+TURN: Final = 0.005
+"""Seconds for which one turn lasts, where the work can be broken off anywhere."""
 REST: Final = 2
 """How much longer than a piece of work is the pause after it: a call of others hardly meets two."""
 MANY: Final = 2000
@@ -64,7 +69,16 @@ class TurnQueue:
             self._plan(loop)
 
 
-Made = TypeVar("Made")
+async def in_turns(steps: Steps[Made]) -> Made:
+    """Long work, a few steps at a time; what is short after all is done at once."""
+    try:
+        while True:
+            end = time.perf_counter() + TURN
+            while time.perf_counter() < end:
+                next(steps)
+            await TURNS.turn(TURN)
+    except StopIteration as made:
+        return made.value
 
 
 def uncollected(make: Callable[[], Made]) -> Made:

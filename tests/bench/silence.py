@@ -150,6 +150,10 @@ class Scene:
         """A server that is hostile when it is connected."""
         given = config or python_server("overwhelm.py", *flags)
         self.running.post("/servers", {"name": "guest", "config": given})
+        self.settle()
+        self.running.client.delete("/api/v1/servers/guest")
+
+    def settle(self) -> None:
         end = time.monotonic() + LONGEST
         while time.monotonic() < end:
             rows = self.running.get("/servers")["servers"]
@@ -157,10 +161,54 @@ class Scene:
                 break
             time.sleep(0.05)
         time.sleep(0.3)
-        self.running.client.delete("/api/v1/servers/guest")
 
 
 Input = Callable[[Scene], None]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """An agent that wants a list of a server with very long ones, three times, before and after the server has listed
+    other tools. With `globs`, by a token of so many."""
+
+    method: str
+    path: str = "/mcp/direct"
+    listing: str = "new-names"
+    globs: tuple[str, ...] = ()
+    params: tuple[tuple[str, Any], ...] = ()
+
+    def prepare(self, scene: Scene) -> None:
+        """What is no part of the figures: the server connects."""
+        given = python_server("overwhelm.py", "--list", self.listing)
+        scene.running.post("/servers", {"name": "guest", "config": given})
+        scene.settle()
+        time.sleep(1)
+
+    def __call__(self, scene: Scene) -> None:
+        named = f"t{next(TOKENS)}"
+        scope = {"tools": list(self.globs)} if self.globs else {}
+        token = scene.running.post("/tokens", {"name": named, **scope}).json()["token"] if self.globs else None
+        wire = Wire(f"{scene.running.url}{self.path}", token=token)
+        with contextlib.closing(wire.http):
+            for again in range(3):
+                said = wire.send(self.method, dict(self.params))
+                assert "result" in said[-1] or self.method == "prompts/get", said
+                if again == 0:
+                    scene.running.post("/servers/guest/restart")
+                    scene.settle()
+
+    def clean_up(self, scene: Scene) -> None:
+        scene.running.client.delete("/api/v1/servers/guest")
+
+
+TOKENS = itertools.count(1)
+GLOBS = tuple(
+    glob
+    for n in range(50)
+    for glob in (f"page{n}?_tool{n}*", f"*tool{n}_o[f-g]*", f"*_x{n}?_*", f"*{n}*_of_this_server")
+)
+SEARCH = (("name", "retrieve_tools"), ("arguments", {"query": "a tool of this server"}))
+SERVER = "/mcp/s/guest"
 HEAD = b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\naccept: application/json\r\n"
 
 
@@ -247,6 +295,8 @@ CLIENTS: dict[str, Input] = {
     "args-text-4MB": args(b'"' + b"x" * 4_000_000 + b'"'),
     "args-escapes-4MB": args(b'"' + b"\\n" * 2_000_000 + b'"'),
     "args-not-ascii-4MB": args(b'"' + "漢é".encode() * 800_000 + b'"'),
+    "args-lists-in-lists": args(many(b"[[[]]]", 84_000)),
+    "args-lists-30-deep": args(many(b"[" * 30 + b"]" * 30, 94_000)),
     "args-deep": args(b"[" * 500_000 + b"]" * 500_000),
     "args-huge-number": args(b"9" * 3_000_000),
     "args-floats": args(many(b"1e308", 4_000_000)),
@@ -334,13 +384,34 @@ SERVERS_DO: dict[str, Input] = {
     **{f"list-{mode}": listing(mode) for mode in LISTS if mode != "none"},
     "sse-empty": legacy("empty"),
 }
-INPUTS: dict[str, Input] = {**{f"client-{name}": do for name, do in CLIENTS.items()}, **SERVERS_DO}
+LISTED: dict[str, Input] = {
+    "tools": Lists("tools/list"),
+    "tools-one-glob": Lists("tools/list", globs=("*_of_this_server",)),
+    "tools-200-globs": Lists("tools/list", globs=GLOBS),
+    "tools-200-globs-long-names": Lists("tools/list", listing="longest-names", globs=GLOBS),
+    "tools-200-globs-passthrough": Lists("tools/list", SERVER, globs=GLOBS),
+    "tools-200-globs-search": Lists("tools/call", "/mcp", globs=GLOBS, params=SEARCH),
+    "tools-passthrough": Lists("tools/list", SERVER),
+    "prompts": Lists("prompts/list"),
+    "prompts-get": Lists("prompts/get", params=(("name", "guest__nowhere"),)),
+    "prompts-passthrough": Lists("prompts/list", SERVER),
+    "resources": Lists("resources/list"),
+    "resources-passthrough": Lists("resources/list", SERVER),
+    "templates": Lists("resources/templates/list"),
+    "skills": Lists("skills/list"),
+    "skills-passthrough": Lists("skills/list", SERVER),
+}
+INPUTS: dict[str, Input] = {
+    **{f"client-{name}": do for name, do in CLIENTS.items()},
+    **SERVERS_DO,
+    **{f"listed-{name}": do for name, do in LISTED.items()},
+}
 QUICKLY = (
     "client-args-lists", "client-args-keys-most", "client-read-on", "client-args-text-4MB", "client-args-json-lists",
     "client-attached-empty-lines", "client-one-byte-chunks", "client-pipelined", "client-rest-lists",
     "stdio-lists-30MB", "stdio-keys-most", "stdio-text-15MB", "stdio-escapes-15MB", "stdio-progress", "stdio-empty",
     "stdio-batches-of-nothing-60KB", "http-gzip-events", "http-sse-empty-lines", "http-one-byte-chunks",
-    "http-large-answers", "list-large-pages", "list-many", "sse-empty",
+    "http-large-answers", "list-large-pages", "list-many", "sse-empty", "listed-tools-200-globs", "listed-prompts",
 )  # fmt: skip
 
 
@@ -374,12 +445,17 @@ class Bench:
         print(f"a quiet call takes {took:.1f} ms, and the gateway works {cost:.1f} ms for it")
 
     def run(self, name: str) -> Row:
+        do = INPUTS[name]
+        if isinstance(do, Lists):
+            do.prepare(self._scene)
         self._since()
-        doing = threading.Thread(target=INPUTS[name], args=(self._scene,), daemon=True)
+        doing = threading.Thread(target=do, args=(self._scene,), daemon=True)
         doing.start()
         doing.join(LONGEST)
         time.sleep(0.25)
         calls, loop = self._since()
+        if isinstance(do, Lists):
+            do.clean_up(self._scene)
         held = [min(took - waited - self._usual, cost - self._usual_cost) for took, cost, waited in calls]
         return Row(name, loop, max(held, default=0.0), max((took for took, _, _ in calls), default=0.0), len(calls))
 
@@ -407,7 +483,7 @@ def scene_of(folder: Path, stack: ExitStack) -> tuple[Scene, Path]:
         "pipe": python_server("overwhelm.py", timeout=LONGEST),
         "web": {"url": f"{where}/mcp", "timeout": LONGEST},
     }
-    config = {"mcpServers": servers, "log": {"level": "error"}}
+    config = {"mcpServers": servers, "log": {"level": "error"}, "surfaces": ["gate", "direct", "passthrough"]}
     running = stack.enter_context(
         gateway(
             folder / "data",

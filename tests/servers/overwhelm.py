@@ -167,6 +167,19 @@ LISTS: dict[str, Callable[[int], bytes]] = {
         )
     ),
     "extras": lambda page: b'{"tools":[],"x":%s}' % many(b"{}", MB),
+    "new-names": lambda page: (
+        b'{"tools":[%s]}'
+        % b",".join(
+            b'{"name":"page%d_tool%d_of_this_server","inputSchema":{"type":"object"}}' % (page, n)
+            for n in range(12_000)
+        )
+    ),
+    "longest-names": lambda page: (
+        b'{"tools":[%s]}'
+        % b",".join(
+            b'{"name":"p%d_%d_%s","inputSchema":{"type":"object"}}' % (page, n, b"ab" * 120) for n in range(12_000)
+        )
+    ),
     "long-words": lambda page: (
         b'{"tools":[%s]}'
         % b",".join(
@@ -175,6 +188,26 @@ LISTS: dict[str, Callable[[int], bytes]] = {
         )
     ),
 }
+
+
+OTHER_LISTS: dict[str, Callable[[], bytes]] = {
+    "prompts/list": lambda: (
+        b'{"prompts":[%s]}' % b",".join(b'{"name":"a prompt of %d characters: \xc3\xa9"}' % n for n in range(20_000))
+    ),
+    "resources/list": lambda: (
+        b'{"resources":[%s]}'
+        % b",".join(b'{"uri":"%s://%d/x","name":"n"}' % (b"ui" if n % 2 else b"note", n) for n in range(20_000))
+    ),
+    "resources/templates/list": lambda: (
+        b'{"resourceTemplates":[%s]}'
+        % b",".join(b'{"uriTemplate":"note://{x}/%d","name":"n"}' % n for n in range(20_000))
+    ),
+    "skills/list": lambda: (
+        b'{"skills":[%s]}'
+        % b",".join(b'{"uri":"skill://s%d/SKILL.md","name":"n","description":"d"}' % n for n in range(20_000))
+    ),
+}
+"""Lists besides that of tools, which a server has with any `--list` but `none`."""
 
 
 def head(kind: str, length: int | None = None, *more: str) -> bytes:
@@ -251,11 +284,16 @@ def answer_to(message: dict[str, Any], listing: str, page: int) -> bytes | None:
     if number is None:
         return None
     if method == "initialize":
-        found = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+        able: dict[str, Any] = {"tools": {"listChanged": True}}
+        if listing != "none":
+            able |= {"prompts": {}, "resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}}
+        found = {"protocolVersion": "2025-11-25", "capabilities": able,
                  "serverInfo": {"name": "overwhelm", "version": "1"}}  # fmt: skip
         return result(number, json.dumps(found).encode())
     if method == "tools/list":
         return result(number, LISTS[listing](page))
+    if method in OTHER_LISTS and listing != "none":
+        return result(number, OTHER_LISTS[method]())
     if method == "ping":
         return result(number, b"{}")
     return b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"no"}}' % number

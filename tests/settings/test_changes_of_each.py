@@ -84,6 +84,7 @@ OF_SETTINGS: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "limits.per_principal.questions": (1, 2, L, T),
     "limits.per_principal.sessions": (1, 2, L, T),
     "limits.per_principal.streams": (1, 2, L, T),
+    "limits.per_principal.subscriptions": (1, 2, L, T),
     "limits.per_principal.record_mb": (1, 2, L, T),
     "notify_desktop": (True, False, N, N),
     "limits.per_principal.kept_results_mb": (1, 2, L, T),

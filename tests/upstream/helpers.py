@@ -66,6 +66,7 @@ class Chat:
 class Allowed:
     """A permit that allows everything: who decides and records is not this room."""
 
+    principal = "somebody"
     tool = None
 
     def __init__(

@@ -224,6 +224,29 @@ async def test_places_in_the_lane_are_neither_lost_nor_doubled_when_callers_give
         assert slots.in_flight == 2
 
 
+@pytest.mark.proves("SEC-7")
+async def test_one_principal_takes_four_fifths_of_the_slots_and_of_the_queue() -> None:
+    slots = CallSlots(10)
+    assert [slots.acquire("greedy") for _ in range(9)] == [True] * 8 + [False]
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            tasks.start_soon(slots.wait, 60, "greedy")
+        await until(lambda: slots.waiting == 8)
+        with pytest.raises(UpstreamFailure, match="'greedy' has 8 calls in flight and 8 waiting, which is its quota"):
+            await slots.wait(60, "greedy")
+        assert slots.acquire("modest") and slots.acquire("modest")
+        for name in ("modest", "another", "third"):  # one of each may always wait
+            tasks.start_soon(slots.wait, 60, name)
+        await until(lambda: slots.waiting == 11)
+        for _ in range(2):
+            slots.release("modest")
+            slots.release("greedy")
+        assert slots.waiting == 7, "of those with the fewest, each that waited has a slot"
+        for _ in range(7):
+            slots.release("greedy")
+        await until(lambda: not slots.waiting)
+
+
 @pytest.mark.proves("UP-7")
 async def test_a_place_that_does_not_become_free_in_time_is_a_refusal() -> None:
     slots = CallSlots(1)

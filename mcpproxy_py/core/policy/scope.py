@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core.policy.tool_class import lowest_risk
-from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, normal_form
+from mcpproxy_py.core.policy.tool_names import MAX_NAME, NamePattern, NameSet, name_set, normal_form
+from mcpproxy_py.core.results.tokens import Steps, at_once
 from mcpproxy_py.core.search.index import Index, IndexSegment
-from mcpproxy_py.core.search.narrowed import IndexOfSome
+from mcpproxy_py.core.search.narrowed import FoundMapping, IndexOfSome
 from mcpproxy_py.core.values import (
     FORBIDS,
     NARROWS,
@@ -124,9 +125,8 @@ class _ToolGlobs:
         pairs = [each.partition(":") for each in globs]
         self._anywhere = [left for left, colon, _ in pairs if not colon]
         self._of = [(NamePattern(left), right) for left, colon, right in pairs if colon]
-        for _, _, right in pairs:
-            NamePattern(right)
-        NameSet(self._anywhere)
+        for left, _, right in pairs:
+            NamePattern(right or left)
         self._known: dict[str, NameSet | None] = {}
 
     def mentions(self, server: str) -> bool:
@@ -139,13 +139,11 @@ class _ToolGlobs:
                 self._known.clear()
             normal = normal_form(server)
             said = [*self._anywhere, *(name for there, name in self._of if there.matches(normal))]
-            self._known[server] = None if EVERY in said else NameSet(said)
+            self._known[server] = None if EVERY in said else name_set(tuple(said))
         return self._known[server]
 
 
-@lru_cache(maxsize=1024)
-def _tool_globs(globs: tuple[str, ...]) -> _ToolGlobs:
-    return _ToolGlobs(globs)
+_tool_globs: Final = lru_cache(maxsize=1024)(_ToolGlobs)
 
 
 def check_tool_glob(text: str) -> None:
@@ -167,7 +165,7 @@ def _both_parts(glob: str) -> tuple[NamePattern, NamePattern]:
     return (NamePattern(left), NamePattern(right)) if colon else (NamePattern("*"), NamePattern(left))
 
 
-class ToolsInScope(Mapping[str, Tool]):
+class ToolsInScope(FoundMapping[Tool]):
     """Of one server. Whoever calls a tool looks at that one only; the others are chosen when somebody lists them."""
 
     __slots__ = ("_all", "_chooses", "_found", "_part")
@@ -189,22 +187,16 @@ class ToolsInScope(Mapping[str, Tool]):
         self._found[key] = tool
         return tool
 
-    def __getitem__(self, name: str) -> Tool:
-        if (found := self.get(name)) is None:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
-
     def __iter__(self) -> Iterator[str]:
-        return (tool.name for tool in self._part().tools)
+        self._found = {
+            each.name: self._all[each.name]
+            for each in self._part().tools
+            if self._all.get(each.name) is each or self.get(each.name) is not None
+        }
+        return iter(self._found)
 
-    def __len__(self) -> int:
-        return len(self._part().tools)
 
-
-class ServersInScope(Mapping[str, Server]):
+class ServersInScope(FoundMapping[Server]):
     """Of one snapshot, each narrowed when somebody looks at it."""
 
     __slots__ = ("_found", "_policy", "_scope", "_snapshot")
@@ -224,19 +216,8 @@ class ServersInScope(Mapping[str, Server]):
             found = self._found[key] = self._narrowed(server)
         return found
 
-    def __getitem__(self, name: str) -> Server:
-        if (found := self.get(name)) is None:
-            raise KeyError(name)
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._snapshot.servers and self._scope.has_server(str(name))
-
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._snapshot.servers if self._scope.has_server(name))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
     def _narrowed(self, server: Server) -> Server:
         scope, chooses = self._scope, self._scope.chooses(server.name, self._policy)
@@ -249,12 +230,12 @@ class ServersInScope(Mapping[str, Server]):
         whole: IndexSegment | None = self._snapshot.index.segments.get(server.name)
         if whole is None:
             return replace(server, tools={})
-        tools = ToolsInScope(server.tools, chooses, lambda: whole.only(_choice(scope, self._policy), chooses))
-        return replace(server, tools=tools, outside=_outside(server.name, scope))
+        tools = ToolsInScope(server.tools, chooses, lambda: at_once(whole.only(_choice(scope, self._policy), chooses)))
 
+        def is_out_of_scope(name: str) -> bool:
+            return not scope.names(server.name, name)
 
-def _outside(server: str, scope: Scope) -> Callable[[str], bool]:
-    return lambda name: not scope.names(server, name)
+        return replace(server, tools=tools, outside=is_out_of_scope)
 
 
 def _choice(scope: Scope, policy: Policy) -> Hashable:
@@ -269,22 +250,24 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
         return known
     policy = scope.tightened(snapshot.policy)
     index: Index = snapshot.index
+    choice, servers = _choice(scope, policy), ServersInScope(snapshot, scope, policy)
 
-    def parts() -> dict[str, IndexSegment]:
-        choice = _choice(scope, policy)
-        there = {name: part for name, part in index.segments.items() if scope.has_server(name)}
-        chosen = {name: scope.chooses(name, policy) for name in there}
-        return {
-            name: part if (chooses := chosen[name]) is None else part.only(choice, chooses)
-            for name, part in there.items()
-        }
+    def parts() -> Steps[dict[str, IndexSegment]]:
+        found: dict[str, IndexSegment] = {}
+        for name, part in index.segments.items():
+            if (server := servers.get(name)) is not None:
+                chooses = scope.chooses(name, policy)
+                found[name] = part if chooses is None else (yield from part.only(choice, chooses))
+                iter(server.tools)  # which looks at none of them again
+        return found
 
     if len(snapshot.narrowed) >= KEPT:
         del snapshot.narrowed[next(iter(snapshot.narrowed))]
     snapshot.narrowed[scope.key] = found = Snapshot(
         policy=policy,
-        servers=ServersInScope(snapshot, scope, policy),
-        index=IndexOfSome(index, (scope.servers, _choice(scope, policy)), parts),
+        servers=servers,
+        index=IndexOfSome(index, (scope.servers, choice), lambda: at_once(parts())),
+        choosing=parts,
     )
     return found
 

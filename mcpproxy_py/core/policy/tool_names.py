@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.policy.confusables import identical, is_invisible, mixes_scripts, similar
@@ -23,6 +23,8 @@ MAX_NAME: Final = 256
 FEWEST_LETTERS: Final = 4
 """A glob with fewer would look like half of all names if its 1 could be an l."""
 REMEMBERED: Final = 50_000
+MAX_STEPS: Final = 4096
+"""Steps that the automaton of a list keeps, at about 300 bytes each."""
 EXCLUDED: Final = "the operator's lists exclude it"
 TOO_LONG: Final = f"its name is longer than {MAX_NAME} characters"
 _CLASS: Final = re.compile(r"\[(!?)(\]?[^\]]*)\]")
@@ -174,17 +176,20 @@ def _compiled(parts: Iterable[Part], way: Callable[[str], str]) -> re.Pattern[st
     for kind, text in parts:
         if kind == "*":
             pieces.append("")
-        elif kind == "?":
-            pieces[-1] += f"[^{_MANY}]"
-        elif kind == "[":
-            pieces[-1] += _class(text, way)
         else:
-            pieces[-1] += re.escape(way(text))
+            pieces[-1] += "".join(_expected(kind, text, way))
     first, *rest = pieces
     if not rest:
         return re.compile(rf"{first}\Z", re.DOTALL)
     *middle, last = rest
     return re.compile(rf"{first}{''.join(f'(?>.*?{piece})' for piece in middle if piece)}.*{last}\Z", re.DOTALL)
+
+
+def _expected(kind: str, text: str, way: Callable[[str], str]) -> list[str]:
+    """What this part of a glob expects, character by character, as regular expressions."""
+    if kind:
+        return [f"[^{_MANY}]" if kind == "?" else _class(text, way)]
+    return [re.escape(char) for char in way(text)]
 
 
 def _class(text: str, way: Callable[[str], str]) -> str:
@@ -216,6 +221,56 @@ def _as_name(glob: str) -> str:
     return "".join(_plain(text) if not kind else _MANY if kind == "*" else _ONE for kind, text in parts)
 
 
+class GlobAutomaton:
+    """All globs of a list in one: matching takes the length of the name, however many globs there are.
+
+    A place is a character that some glob expects, or the end of a glob. A state has a bit for each place that a name
+    has reached, under "", and the states that follow, by character. A step to the next one is a few operations on whole
+    numbers, which no combination of globs and names makes expensive, and is kept: names that begin like earlier ones
+    take the steps of these.
+    """
+
+    def __init__(self, globs: Iterable[NamePattern]) -> None:
+        self._repeats = self._ends = 0
+        expected: dict[str, int] = {}
+        place = 1
+        for glob in globs:
+            for kind, text in _parts(glob.text.strip()):
+                if kind == "*":
+                    self._repeats |= place
+                    continue
+                for char in _expected(kind, text, _plain):
+                    expected[char] = expected.get(char, 0) | place
+                    place <<= 1
+            self._ends |= place
+            place <<= 1
+        self._expected = [(re.compile(char, re.DOTALL), places) for char, places in expected.items()]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept = 0
+        self._accepting: dict[str, int] = {}
+        self._states: dict[int, dict[str, Any]] = {}
+        self._first: dict[str, Any] = {"": self._ends << 1 | 1}
+
+    def matches(self, normal: str) -> bool:
+        state = self._first
+        for char in normal:
+            state = state.get(char) or self._step(state, char)
+        return state[""] & self._ends != 0
+
+    def _step(self, state: dict[str, Any], char: str) -> dict[str, Any]:
+        if self._kept >= MAX_STEPS:
+            self._forget()
+        self._kept += 1
+        if (accepting := self._accepting.get(char)) is None:
+            accepting = self._accepting[char] = sum(each for known, each in self._expected if known.match(char))
+        reached = (state[""] & accepting) << 1 | state[""] & self._repeats
+        reached = reached & self._repeats & self._ends or reached  # a glob that matches whatever follows decides
+        following = state[char] = self._states.setdefault(reached, {"": reached})
+        return following
+
+
 class NameSet:
     """The entries of one list, or the names of overrides."""
 
@@ -223,6 +278,7 @@ class NameSet:
         self.entries: Sequence[NamePattern] = [NamePattern(text) for text in entries]
         self._named: dict[str, list[NamePattern]] = {}
         self._globs = [entry for entry in self.entries if entry.is_glob]
+        self._automaton = GlobAutomaton(self._globs)
         self._shapes: dict[str, NamePattern] = {}
         for entry in self.entries:
             self._named.setdefault(entry.normal, []).append(entry)
@@ -243,7 +299,7 @@ class NameSet:
         return found or [entry.text for entry in self._globs if entry.matches(normal)]
 
     def matches(self, normal: str) -> bool:
-        return normal in self._named or any(entry.matches(normal) for entry in self._globs)
+        return normal in self._named or self._automaton.matches(normal)
 
     def resembled(self, name: ComparedName) -> NamePattern | None:
         """The entry that this name looks like, and does not match. Asked of names that are none of the entries."""
@@ -299,6 +355,10 @@ class ToolLists:
         if allow is not None and not allow.matches(each.normal):
             return EXCLUDED
         return mixed("deny_tools") if deny.entries and mixes_scripts(name) else None
+
+
+name_set: Final = lru_cache(maxsize=256)(NameSet)
+"""One for all tokens and servers of which a scope says the same."""
 
 
 @lru_cache(maxsize=1024)

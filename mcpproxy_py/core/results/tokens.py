@@ -8,12 +8,31 @@ base64 and other alphabets, where a quarter of the bytes is 0.25 to 2 times. A t
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Final, TypeVar
 
 Made = TypeVar("Made")
 Steps = Generator[None, None, Made]
 """Work in small steps, so that whoever has it done can let others in between."""
+
+
+def collect(items: Iterable[Made]) -> Steps[list[Made]]:
+    """All of them, each made in a step of its own."""
+    made: list[Made] = []
+    for each in items:
+        made.append(each)
+        yield
+    return made
+
+
+def at_once(steps: Steps[Made]) -> Made:
+    """The outcome of work that is short, or that nobody waits for."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
 
 _PIECE: Final = re.compile(
     rb"[A-Z]?[a-z]{1,6}|[A-Z]{1,3}|[0-9]{1,3}|\s{2,16}|[^\x80-\xffA-Za-z0-9\s]{1,2}"

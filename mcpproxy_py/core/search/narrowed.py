@@ -8,7 +8,7 @@ asks for that word.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from mcpproxy_py.core.search.index import Index, Ranking
@@ -17,9 +17,27 @@ if TYPE_CHECKING:
 COUNTED: Final = 4096
 """Words of which an index remembers how many of its tools have them."""
 _OUT: Final = -1
+Value = TypeVar("Value")
 
 
-class ImpactsOfSome(Mapping[str, Mapping[int, float]]):
+class FoundMapping(Mapping[str, Value]):
+    """A mapping whose `get` finds out what there is."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: str) -> Value:
+        if (found := self.get(key)) is None:
+            raise KeyError(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.get(key) is not None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class ImpactsOfSome(FoundMapping[Mapping[int, float]]):
     """`IndexSegment.impacts` of a part of its tools, which have new numbers."""
 
     __slots__ = ("_all", "_now")
@@ -40,22 +58,11 @@ class ImpactsOfSome(Mapping[str, Mapping[int, float]]):
         left = {} if there is None else {at: each for number, each in there.items() if (at := now[number]) != _OUT}
         return left or default
 
-    def __getitem__(self, term: str) -> Mapping[int, float]:
-        if (found := self.get(term)) is None:
-            raise KeyError(term)
-        return found
-
-    def __contains__(self, term: object) -> bool:
-        return isinstance(term, str) and self.get(term) is not None
-
     def __iter__(self) -> Iterator[str]:
         return (term for term in self._all if term in self)
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
-
-class FrequenciesOfSome(Mapping[str, int]):
+class FrequenciesOfSome(FoundMapping[int]):
     """How many tools have a word, in segments that are all or parts of those that `every` was counted in."""
 
     __slots__ = ("_all", "_known", "_segments")
@@ -75,19 +82,8 @@ class FrequenciesOfSome(Mapping[str, int]):
             found = self._known[key] = sum(len(part.impacts.get(key, ())) for part in self._segments)
         return found or default
 
-    def __getitem__(self, term: str) -> int:
-        if (found := self.get(term)) is None:
-            raise KeyError(term)
-        return found
-
-    def __contains__(self, term: object) -> bool:
-        return isinstance(term, str) and self.get(term) is not None
-
     def __iter__(self) -> Iterator[str]:
         return (term for term in self._all if term in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 class IndexOfSome:

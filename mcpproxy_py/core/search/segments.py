@@ -10,11 +10,12 @@ document frequencies are merged when another server changes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple, cast
 
+from mcpproxy_py.core.results.tokens import Steps, collect
 from mcpproxy_py.core.search import packed_lanes
 from mcpproxy_py.core.search.fusion import VectorsOfTools
 from mcpproxy_py.core.search.narrowed import ImpactsOfSome
@@ -73,7 +74,6 @@ class IndexSegment:
     _parts: dict[Hashable, IndexSegment] = field(
         default_factory=dict[Hashable, "IndexSegment"], init=False, repr=False, compare=False
     )
-    _named: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
     _vectors: VectorsOfTools | None = field(default=None, init=False, repr=False, compare=False)
     _source: IndexSegment | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -90,23 +90,17 @@ class IndexSegment:
     def give(self, vectors: VectorsOfTools) -> None:
         object.__setattr__(self, "_vectors", vectors)
 
-    @property
-    def by_name(self) -> Mapping[str, Tool]:
-        if self._named is None:
-            object.__setattr__(self, "_named", {tool.name: tool for tool in self.tools})
-        return self._named or {}
-
-    def only(self, key: Hashable, wanted: Callable[[Tool], bool]) -> IndexSegment:
+    def only(self, key: Hashable, wanted: Callable[[Tool], bool]) -> Steps[IndexSegment]:
         """The part of it that a rule lets through; what `key` names is found out once."""
         found = self._parts.get(key)
         if found is None:
+            fits = yield from collect(map(wanted, self.tools))
             if len(self._parts) >= SELECTIONS:
                 del self._parts[next(iter(self._parts))]
-            found = self._parts[key] = self._only(wanted)
+            found = self._parts[key] = self._only([number for number, fit in enumerate(fits) if fit])
         return found
 
-    def _only(self, wanted: Callable[[Tool], bool]) -> IndexSegment:
-        kept = [number for number, tool in enumerate(self.tools) if wanted(tool)]
+    def _only(self, kept: Sequence[int]) -> IndexSegment:
         if len(kept) == len(self.tools):
             return self
         left = ImpactsOfSome(self.impacts, len(self.tools), kept)

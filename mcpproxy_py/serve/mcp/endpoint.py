@@ -95,7 +95,7 @@ def _unwatch_all(surface: Surface, session: ClientSession) -> None:
     async def unwatch() -> None:
         for resource in list(session.subscribed):
             with contextlib.suppress(UpstreamFailure):
-                await surface.unwatch(resource)
+                await surface.unwatch(session.peer, resource)
 
     if session.subscribed:
         session.leaving = asyncio.ensure_future(unwatch())

@@ -229,7 +229,7 @@ async def heard(endpoint: McpEndpoint, request: McpRequest) -> None:
         finally:
             for resource in watched:
                 with contextlib.suppress(UpstreamFailure):
-                    await asyncio.shield(surface.unwatch(resource))
+                    await asyncio.shield(surface.unwatch(request.peer, resource))
 
 
 def _wanted(request: McpRequest) -> Mapping[str, Any]:

@@ -77,7 +77,7 @@ class LegacySessions:
         """A session for as long as `stack` lasts; None where there is none to be had, and the modern one has to do.
         Raises `UpstreamFailure` where there are too many already."""
         if alone := self.alone(kind):
-            await stack.enter_async_context(self._slots.place(patience))
+            await stack.enter_async_context(self._slots.place(patience, permit.principal))
         try:
             return await stack.enter_async_context(self._seat(permit, kind, alone, min(patience / 2, OPEN_PATIENCE)))
         except UpstreamFailure as failure:

@@ -33,16 +33,24 @@ from mcpproxy_py.upstream.session.rpc import PendingRequest
 from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
+KEPT_BACK: Final = 5
+"""One in so many slots is for other principals than the one that takes all it can; with fewer slots, none is."""
+
 
 class CallSlots:
-    """At most `width` in flight and `room` waiting (as many, if not told), first come first served; the next is refused
-    at once."""
+    """At most `width` in flight and `room` waiting (as many, if not told); the next is refused at once.
+
+    Each principal has a quota: a fifth of the slots, and of the queue, is kept for the others (SEC-7), and one call of
+    each may always wait. A slot that becomes free goes to the principal with the fewest calls in flight, and of these
+    to whoever came first.
+    """
 
     def __init__(self, width: int, on_wait: Callable[[], None] = lambda: None) -> None:
         """`on_wait` is called for each that has to wait."""
         self.in_flight = 0
         self._width = self._room = max(1, width)
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._taken: Counter[str] = Counter()
+        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._on_wait = on_wait
 
     @property
@@ -55,37 +63,45 @@ class CallSlots:
         self._admit()
 
     @asynccontextmanager
-    async def place(self, patience: float) -> AsyncIterator[None]:
+    async def place(self, patience: float, principal: str = "") -> AsyncIterator[None]:
         """Raises `UpstreamFailure(OVERLOADED)`; nothing was sent then."""
-        if not self.acquire():
-            await self.wait(patience)
+        if not self.acquire(principal):
+            await self.wait(patience, principal)
         try:
             yield
         finally:
-            self.release()
+            self.release(principal)
 
-    def acquire(self) -> bool:
-        """Takes a place where one is free. Whoever has one, by this or by `wait`, has to `leave`."""
-        if self.in_flight >= self._width or self._waiting:
+    def acquire(self, principal: str) -> bool:
+        """Takes a slot where one is free for this principal, which is for nobody that waits. Whoever has one, by this
+        or by `wait`, has to `release` it."""
+        width = self._width
+        if self.in_flight >= width or self._taken[principal] >= width - width // KEPT_BACK:
             return False
+        self._taken[principal] += 1
         self.in_flight += 1
         return True
 
-    def release(self) -> None:
+    def release(self, principal: str) -> None:
         self.in_flight -= 1
+        self._taken[principal] -= 1
         if self._waiting:
             self._admit()
 
-    async def wait(self, patience: float) -> None:
-        """Until there is a place. Raises like `place`."""
-        if len(self._waiting) >= self._room:
+    async def wait(self, patience: float, principal: str) -> None:
+        """Until there is a slot. Raises like `place`."""
+        quota, own = self._room - self._room // KEPT_BACK, sum(who == principal for who, _ in self._waiting)
+        if own >= quota:
+            has = f"{self._taken[principal]} calls in flight and {own} waiting"
+            raise _overloaded(f"'{principal}' has {has}, which is its quota of max_concurrency")
+        if own and len(self._waiting) >= self._room:
             raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} are waiting")
-        turn = asyncio.get_running_loop().create_future()
+        turn = principal, asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._on_wait()
         try:
             async with asyncio.timeout(patience):
-                await turn
+                await turn[1]
         except TimeoutError:
             self._give_up(turn)
             raise _overloaded(f"no slot became free within {patience:g} s") from None
@@ -93,19 +109,20 @@ class CallSlots:
             self._give_up(turn)
             raise
 
-    def _give_up(self, turn: asyncio.Future[None]) -> None:
-        if turn.done() and not turn.cancelled():  # the place came in the same moment: hand it on
-            self.in_flight -= 1
-        elif turn in self._waiting:
+    def _give_up(self, turn: tuple[str, asyncio.Future[None]]) -> None:
+        if turn in self._waiting:
             self._waiting.remove(turn)
-        self._admit()
+        elif not turn[1].cancelled():  # the slot came in the same moment: hand it on
+            self.release(turn[0])
 
     def _admit(self) -> None:
-        while self._waiting and self.in_flight < self._width:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.in_flight += 1
-                turn.set_result(None)
+        while self._waiting:
+            turn = min(self._waiting, key=lambda each: self._taken[each[0]])
+            if not turn[1].done() and not self.acquire(turn[0]):
+                return
+            self._waiting.remove(turn)
+            if not turn[1].done():
+                turn[1].set_result(None)
 
 
 def _overloaded(why: str) -> UpstreamFailure:
@@ -267,11 +284,11 @@ class CallScheduler:
     async def request(self, permit: Permit) -> dict[str, Any]:
         """The raw result, once there is a place and a session for it. Raises `UpstreamFailure` and `NotPermitted`. What
         it waited for its place is told by the queue, so it does not count for how fast the server is."""
-        slots, channel, timeout = self.slots, permit.channel, self._spec.timeout
+        slots, channel, timeout, who = self.slots, permit.channel, self._spec.timeout, permit.principal
         try:
             main, end = self.main or self._main(), time.monotonic() + timeout
-            if waits := not slots.acquire():
-                await slots.wait(timeout)
+            if waits := not slots.acquire(who):
+                await slots.wait(timeout, who)
             started = time.monotonic()
             try:
                 if waits:
@@ -285,7 +302,7 @@ class CallScheduler:
                     return await session.request(permit, timeout=_left(end))
             finally:
                 self.traffic.took(time.monotonic() - started)
-                slots.release()
+                slots.release(who)
         except UpstreamFailure as failure:
             self.traffic.failures[failure.code] += 1
             raise

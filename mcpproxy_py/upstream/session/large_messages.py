@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,13 +16,12 @@ from typing import Any, Final, NamedTuple
 from mcpproxy_py import jsonrpc
 from mcpproxy_py.core.json_size import ValueCounter, at_most, pieces, seconds
 from mcpproxy_py.core.protocol import own_meta
-from mcpproxy_py.upstream.turns import TURNS, uncollected
+from mcpproxy_py.core.results.tokens import collect
+from mcpproxy_py.upstream.turns import TURN, TURNS, in_turns, uncollected
 
 logger = logging.getLogger(__name__)
 
 Stream = int | None
-TURN: Final = 0.005
-"""Seconds of one piece of work where it can be ended anywhere."""
 SMALL_AT_ONCE: Final = 64
 """Small messages that are read in one turn, of those that had to wait."""
 
@@ -130,16 +128,8 @@ class LargeMessages:
 
 async def _remove_own(said: Any) -> None:
     """In turns, like everything that is done with all of a large message."""
-    steps, removed, left = own_meta.removal(said), 0, True
-    while left:
-        await TURNS.turn(TURN)
-        end, left = time.perf_counter() + TURN, False
-        for step in steps:
-            removed += step
-            if time.perf_counter() > end:
-                left = True
-                break
-    if removed:
+    await TURNS.turn(TURN)
+    if sum(await in_turns(collect(own_meta.removal(said)))):
         jsonrpc.tell_of_removal()
 
 

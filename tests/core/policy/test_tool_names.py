@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from mcpproxy_py.core.policy.confusables import ALIKE, ascii_look, mixes_scripts, similar
 from mcpproxy_py.core.policy.tool_class import class_of
-from mcpproxy_py.core.policy.tool_names import NamePattern, NameSet, ToolLists, ambiguous, in_both, normal_form
+from mcpproxy_py.core.policy.tool_names import (
+    MAX_STEPS,
+    GlobAutomaton,
+    NamePattern,
+    NameSet,
+    ToolLists,
+    ambiguous,
+    in_both,
+    normal_form,
+)
 from mcpproxy_py.core.values import RANK, Override, Server, Tool
 
 pytestmark = pytest.mark.proves("GATE-16")
@@ -36,6 +45,30 @@ def test_of_plain_names_only_the_case_is_dropped(name: str) -> None:
 @given(GLOBS, FEW)
 def test_a_glob_means_what_a_shell_means_by_it(glob: str, name: str) -> None:
     assert NamePattern(glob).matches(name) == (fnmatchcase(name, glob) or name == glob)
+
+
+@given(st.lists(GLOBS, max_size=4), st.lists(FEW, max_size=8))
+def test_a_list_matches_what_one_of_its_globs_matches(globs: list[str], names: list[str]) -> None:
+    together, each = NameSet(globs), [NamePattern(glob) for glob in globs]
+    assert [together.matches(name) for name in names] == [any(one.matches(name) for one in each) for name in names]
+
+
+def test_however_many_globs_a_list_has_a_known_name_is_matched_by_looking_up_its_characters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = NameSet([f"*x{number}*" for number in range(500)])
+    assert [names.matches(f"page_x{number}") for number in (7, 499, 500)] == [True, True, True]
+    assert not names.matches("page_y7")
+    monkeypatch.setattr(GlobAutomaton, "_step", None)
+    assert names.matches("page_x7") and not names.matches("page_y7")
+
+
+def test_what_a_list_keeps_of_names_is_bounded_and_forgotten_in_time() -> None:
+    names = NameSet(["*a?b*", "z*"])
+    for number in range(3 * MAX_STEPS):
+        assert names.matches(f"{chr(0x4E00 + number % 20_000)}{number}a{number % 10}b")
+        assert not names.matches(f"{number}a{number}")
+    assert names.matches("z") and not names.matches("yz")
 
 
 @given(GLOBS, GLOBS, FEW)

@@ -9,6 +9,7 @@ import pytest
 
 from mcpproxy_py import word_vectors
 from mcpproxy_py.core.policy.scope import Scope, narrowed
+from mcpproxy_py.core.results.tokens import at_once
 from mcpproxy_py.core.search import fusion
 from mcpproxy_py.core.search.confidence import SCORES, confidence
 from mcpproxy_py.core.search.index import Index, IndexSegment, segment
@@ -104,7 +105,7 @@ def test_a_scope_ranks_among_its_own_tools_as_if_there_were_no_others() -> None:
 
 def test_the_part_of_a_listing_has_its_vectors_when_the_whole_gets_them() -> None:
     whole = segment(tools("shop"))
-    part = whole.only("some", lambda each: each.name != "create_refund")
+    part = at_once(whole.only("some", lambda each: each.name != "create_refund"))
     assert part.vectors is None
     given(whole)
     assert part.vectors is not None

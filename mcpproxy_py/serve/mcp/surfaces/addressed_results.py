@@ -6,19 +6,18 @@ cannot be addressed is left out, as a whole.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.server_uris import addressed, scheme_of
+from mcpproxy_py.core.results.tokens import collect
+from mcpproxy_py.upstream.turns import in_turns
 
 SCHEMES: Final = frozenset(("ui", "skill"))
 """Of those every URI that a server lists is addressed; of others only where it belongs to a skill."""
 SKILL_FILE: Final = "/SKILL.md"
 FILES: Final = "resources"
-AT_ONCE: Final = 256
-"""Rows, after which others have their turn of the event loop."""
 
 
 def is_of_extensions(uri: object) -> bool:
@@ -76,18 +75,8 @@ async def rows(
     found: Iterable[Any], carried: Callable[[str, Any], dict[str, Any] | None], server: str
 ) -> list[dict[str, Any]]:
     """As many as there are: a server may answer with megabytes, and others are waiting."""
-    kept: list[dict[str, Any]] = []
-    weight = 0
-    for each in found:
-        if (row := carried(server, each)) is not None:
-            kept.append(row)
-            weight += 1 + len(json_values.as_array(row.get(FILES)) or ())
-        else:
-            weight += 1
-        if weight >= AT_ONCE:
-            weight = 0
-            await asyncio.sleep(0)
-    return kept
+    made = await in_turns(collect(carried(server, each) for each in found))
+    return [row for row in made if row is not None]
 
 
 def _at(server: str, row: dict[str, Any]) -> dict[str, Any] | None:

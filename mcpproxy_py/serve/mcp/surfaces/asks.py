@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
@@ -34,10 +34,13 @@ from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavail
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.input_rounds import BadRequestState, HeldCall, InputRounds, Spend, StateBinding, first_time
-from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest
+from mcpproxy_py.serve.mcp.request import CLAIM_LIMIT, McpRequest, WatchedResource
 from mcpproxy_py.serve.mcp.surfaces import resource_links, surface
 from mcpproxy_py.serve.mcp.surfaces.resource_links import LINKING, MOST_ITEMS, ResourceLinks
 from mcpproxy_py.serve.mcp.surfaces.surface import LIST_TTL_MS, UNKNOWN_TTL_MS, kept_privately, text_param, view_of
+
+SUBSCRIBE: Final = "resources/subscribe"
+UNSUBSCRIBE: Final = "resources/unsubscribe"
 
 
 class AskRunner:
@@ -70,6 +73,23 @@ class AskRunner:
         elif "requestState" in exchange.params and self.rounds.is_ours(exchange.params["requestState"]):
             return await self._later_round(_without_rounds(ask), exchange)
         return await self._run(ask, exchange)
+
+    async def watch(self, exchange: McpRequest, surface: Surface, resource: WatchedResource) -> Mapping[str, Any]:
+        """Subscribe to a resource, within the quota of the client's principal. Raises `RpcError`."""
+        share, principal = self.gateway.shares.subscriptions, exchange.peer.principal
+        share.take(principal)
+        try:
+            params = {"uri": resource.uri}
+            return relayed(await self.call(exchange, surface, resource.uri, params, resource.server, SUBSCRIBE))
+        except BaseException:
+            share.give_back(principal)
+            raise
+
+    async def unwatch(self, exchange: McpRequest, surface: Surface, resource: WatchedResource) -> Mapping[str, Any]:
+        """Raises `RpcError`."""
+        self.gateway.shares.subscriptions.give_back(exchange.peer.principal)
+        params = {"uri": resource.uri}
+        return relayed(await self.call(exchange, surface, resource.uri, params, resource.server, UNSUBSCRIBE))
 
     def there(self, exchange: McpRequest) -> Mapping[str, Server]:
         """The servers that there are for who asks."""
@@ -379,7 +399,7 @@ async def call_linking(
             return result
         if isinstance(reply.decision, Route) and _links(result):
             there = asking.there(exchange)
-            links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
+            await links.learn(exchange.peer.principal, reply.decision.server, resource_links.in_result(result), there)
         if kind == "gate" and reply.size > (kept := asking.gateway.local.kept).floor:
             result = await kept.cut(reply)
     return as_ours(result)
@@ -403,7 +423,8 @@ async def read_linked(
     if server is None:
         raise unknown_resource(uri)
     result = relayed(await asking.call(exchange, kind, uri, surface.own_params(exchange), server))
-    links.learn(exchange.peer.principal, server, resource_links.in_contents(result), asking.there(exchange))
+    there = asking.there(exchange)
+    await links.learn(exchange.peer.principal, server, resource_links.in_contents(result), there)
     return as_ours(result)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import eq
 from typing import Any, Final
 
@@ -16,9 +17,10 @@ from mcpproxy_py.core.protocol.extensions import EXTENSIONS
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.protocol.methods import with_check
 from mcpproxy_py.core.protocol.tasks import TASKS
+from mcpproxy_py.core.results.tokens import collect
 from mcpproxy_py.core.values import Snapshot, Tool, direct_name
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.request import McpRequest, WatchedResource
+from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest, WatchedResource
 from mcpproxy_py.serve.mcp.surfaces import addressed_results, surface
 from mcpproxy_py.serve.mcp.surfaces.asks import (
     AskRunner,
@@ -44,6 +46,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
     view_of,
 )
 from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
+from mcpproxy_py.upstream.turns import in_turns
 
 CAPABILITIES: Final[Mapping[str, Any]] = {
     "tools": {"listChanged": True}, "prompts": {"listChanged": True},
@@ -76,6 +79,7 @@ class DirectSurface(TableSurface):
         self._resources = ServerResources(asking, links, upstreams)
         self._mirrored = ParamHeaderCache()
         self._task_requests = TaskRequests(asking)
+        self._making = asyncio.Lock()
         self._shown: dict[Scope | None, tuple[Snapshot, GateOptions, list[dict[str, Any]], bool]] = {}
         self.handlers: Mapping[str, Handler] = {
             "tools/call": self._call,
@@ -96,8 +100,7 @@ class DirectSurface(TableSurface):
     async def welcome(self, access: Access | None) -> SurfaceInfo:
         in_reach = self._gate_options().seen_with(access).servers
         there = view_of(self._upstreams.snapshot, access).servers
-        self._tools(access)
-        has_pages = self._shown[None if access is None else access.scope][3]
+        _, has_pages = await self._tools(access)
         known = {**CAPABILITIES.get(EXTENSIONS, {}), **self._resources.extensions(there, has_pages)}
         capabilities = {**CAPABILITIES, EXTENSIONS: known} if known else CAPABILITIES
         return SurfaceInfo(IDENTITY, capabilities, instructions(INSTRUCTIONS, in_reach))
@@ -131,47 +134,51 @@ class DirectSurface(TableSurface):
         return await self._task_requests.directly(request, self._links)
 
     async def _list_tools(self, request: McpRequest) -> Mapping[str, Any]:
-        return one_page(request, "tools", self._tools(request.peer.access))
+        tools, _ = await self._tools(request.peer.access)
+        return one_page(request, "tools", tools)
 
-    def _tools(self, access: Access | None) -> list[dict[str, Any]]:
-        """Made once for each snapshot: a list of thousands is asked for by every client that connects. Of scopes, the
-        lists of the latest few are kept."""
-        snapshot, gate_options = self._upstreams.snapshot, self._gate_options()
-        scope = None if access is None else access.scope
-        known = self._shown.pop(scope, None)
-        if known is None or known[0] is not snapshot or known[1] is not gate_options:
-            view = snapshot if scope is None else narrowed(snapshot, scope)
-            tools = [*_wish(view, gate_options), *_shown(view, gate_options.host_confirm)]
-            known = snapshot, gate_options, tools, any(any(pages_of(tool)) for tool in tools)
-            while len(self._shown) >= MOST_LISTS:
-                del self._shown[next(iter(self._shown))]
-        self._shown[scope] = known
-        return known[2]
+    async def _tools(self, access: Access | None) -> tuple[list[dict[str, Any]], bool]:
+        """All of them, and whether one has a page. Made once for each snapshot, and one after the other: a list of
+        thousands is asked for by every client that connects. Of scopes, the lists of the latest few are kept."""
+        async with self._making:
+            snapshot, gate_options = self._upstreams.snapshot, self._gate_options()
+            scope = None if access is None else access.scope
+            known = self._shown.pop(scope, None)
+            if known is None or known[0] is not snapshot or known[1] is not gate_options:
+                view = snapshot if scope is None else narrowed(snapshot, scope)
+                await in_turns(view.choosing())
+                tools = [
+                    *_wish(view, gate_options),
+                    *await in_turns(collect(_shown(view, gate_options.host_confirm))),
+                ]
+                known = snapshot, gate_options, tools, any(any(pages_of(tool)) for tool in tools)
+                while len(self._shown) >= MOST_LISTS:
+                    del self._shown[next(iter(self._shown))]
+            self._shown[scope] = known
+            return known[2:]
 
     # Prompts and resources of everybody.
 
     async def _list_prompts(self, request: McpRequest) -> Mapping[str, Any]:
-        rows = [
-            {**row, "name": direct_name(server, row["name"])}
-            for server, found in await self._resources.everywhere(request, "prompts/list")
-            for row in found
-            if isinstance(row.get("name"), str)
-        ]
-        return one_page(request, "prompts", rows)
+        found = await self._resources.everywhere(request, "prompts/list")
+        rows = ({**row, "name": direct_name(server, row["name"])} for server, row in _with_names(found))
+        return one_page(request, "prompts", await in_turns(collect(rows)))
 
     async def _get_prompt(self, request: McpRequest) -> Mapping[str, Any]:
         server, name = await self._prompt(request, text_param(request, "name"))
         params = {**surface.own_params(request), "name": name}
         result = relayed(await self._asking.call(request, "direct", name, params, server))
-        self._links.learn(request.peer.principal, server, in_prompt(result), self._asking.there(request))
+        there = self._asking.there(request)
+        await self._links.learn(request.peer.principal, server, in_prompt(result), there)
         return as_ours(result)
 
     async def _prompt(self, request: McpRequest, outer: str) -> tuple[str, str]:
         """The server of a prompt, and its own name for it. Raises `RpcError`."""
-        for server, found in await self._resources.everywhere(request, "prompts/list", prefix=outer):
-            for row in found:
-                if isinstance(name := row.get("name"), str) and direct_name(server, name) == outer:
-                    return server, name
+        found = _with_names(await self._resources.everywhere(request, "prompts/list", prefix=outer))
+        names = ((direct_name(server, row["name"]), server, row["name"]) for server, row in found)
+        for each, server, name in await in_turns(collect(names)):
+            if each == outer:
+                return server, name
         raise RpcError(INVALID_PARAMS, f"Unknown prompt: {json_values.quoted(outer)}")
 
     async def _complete(self, request: McpRequest) -> Mapping[str, Any]:
@@ -200,19 +207,16 @@ class DirectSurface(TableSurface):
         assert request.back is not None
         for resource in [each for each, shown in request.back.subscribed.items() if shown == uri]:
             del request.back.subscribed[resource]
-            await self._ask_about(request, "resources/unsubscribe", resource)
+            await self._asking.unwatch(request, "direct", resource)
         return {}
 
     async def watch(self, request: McpRequest, uri: str) -> WatchedResource:
         resource = await self._resources.locate(request, uri)
-        await self._ask_about(request, "resources/subscribe", resource)
+        await self._asking.watch(request, "direct", resource)
         return resource
 
-    async def _ask_about(self, request: McpRequest, method: str, resource: WatchedResource) -> None:
-        params = {"uri": resource.uri}
-        relayed(await self._asking.call(request, "direct", resource.uri, params, resource.server, method))
-
-    async def unwatch(self, resource: WatchedResource) -> None:
+    async def unwatch(self, peer: ClientPeer, resource: WatchedResource) -> None:
+        self._asking.gateway.shares.subscriptions.give_back(peer.principal)
         await self._upstreams.unwatch(*resource)
 
     async def _list_resources(self, request: McpRequest) -> Mapping[str, Any]:
@@ -221,8 +225,8 @@ class DirectSurface(TableSurface):
         rows: dict[Any, dict[str, Any]] = {}
         for server, found in await self._resources.everywhere(request, "resources/list"):
             there = self._asking.there(request)
-            self._links.learn(request.peer.principal, server, in_list(found), there, listed=True)
-            for row in filter(None, (addressed_results.listed_row(server, each) for each in found)):
+            await self._links.learn(request.peer.principal, server, in_list(found), there, listed=True)
+            for row in await addressed_results.rows(found, addressed_results.listed_row, server):
                 rows.setdefault(row.get("uri") if isinstance(row.get("uri"), str) else id(row), row)
         return one_page(request, "resources", list(rows.values()))
 
@@ -235,6 +239,10 @@ def _wish(snapshot: Snapshot, gate_options: GateOptions) -> Iterable[dict[str, A
     return (tool for tool in gate_options.tools() if tool["name"] == WISH and snapshot.policy.offers_requests)
 
 
+def _with_names(found: Iterable[tuple[str, list[dict[str, Any]]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((server, row) for server, rows in found for row in rows if isinstance(row.get("name"), str))
+
+
 def _shown(snapshot: Snapshot, host_confirm: bool) -> Iterable[dict[str, Any]]:
     """In the order of the configuration and of each server's own list. A name that two tools have is nobody's."""
     taken: dict[str, Tool | None] = {}
@@ -244,4 +252,4 @@ def _shown(snapshot: Snapshot, host_confirm: bool) -> Iterable[dict[str, Any]]:
         for tool in server.tools.values():
             if server.offers(tool.name):
                 taken[tool.direct_name] = None if tool.direct_name in taken else tool
-    return [shown_directly(tool, snapshot.policy, host_confirm) for tool in taken.values() if tool is not None]
+    return (shown_directly(tool, snapshot.policy, host_confirm) for tool in taken.values() if tool is not None)

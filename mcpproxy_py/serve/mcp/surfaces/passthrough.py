@@ -15,11 +15,19 @@ from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, SERVER_INFO
 from mcpproxy_py.core.protocol.headers import ParamHeader
 from mcpproxy_py.core.protocol.methods import with_check
+from mcpproxy_py.core.results.tokens import collect
 from mcpproxy_py.core.values import Server, Snapshot
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 from mcpproxy_py.gateway.recorder import Call
 from mcpproxy_py.serve.mcp.request import ClientPeer, McpRequest, WatchedResource
-from mcpproxy_py.serve.mcp.surfaces.asks import AskRunner, passed_through, relayed, upstreams_own
+from mcpproxy_py.serve.mcp.surfaces.asks import (
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    AskRunner,
+    passed_through,
+    relayed,
+    upstreams_own,
+)
 from mcpproxy_py.serve.mcp.surfaces.surface import (
     CachePolicy,
     Handler,
@@ -34,6 +42,7 @@ from mcpproxy_py.serve.mcp.surfaces.surface import (
 )
 from mcpproxy_py.serve.mcp.surfaces.tasks import TaskRequests
 from mcpproxy_py.upstream.session.session import Negotiated
+from mcpproxy_py.upstream.turns import in_turns
 
 PROMPTS: Final = "prompts/list"
 SUBJECTS: Final[Mapping[str, str]] = {
@@ -41,8 +50,6 @@ SUBJECTS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 RESOURCE_NOT_FOUND: Final = -32002
 """Handshake era; the modern one says INVALID_PARAMS and names the URI."""
-SUBSCRIBE: Final = "resources/subscribe"
-UNSUBSCRIBE: Final = "resources/unsubscribe"
 SETTLE: Final = 2
 
 
@@ -144,10 +151,11 @@ class PassthroughSurface:
     async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
         access = exchange.peer.access
+        await in_turns(view_of(self._upstreams.snapshot, access).choosing())
         if not self._known(access).tools:
             await self._connected(access)
         server = self._known(access)
-        rows = [dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)]
+        rows = await in_turns(collect(dict(tool.wire) for tool in server.tools.values() if server.offers(tool.name)))
         return {**server.listing_extras, **one_page(exchange, "tools", rows)}
 
     # Everything else.
@@ -190,32 +198,29 @@ class PassthroughSurface:
     # Watching resources.
 
     async def _subscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
-        uri = text_param(exchange, "uri")
+        resource = WatchedResource(self.server, text_param(exchange, "uri"))
         assert exchange.back is not None
-        resource = WatchedResource(self.server, uri)
         if resource in exchange.back.subscribed:
             return {}
-        result = await self._ask_about(exchange, SUBSCRIBE, uri)
-        exchange.back.subscribed[resource] = uri
+        result = await self._asking.watch(exchange, "passthrough", resource)
+        exchange.back.subscribed[resource] = resource.uri
         return result
 
     async def _unsubscribe(self, exchange: McpRequest) -> Mapping[str, Any]:
-        uri = text_param(exchange, "uri")
+        resource = WatchedResource(self.server, text_param(exchange, "uri"))
         assert exchange.back is not None
-        if exchange.back.subscribed.pop(WatchedResource(self.server, uri), None) is None:
+        if exchange.back.subscribed.pop(resource, None) is None:
             return {}
-        return await self._ask_about(exchange, UNSUBSCRIBE, uri)
+        return await self._asking.unwatch(exchange, "passthrough", resource)
 
     async def watch(self, exchange: McpRequest, uri: str) -> WatchedResource:
-        await self._ask_about(exchange, SUBSCRIBE, uri)
-        return WatchedResource(self.server, uri)
+        resource = WatchedResource(self.server, uri)
+        await self._asking.watch(exchange, "passthrough", resource)
+        return resource
 
-    async def unwatch(self, resource: WatchedResource) -> None:
-        await self._upstreams.unwatch(self.server, resource.uri)
-
-    async def _ask_about(self, exchange: McpRequest, method: str, uri: str) -> Mapping[str, Any]:
-        """The server hears of the first one that looks at a resource; every one is on record."""
-        return relayed(await self._asking.call(exchange, "passthrough", uri, {"uri": uri}, self.server, method))
+    async def unwatch(self, peer: ClientPeer, resource: WatchedResource) -> None:
+        self._asking.gateway.shares.subscriptions.give_back(peer.principal)
+        await self._upstreams.unwatch(*resource)
 
     # Its server.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from pydantic_core import Url
 
 from mcpproxy_py.core.protocol.server_uris import SUFFIX, owner_of
+from mcpproxy_py.upstream.turns import in_turns
 
 MOST: Final = 10_000
 """URIs of one server for one principal; the longest unused go first."""
@@ -56,16 +57,19 @@ class ResourceLinks:
         self._owners: dict[tuple[str, str], ResourceOwner] = {}
         self._shares: dict[tuple[str, str], _Share] = {}
 
-    def learn(
+    async def learn(
         self, principal: str, server: str, uris: Iterable[str], there: Container[str], *, listed: bool = False
     ) -> None:
         """`listed`: in its own list of resources, which says more than a mention."""
         room = MOST_CHARACTERS
-        for uri in islice(uris, MOST):
+
+        def fits(uri: str) -> bool:
+            nonlocal room
             room -= len(uri)
-            if room < 0:
-                return
-            self._learn(principal, server, _normal(uri), there, listed)
+            return room >= 0
+
+        fitting = takewhile(fits, islice(uris, MOST))
+        await in_turns(self._learn(principal, server, _normal(uri), there, listed) for uri in fitting)
 
     def owner(self, principal: str, uri: str, there: Container[str]) -> ResourceOwner | None:
         owner = self._owners.get((principal, _normal(uri))) if len(uri) <= LONGEST_URI else None

@@ -192,7 +192,7 @@ class ServerResources:
             raise refused(reply.refusal)
         said = json_values.as_array(reply.result.get("skills")) or []
         found = await addressed_results.rows(said, addressed_results.skill, server)
-        self._learn_skills(request, server, found)
+        await self._learn_skills(request, server, found)
         return found, list_cursors.after(cursor, reply.result.get("nextCursor"))
 
     async def _asked_beside(self, request: McpRequest, server: str, params: dict[str, Any]) -> Call:
@@ -217,7 +217,7 @@ class ServerResources:
         entry = addressed_results.skill(server, result.get("skill"))
         if entry is None or entry["uri"] != uri:
             raise _unknown("skill", uri)
-        self._learn_skills(request, server, [entry])
+        await self._learn_skills(request, server, [entry])
         return as_ours({**result, "skill": entry})
 
     async def _read_directory(self, request: McpRequest) -> Mapping[str, Any]:
@@ -232,7 +232,7 @@ class ServerResources:
         result = await self._relayed(request, server, own)
         said = json_values.as_array(result.get("resources")) or []
         found = await addressed_results.rows(said, addressed_results.child, server)
-        self._links.learn(request.peer.principal, server, in_list(found), there, listed=True)
+        await self._links.learn(request.peer.principal, server, in_list(found), there, listed=True)
         return as_ours({**result, "resources": found})
 
     # Whose it is.
@@ -277,10 +277,10 @@ class ServerResources:
             if cursor is None:
                 return
 
-    def _learn_skills(self, request: McpRequest, server: str, entries: list[dict[str, Any]]) -> None:
+    async def _learn_skills(self, request: McpRequest, server: str, entries: list[dict[str, Any]]) -> None:
         folders = [root for each in entries if (root := addressed_results.root_of(each["uri"])) is not None]
         there = self._asking.there(request)
-        self._links.learn(request.peer.principal, server, [*folders, *in_list(entries)], there, listed=True)
+        await self._links.learn(request.peer.principal, server, [*folders, *in_list(entries)], there, listed=True)
 
     async def _relayed(self, request: McpRequest, server: str, own: str) -> Mapping[str, Any]:
         params = {**own_params(request), "uri": own}

@@ -19,7 +19,7 @@ from mcpproxy_py.core.protocol.headers import ParamHeader, mirrors
 from mcpproxy_py.core.protocol.request_state import ROUND_KEYS, WHAT
 from mcpproxy_py.core.values import Snapshot, Tool
 from mcpproxy_py.errors import RpcError
-from mcpproxy_py.serve.mcp.request import LEVELS, McpRequest, WatchedResource
+from mcpproxy_py.serve.mcp.request import LEVELS, ClientPeer, McpRequest, WatchedResource
 
 NAME: Final = "mcpproxy"
 IDENTITY: Final[Mapping[str, Any]] = {"name": NAME, "title": NAME, "version": __version__}
@@ -90,7 +90,7 @@ class Surface(Protocol):
         """Subscribe to changes of a resource for this client. Raises `RpcError`."""
         ...
 
-    async def unwatch(self, resource: WatchedResource) -> None:
+    async def unwatch(self, peer: ClientPeer, resource: WatchedResource) -> None:
         """Its client is gone. Raises `UpstreamFailure`."""
         ...
 
@@ -116,7 +116,7 @@ class TableSurface:
     async def watch(self, request: McpRequest, uri: str) -> WatchedResource:
         raise RpcError(INVALID_PARAMS, "Resources cannot be subscribed to here; use their server's own surface")
 
-    async def unwatch(self, resource: WatchedResource) -> None:
+    async def unwatch(self, peer: ClientPeer, resource: WatchedResource) -> None:
         """Nothing is watched."""
 
 

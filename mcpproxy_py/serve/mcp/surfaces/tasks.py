@@ -57,7 +57,7 @@ class TaskRequests:
             raise RpcError(INTERNAL_ERROR, f"Server '{task.server}' failed: {problem}")
         shown = {**as_ours({**result, "resultType": TASK}), "taskId": handle, "resultType": "complete"}
         if (inner := as_object(result.get("result"))) is not None:
-            links.learn(who, task.server, resource_links.in_result(inner), self._asking.there(exchange))
+            await links.learn(who, task.server, resource_links.in_result(inner), self._asking.there(exchange))
             shown["result"] = result_with_pages(task.server, as_ours(inner))
         return shown
 
