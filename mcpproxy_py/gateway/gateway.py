@@ -97,6 +97,9 @@ class CallPermit:
                 raise
         return PermittedAnswer(body)
 
+    def note_resend(self) -> None:
+        self._gateway.recorder.note_round(self._call.ask.id, "sent_again", [self.method])
+
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
         await self._gateway.record_answers(self._call, self._to, [method], body)
 
@@ -273,7 +276,7 @@ class Gateway:
                 if not self.in_flight:
                     self._idle.set()
         except NotPermitted as no:
-            call.refuse(no.refusal)
+            call.refuse(*refusals.not_permitted(no))
         except UpstreamFailure as failure:
             call.refuse(*refusals.failed(to, failure))
         else:
@@ -291,6 +294,8 @@ class Gateway:
             except (UpstreamFailure, NotPermitted) as failure:
                 if not await self._may_repeat(call, to, channel, failure):
                     raise
+                if failure.sent:
+                    permit.note_resend()
                 result = await self.upstreams.request(to.server, permit)
             if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
@@ -304,7 +309,7 @@ class Gateway:
         offers = None if self._draining else self.login_offers
         if offers is not None and isinstance(failure, UpstreamFailure) and await offers.widened(call, channel, failure):
             return True
-        if to.risk != "read" or not refusals.never_left(failure):
+        if to.risk != "read" or not refusals.reconnects(failure):
             return False
         await self.upstreams.ready(to.server)  # its connection had just gone
         return True

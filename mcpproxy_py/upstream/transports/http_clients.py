@@ -23,7 +23,7 @@ import httpx2
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.oauth.auth import NO_AUTH, AuthFor, NoAuth, ServerAuth
-from mcpproxy_py.upstream.session.rpc import Outgoing, send_now
+from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, refusal, unsent
 from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, OriginPool, ResponseHead, fields
@@ -31,7 +31,8 @@ from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, Ori
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
-MOMENTS: Final = frozenset(("http11.send_request_headers.started", "http11.send_request_body.started"))
+HEAD: Final = "http11.send_request_headers.started"
+MOMENTS: Final = frozenset((HEAD, "http11.send_request_body.started"))
 """What httpx2 tells (its extension `trace`) in the turn of the loop in which it writes."""
 _FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"})
 """Whoever configures one of these means something that a plain POST does not do."""
@@ -137,11 +138,19 @@ async def post(
         request = info["request"]
         if request.method != b"POST":  # a proxy is asked for a tunnel first
             return
+        if event == HEAD:
+            _note_resend(outgoing)
         if not send_now(outgoing, partial(_fill, request)):
             raise Withheld
 
     async with stream(client, "POST", url, content=b"", headers=headers, extensions={"trace": moment}) as response:
         yield response
+
+
+def _note_resend(outgoing: Outgoing) -> None:
+    """A redirect or a challenge (401) has a request sent twice, also one that writes."""
+    if outgoing.sent and isinstance(outgoing, PendingRequest):
+        outgoing.permit.note_resend()
 
 
 class Withheld(Exception):
@@ -321,6 +330,7 @@ def _send(origin: OriginPool, connection: HttpConnection, session: Mapping[str, 
         exchange.hang_up, exchange.source = connection.abort, connection.hold
         connection.send(request, exchange)
 
+    _note_resend(exchange.pending)
     if not send_now(exchange.pending, write):
         origin.free(connection)
         exchange.withheld()
