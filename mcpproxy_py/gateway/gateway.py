@@ -10,12 +10,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
-from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
+from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, began, questions_of
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin, with_tasks
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
@@ -174,7 +175,7 @@ class Gateway:
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
             method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
-            access=access, task=task,
+            access=access, task=task, asked_by=None if task is None else partial(began, task.mark, self.tasks.keys),
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:

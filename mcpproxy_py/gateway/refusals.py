@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any, TypeGuard
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.record.events import Outcome
 from mcpproxy_py.core.values import (
@@ -24,13 +25,15 @@ from mcpproxy_py.upstream.permit import NotPermitted
 
 
 def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
-    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not."""
+    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not. A
+    person said yes to the tool as it was listed then."""
     if isinstance(to, Route):
         return (
             isinstance(again, Route)
             and again.pending is None
             and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
             and again.args == to.args
+            and (again.tool is to.tool or not to.confirm or same(again.tool.wire, to.tool.wire))
             and (to.confirm or not again.confirm)
         )
     return (
@@ -46,7 +49,8 @@ def since_changed(call: Call, to: Route | Relay, snapshot: Snapshot) -> Refusal 
     again: Decision = decide.decide(call.ask, snapshot)
     if isinstance(again, Refusal):
         return again
-    if isinstance(again, LocalAnswer) or not same_call(to, again):
+    replaced = snapshot.servers[to.server].identity != call.snapshot.servers[to.server].identity
+    if isinstance(again, LocalAnswer) or replaced or not same_call(to, again):
         return changed(to, again)
     asks = again.confirm and call.ask.surface != "rest"
     if asks and snapshot.servers[to.server].confirm_by not in ("either", call.yes_by):

@@ -343,6 +343,7 @@ class UpstreamServer:
             confirm=self._lists.confirm,
             confirm_by=self._lists.confirm_by,
             transport=spec.transport,
+            identity=spec.identity,
             protocol_version=session.handshake.protocol_version if session else None,
             listing_extras=self.tool_list.extras,
             tasks=spec.timeout if session and session.modern and declares(session.handshake.capabilities) else None,

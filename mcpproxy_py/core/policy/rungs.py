@@ -164,6 +164,8 @@ def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
         return RungRefusal(
             Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled"
         )
+    if ask.asked_by is not None and not ask.asked_by(server.identity):
+        return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{server.name}' is another server now than the one that asked this")
     return None
 
 

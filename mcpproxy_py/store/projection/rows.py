@@ -10,11 +10,13 @@ from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
-from mcpproxy_py.store.journal.entries import JournalEntry
+from mcpproxy_py.store.journal.entries import ROUND_KINDS, JournalEntry
 
 Row = dict[str, Any]
 Word = tuple[int, int]
 INTERRUPTED: Final = "interrupted"
+MOST_ROUNDS: Final = 100
+"""That a row shows; a server may ask without end. All of them are in the chain."""
 _GUESS, _KNOWLEDGE = 1, 2
 _SILENCE: Final[Word] = (0, 0)
 
@@ -107,6 +109,9 @@ class RowDraft:
 
     def fold(self, entry: JournalEntry) -> None:
         event, kind = entry.event, entry.kind
+        if kind in ROUND_KINDS:
+            self._add_round(entry)
+            return
         changes, told = COLUMNS[kind](event, entry.payload), event.get("metadata")
         outdone = kind == "finished" and _word(changes) < self._last_word()
         if told and isinstance(told, dict):
@@ -126,7 +131,22 @@ class RowDraft:
             self._metadata = {**told, **self._metadata}
         else:
             self._metadata = {**self._metadata, **told}
+        if kind == "erased":
+            self._keep_rounds(self._metadata.get("rounds", ()))
         self._told = True
+
+    def _add_round(self, entry: JournalEntry) -> None:
+        said = {key: entry.event[key] for key in ("methods", "answers", "forwarded") if key in entry.event}
+        self._keep_rounds([*self._metadata.get("rounds", ()), {"at": entry.at, "kind": entry.kind, **said}])
+        self._told = True
+
+    def _keep_rounds(self, rounds: Iterable[Mapping[str, Any]]) -> None:
+        """In whatever order they come here, and read once or twice, the same ones are kept."""
+        kept = {(each["at"], each["kind"]): each for each in rounds}
+        if "erased" in self._metadata:
+            kept = {key: {part: each[part] for part in each if part != "answers"} for key, each in kept.items()}
+        if kept:
+            self._metadata = {**self._metadata, "rounds": [kept[key] for key in sorted(kept)[:MOST_ROUNDS]]}
 
     def _last_word(self) -> Word:
         if "status" in self.columns:
