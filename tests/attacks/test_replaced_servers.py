@@ -140,6 +140,22 @@ async def test_nor_is_one_on_the_page(confirmed: Replaceable, how: str) -> None:
         assert not confirmed.log(server).calls(mark)
 
 
+@pytest.mark.parametrize("how", list(HOW))
+def test_nor_is_one_on_a_terminal(confirmed: Replaceable, how: str) -> None:
+    """`mcpproxy call` shows the question first, and sends the answer with the call."""
+    mark, running, server = fresh(), confirmed.target.running, "handshake"
+    call = {"name": f"{server}:wipe", "args": {"mark": mark}, "intent": {"operation_type": "destructive"}}
+    call["variant"] = "destructive"
+    with confirmed.put_back(server):
+        shown = running.post("/call/question", call).json()
+        confirmed.replace(server, how)
+        yes = {"token": shown["token"], "allow": True, "terminal": "pts/1", "name": "ann"}
+        answer = running.post("/call", {**call, "confirmation": yes})
+        assert answer.status_code == 403, answer.text
+        assert "was replaced" in answer.text
+        assert not confirmed.log(server).calls(mark)
+
+
 @DOORS
 async def test_an_answer_to_one_program_never_reaches_the_other(open_house: Replaceable, door: str) -> None:
     """In the modern era the answer comes with a state of the server's own, in another request."""

@@ -165,7 +165,8 @@ def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
             Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled"
         )
     if ask.asked_by is not None and not ask.asked_by(server.identity):
-        return RungRefusal(Code.TOOL_UNAVAILABLE, f"'{server.name}' is another server now than the one that asked this")
+        why = "it is another program or address now than the one that this continues; start anew"
+        return RungRefusal(Code.TOOL_UNAVAILABLE, f"Server '{server.name}' was replaced: {why}")
     return None
 
 
