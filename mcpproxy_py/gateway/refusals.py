@@ -123,8 +123,7 @@ def failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status
     nothing, whatever the status means."""
     status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
     details, message = {"upstream": failure.data} if failure.data else {}, failure.message
-    unknown = failure.sent and "code" not in failure.data and MAY_HAVE_ACTED not in message
-    if unknown and to.risk != "read":
+    if to.risk != "read" and failure.sent and "code" not in failure.data and MAY_HAVE_ACTED not in message:
         message = f"{message}; {MAY_HAVE_ACTED}"
     return decide.refuse(to, failure.code, "upstream", message, details), status
 

@@ -124,6 +124,9 @@ class UpstreamServer:
 
     async def change(self, spec: UpstreamSpec) -> None:
         """Take on a new configuration; the connection is kept where it is the same one."""
+        if self.spec.identity != spec.identity:
+            self.notifications.subscriptions.forget()
+            self.legacy_sessions.subscriptions.forget()
         keeps, self.spec = self.spec.same_connection(spec), spec
         self.calls.configure(spec)
         self._share()

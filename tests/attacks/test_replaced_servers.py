@@ -29,7 +29,7 @@ from tests.attacks.target import (
 from tests.support.gateway import gateway
 from tests.support.peer import CAPABILITIES, META
 from tests.support.waiting import decide
-from tests.support.wire import MODERN
+from tests.support.wire import HANDSHAKE, MODERN
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("GATE-14", "SEC-4", "SEC-10")]
 KINDS = {"modern": ("--modern",), "handshake": ()}
@@ -181,6 +181,21 @@ async def test_the_same_program_started_anew_still_hears_it(open_house: Replacea
         target.running.wait_for(server, state="connected")
         assert (await turn(peer, again)).ok
     assert target.log(server).has(word)
+
+
+async def test_nobody_tells_the_other_which_resources_are_watched(open_house: Replaceable) -> None:
+    word, target, server = fresh("watched"), open_house.target, "handshake"
+    with open_house.put_back(server):
+        async with target.client("passthrough", server, HANDSHAKE) as peer:
+            assert (await ask(peer, {"uri": f"note://{word}"}, "resources/subscribe")).ok
+            assert target.log(server).has(word)
+            open_house.replace(server)
+            mark = fresh()
+            assert (await ask(peer, params("passthrough", server, "look", mark))).ok
+            assert open_house.log(server).calls(mark)
+        async with target.client("passthrough", server, HANDSHAKE) as peer:  # what the first left behind has been done
+            assert (await ask(peer, params("passthrough", server, "look", fresh()))).ok
+        assert not open_house.log(server).has(word)
 
 
 TASKS = {**CAPABILITIES, "extensions": {f"{META}tasks": {}}}

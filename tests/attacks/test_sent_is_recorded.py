@@ -12,7 +12,9 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +36,7 @@ from tests.attacks.target import (
     path_of,
     release,
 )
-from tests.support.gateway import gateway
+from tests.support.gateway import clean_environment, gateway
 from tests.support.links import HttpLink
 from tests.support.peer import CAPABILITIES, META, Message, Peer, Receive, connected
 from tests.support.wire import HANDSHAKE, RpcError
@@ -181,7 +183,7 @@ class Watched:
     ended: set[str] = field(default_factory=set[str])
 
     @asynccontextmanager
-    async def client(self, salt: Salt, door: str, server: str, era: str) -> Any:
+    async def client(self, salt: Salt, door: str, server: str, era: str) -> AsyncIterator[Peer]:
         async def person(method: str, asked: Any) -> Any:
             if salt.chance.random() < 0.2:
                 raise RpcError(
@@ -302,3 +304,45 @@ async def test_what_a_server_hears_is_in_the_record_of_that_call(
     places = {salt.used[word] for word in seen}
     assert "argument" in places, "what is decided on arrives"
     assert not missing, f"{len(missing)} words reached a server and are in no record: {missing}"
+
+
+# What a client answers in mid-call can be seen, masked, and erased.
+
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
+
+
+def show(watched: Watched, record: str, *options: str) -> str:
+    running = watched.target.running
+    command = [sys.executable, "-m", "mcpproxy_py", "activity", "show", record, *options]
+    env = clean_environment(MCPPROXY_DATA_DIR=str(running.data_dir), COLUMNS="300")
+    return subprocess.run(command, env=env, capture_output=True, timeout=60, check=True, text=True).stdout
+
+
+@pytest.mark.proves("ACT-3", "ACT-9")
+@ERAS
+@pytest.mark.parametrize("server", ["modern", "handshake"])
+async def test_what_a_client_answers_in_mid_call_is_shown_and_can_be_erased(
+    watched: Watched, era: str, server: str
+) -> None:
+    mark, word, target = fresh(), fresh("answered"), watched.target
+
+    async def person(method: str, asked: Any) -> Any:
+        return {"action": "accept", "content": {"answer": word, "password": SECRET}}
+
+    async with target.client("gate", server, era, person) as peer:
+        assert (await ask(peer, params("gate", server, "wipe_ask", mark))).ok
+    assert target.log(server).has(word)
+    (row,) = target.ended(mark)
+    assert "rounds" not in row and "rounds" not in row["metadata"], "lists are short"
+    whole = target.running.get(f"/activity/{row['id']}")
+    kinds = [each["kind"] for each in whole["rounds"]]
+    assert kinds.count("input_required") == 1 and "answered" in kinds
+    for shown in (json.dumps(whole["rounds"]), show(watched, row["id"]), show(watched, row["id"], "-o", "json")):
+        assert word in shown
+        assert SECRET not in shown
+    assert target.running.get("/activity/verify")["result"] == "intact"
+    erased = target.running.client.delete(f"/api/v1/activity/{row['id']}/payload")
+    assert erased.status_code == 200
+    assert [each["kind"] for each in erased.json()["rounds"]] == kinds, "that it was answered stays"
+    assert word not in erased.text and word not in show(watched, row["id"], "-o", "json")
+    assert target.running.get("/activity/verify")["result"] == "intact"
