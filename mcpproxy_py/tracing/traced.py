@@ -97,8 +97,8 @@ class TracedGateway(Gateway):
         kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
         about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
         with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
-            trace = {key: value for key, value in carried().items() if value is not None}
-            reply = await super().call(ask._replace(meta={**(ask.meta or {}), **trace}), channel)
+            ask = ask._replace(meta={**(ask.meta or {}), **{key: said for key, said in carried().items() if said}})
+            reply = await super().call(ask, channel)
             if reply.status == "pending":
                 span.set_attribute("mcpproxy.outcome", reply.status)
             return reply

@@ -118,8 +118,9 @@ class AskRunner:
             state = self.rounds.open(token, _bound(ask, exchange))
             if state.held:
                 return await self._rejoined(ask, state, exchange)
-            asked_by = self.rounds.asked_by(state)
-            again = ask._replace(id=state.ask_id, again=True, carried=_carried(said, state.inner), asked_by=asked_by)
+            again = ask._replace(
+                id=state.ask_id, again=True, carried=_carried(said, state.inner), asked_by=self.rounds.asked_by(state)
+            )
             if (unspent := await self._spend(token, state, again)) is not None:
                 return await self.gateway.turn_down(ask, unspent)
         except BadRequestState as bad:
