@@ -224,6 +224,7 @@ class House:
         now = decide(ask, self.supervisor.snapshot)
         self.must(not isinstance(now, Refusal | None), "sent, and refused on the snapshot of that moment", now)
         self.must(self.bound.get(mark, identity) == identity, "sent to another program than was decided on", message)
+        self.bound[mark] = identity
         able = (params.get("_meta") or {}).get(f"{META}clientCapabilities", {})
         self.must(_words(able) <= SERVED | {"text/html;profile=mcp-app"}, "words in capabilities", able)
         if isinstance(now, Route):
