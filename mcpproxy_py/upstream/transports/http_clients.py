@@ -138,19 +138,13 @@ async def post(
         request = info["request"]
         if request.method != b"POST":  # a proxy is asked for a tunnel first
             return
-        if event == HEAD:
-            _note_resend(outgoing)
+        if event == HEAD and outgoing.sent and isinstance(outgoing, PendingRequest):
+            outgoing.permit.note_resend()  # a redirect, or a challenge (401), has also a write sent twice
         if not send_now(outgoing, partial(_fill, request)):
             raise Withheld
 
     async with stream(client, "POST", url, content=b"", headers=headers, extensions={"trace": moment}) as response:
         yield response
-
-
-def _note_resend(outgoing: Outgoing) -> None:
-    """A redirect or a challenge (401) has a request sent twice, also one that writes."""
-    if outgoing.sent and isinstance(outgoing, PendingRequest):
-        outgoing.permit.note_resend()
 
 
 class Withheld(Exception):
@@ -330,7 +324,8 @@ def _send(origin: OriginPool, connection: HttpConnection, session: Mapping[str, 
         exchange.hang_up, exchange.source = connection.abort, connection.hold
         connection.send(request, exchange)
 
-    _note_resend(exchange.pending)
+    if exchange.pending.sent:
+        exchange.pending.permit.note_resend()
     if not send_now(exchange.pending, write):
         origin.free(connection)
         exchange.withheld()
