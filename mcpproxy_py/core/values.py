@@ -146,6 +146,8 @@ class Ask(NamedTuple):
     """What was found out about its arguments beside the event loop."""
     access: Access | None = None
     """What there is for who asks; `None`: everything."""
+    asked_by: Callable[[str], bool] | None = None
+    """Whether a server of this identity began what this continues; `None` where it continues nothing."""
     task: TaskOrigin | None = None
     """The task that a request of that extension is about, where its owner asks."""
 
@@ -219,6 +221,8 @@ class Server:
     confirm: Literal["none", "write", "destructive"] = "none"
     confirm_by: ConfirmBy = "either"
     transport: str = "stdio"
+    identity: str = ""
+    """Which program or address it is: a digest of what the operator configured (`UpstreamSpec.identity`)."""
     protocol_version: str | None = None
     listing_extras: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the server said in its list beside the tools."""

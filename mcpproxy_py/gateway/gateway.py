@@ -10,12 +10,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
-from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, questions_of
+from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, began, questions_of
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin, with_tasks
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.masking import Masker
@@ -98,6 +99,9 @@ class CallPermit:
                 raise
         return PermittedAnswer(body)
 
+    def note_resend(self) -> None:
+        self._gateway.recorder.note_round(self._call.ask.id, "sent_again", [self.method])
+
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
         await self._gateway.record_answers(self._call, self._to, [method], body)
 
@@ -172,7 +176,7 @@ class Gateway:
         return Ask(
             self._new_id(at), at, tool, params, source, surface, principal, client, session_id, request_id, server,
             method, meta and (None if FORWARDED_META.isdisjoint(meta) else forwarded_meta(meta)), plain=plain,
-            access=access, task=task,
+            access=access, task=task, asked_by=None if task is None else partial(began, task.mark, self.tasks.keys),
         )  # fmt: skip
 
     async def call(self, ask: Ask, channel: ClientChannel | None = None) -> Call:
@@ -274,7 +278,7 @@ class Gateway:
                 if not self.in_flight:
                     self._idle.set()
         except NotPermitted as no:
-            call.refuse(no.refusal)
+            call.refuse(*refusals.not_permitted(no))
         except UpstreamFailure as failure:
             call.refuse(*refusals.failed(to, failure))
         else:
@@ -292,6 +296,8 @@ class Gateway:
             except (UpstreamFailure, NotPermitted) as failure:
                 if not await self._may_repeat(call, to, channel, failure):
                     raise
+                if failure.sent:
+                    permit.note_resend()
                 result = await self.upstreams.request(to.server, permit)
             if not (channel.live and result.get("resultType") == INPUT_REQUIRED):
                 return result
@@ -305,7 +311,7 @@ class Gateway:
         offers = None if self._draining else self.login_offers
         if offers is not None and isinstance(failure, UpstreamFailure) and await offers.widened(call, channel, failure):
             return True
-        if to.risk != "read" or not refusals.never_left(failure):
+        if to.risk != "read" or not refusals.reconnects(failure):
             return False
         await self.upstreams.ready(to.server)  # its connection had just gone
         return True

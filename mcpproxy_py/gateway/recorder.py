@@ -336,6 +336,8 @@ class Recorder:
         kept = text if share.taken.get(who, 0) < share.whole else NOT_KEPT
         share.taken[who] = share.taken.get(who, 0) + len(kept) + ROUND
         event = record_events.round_trip(call.ask.id, time.time(), "answered", methods, json.loads(kept), self._masker)
+        if call.ask.again and call.ask.meta:
+            event["forwarded"] = call.ask.meta
         if not ahead:
             self._append(call.ask.id, [event])
             return

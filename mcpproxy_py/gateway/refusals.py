@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from mcpproxy_py.core.json_values import same
@@ -18,19 +19,21 @@ from mcpproxy_py.core.values import (
     Snapshot,
     Status,
 )
-from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure
 from mcpproxy_py.gateway.recorder import EXPIRED, TIMED_OUT, Call
 from mcpproxy_py.upstream.permit import NotPermitted
 
 
 def same_call(to: Route | Relay, again: Decision) -> TypeGuard[Route | Relay]:
-    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not."""
+    """Whether what was decided again is what was recorded, shown and confirmed, and nothing is open that was not. A
+    person said yes to the tool as it was listed then."""
     if isinstance(to, Route):
         return (
             isinstance(again, Route)
             and again.pending is None
             and (again.server, again.tool.name, again.risk) == (to.server, to.tool.name, to.risk)
             and same(again.args, to.args)
+            and (again.tool is to.tool or not to.confirm or same(again.tool.wire, to.tool.wire))
             and (to.confirm or not again.confirm)
         )
     return (
@@ -46,7 +49,8 @@ def since_changed(call: Call, to: Route | Relay, snapshot: Snapshot) -> Refusal 
     again: Decision = decide.decide(call.ask, snapshot)
     if isinstance(again, Refusal):
         return again
-    if isinstance(again, LocalAnswer) or not same_call(to, again):
+    replaced = snapshot.servers[to.server].identity != call.snapshot.servers[to.server].identity
+    if isinstance(again, LocalAnswer) or replaced or not same_call(to, again):
         return changed(to, again)
     asks = again.confirm and call.ask.surface != "rest"
     if asks and snapshot.servers[to.server].confirm_by not in ("either", call.yes_by):
@@ -106,17 +110,29 @@ def unrecordable(to: Route | Relay) -> Refusal:
     return decide.refuse(to, Code.STORE_UNAVAILABLE, "store", message)
 
 
-def never_left(failure: UpstreamFailure | NotPermitted) -> bool:
-    """Because its connection had just gone."""
+def reconnects(failure: UpstreamFailure | NotPermitted) -> bool:
+    """Whether another connection changes this: the last one had just gone, or its server forgot the session (404)."""
     if isinstance(failure, NotPermitted):
         return failure.refusal.awaits is not None
-    return not failure.sent and failure.code is Code.SERVER_UNAVAILABLE
+    unheard = not failure.sent or failure.data.get("status") == 404
+    return unheard and failure.code is Code.SERVER_UNAVAILABLE
 
 
 def failed(to: Route | Relay, failure: UpstreamFailure) -> tuple[Refusal, Status]:
+    """Only a result, or an error of the protocol, says what the server did; a status of HTTP is no proof that it did
+    nothing, whatever the status means."""
     status: Status = "timeout" if failure.code is Code.TIMEOUT else "error" if failure.sent else "blocked"
-    details = {"upstream": failure.data} if failure.data else {}
-    return decide.refuse(to, failure.code, "upstream", failure.message, details), status
+    details, message = {"upstream": failure.data} if failure.data else {}, failure.message
+    if to.risk != "read" and failure.sent and "code" not in failure.data and MAY_HAVE_ACTED not in message:
+        message = f"{message}; {MAY_HAVE_ACTED}"
+    return decide.refuse(to, failure.code, "upstream", message, details), status
+
+
+def not_permitted(no: NotPermitted) -> tuple[Refusal, Status]:
+    """A call that its server has already is no call that was kept from it."""
+    if not no.sent:
+        return no.refusal, "blocked"
+    return replace(no.refusal, message=f"{no.refusal.message}; {MAY_HAVE_ACTED}"), "error"
 
 
 def given_up(why: asyncio.CancelledError) -> Outcome:

@@ -23,7 +23,7 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from mcpproxy_py import __version__
-from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT
+from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, TRACE_PARENT
 from mcpproxy_py.core.protocol.methods import RISKS
 from mcpproxy_py.errors import RpcError, UpstreamFailure
 
@@ -84,10 +84,11 @@ def told_by(carrier: Mapping[str, Any]) -> Context:
 
 
 def carried() -> dict[str, str | None]:
-    """The current span, to stand in a `_meta` in the place of the one it came with (SEP-414)."""
-    carrier: dict[str, str | None] = dict.fromkeys(TRACE_CONTEXT)
+    """The current span, to stand in a `_meta` in the place of the one it came with (SEP-414). Servers never hear of its
+    `tracestate`, which came with a request."""
+    carrier: dict[str, str | None] = {}
     _W3C.inject(carrier)
-    return carrier
+    return {TRACE_PARENT: carrier.get(TRACE_PARENT)}
 
 
 LAST_WORDS: Final = 3.0

@@ -97,6 +97,7 @@ class TracedGateway(Gateway):
         kind = SpanKind.INTERNAL if ask.source == "mcp" else SpanKind.SERVER
         about = {"mcpproxy.ask": ask.id, "mcpproxy.surface": ask.surface, "mcpproxy.source": ask.source}
         with spanned(self._tracer, f"gate {variant_of(ask)}", kind, about) as span:
+            ask = ask._replace(meta={**(ask.meta or {}), **{key: said for key, said in carried().items() if said}})
             reply = await super().call(ask, channel)
             if reply.status == "pending":
                 span.set_attribute("mcpproxy.outcome", reply.status)

@@ -32,11 +32,13 @@ class PermittedAnswer(NamedTuple):
 
 
 class NotPermitted(Exception):
-    """Nothing was sent: what was allowed when it was asked for is not allowed, or not on record, any more."""
+    """What was allowed when it was asked for is not allowed, or not on record, any more. `sent` is whether the server
+    had the request already: it was to be sent again, or its client answered a question."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
+        self.sent = False
 
 
 class Permit(Protocol):
@@ -71,6 +73,10 @@ class Permit(Protocol):
         """The message says that it belongs to this trace; a key that is `None` is taken off."""
         ...
 
+    def note_resend(self) -> None:
+        """The server turned the message away, and it is sent once more: on record."""
+        ...
+
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
         """The client answered a server's request: on record, and on disk where the call is above read. Raises
         `NotPermitted`."""
@@ -103,6 +109,9 @@ class OwnPermit:
 
     def __call__(self) -> Permitted:
         return self._message
+
+    def note_resend(self) -> None:
+        """It belongs to no record."""
 
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
         return
@@ -147,6 +156,9 @@ class WatchPermit:
     def __call__(self) -> Permitted:
         self._inner()
         return self._message
+
+    def note_resend(self) -> None:
+        self._inner.note_resend()
 
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None:
         await self._inner.record_answer(method, body)

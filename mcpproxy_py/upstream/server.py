@@ -53,6 +53,8 @@ class UpstreamServer:
         mask: Callable[[str], str], judge: ListingJudge | None = None,
     ) -> None:  # fmt: skip
         self.spec = spec
+        self._living = spec
+        """What its connections are opened with: a new configuration counts from its next life on."""
         self._lists = spec
         """Whose lists and `confirm` are in force."""
         self._withdrawn = False
@@ -237,6 +239,10 @@ class UpstreamServer:
         self._life.cancel()
 
     async def _live(self, spec: UpstreamSpec) -> None:
+        before, self._living = self._living, spec
+        if before.identity != spec.identity:
+            self.notifications.subscriptions.forget()
+            self.legacy_sessions.subscriptions.forget()
         self.show(self._first_state(), spec.missing_secret if spec.enabled else None)
         if not spec.enabled:
             await anyio.sleep_forever()
@@ -308,7 +314,7 @@ class UpstreamServer:
         self, opener: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
     ) -> AsyncIterator[UpstreamSession]:
         """A session beside the main one. Its client can be asked from the first moment on."""
-        spec, log = self.spec, self._log.beside()
+        spec, log = self._living, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
             connection.one_client = for_it_alone
             connection.unanswered_for = UNANSWERED_FOR if for_it_alone else inf
@@ -344,6 +350,7 @@ class UpstreamServer:
             confirm=self._lists.confirm,
             confirm_by=self._lists.confirm_by,
             transport=spec.transport,
+            identity=self._living.identity,
             protocol_version=session.handshake.protocol_version if session else None,
             listing_extras=self.tool_list.extras,
             tasks=spec.timeout if session and session.modern and declares(session.handshake.capabilities) else None,

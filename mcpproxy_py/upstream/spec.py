@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 from mcpproxy_py.core.oauth.options import OAuthOptions
+from mcpproxy_py.core.pins.canonical import digest
 from mcpproxy_py.core.policy.tool_names import in_both
 from mcpproxy_py.core.values import NARROWS, ConfirmBy, Operation
 
@@ -82,6 +83,13 @@ class UpstreamSpec:
     def same_connection(self, other: UpstreamSpec) -> bool:
         """Whether changing from one to the other can keep the live connection."""
         return self._connection() == other._connection()
+
+    @property
+    def identity(self) -> str:
+        """What stands behind the name: another program, address or account is another server. The digest is of secrets
+        too, so it leaves this process only under a key."""
+        where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))
+        return digest([*where, None if self.oauth is None else asdict(self.oauth), self.private_key])
 
     def _connection(self) -> tuple[object, ...]:
         where = (self.transport, self.command, self.args, dict(self.env), self.cwd, self.url, dict(self.headers))

@@ -57,7 +57,7 @@ async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_m
     given_up, taken_up, bound = [], [], StateBinding("local", "digest")
     here = InputRounds([b"key"], 60, given_up.append, taken_up.append)
     there = InputRounds([b"other", b"key"], 60, given_up.append, taken_up.append)
-    token = here.wrap("a1", {}, bound)["requestState"]
+    token = here.wrap("a1", {}, bound, "")["requestState"]
     await there.take_up(token, there.open(token, bound))
     assert taken_up == ["a1"]
     here._patience = 0.01  # only now: a state that was opened later than that would have expired
@@ -73,6 +73,6 @@ async def test_a_call_that_is_taken_up_elsewhere_is_given_up_only_when_nothing_m
 async def test_a_call_that_goes_on_where_it_began_is_told_to_nobody() -> None:
     taken_up, bound = [], StateBinding("local", "digest")
     rounds = InputRounds([b"key"], 60, lambda ask_id: None, taken_up.append)
-    token = rounds.wrap("a1", {}, bound)["requestState"]
+    token = rounds.wrap("a1", {}, bound, "")["requestState"]
     await rounds.take_up(token, rounds.open(token, bound))
     assert (taken_up, len(rounds)) == ([], 0)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from mcpproxy_py.core.protocol.client_channel import forwarded_meta, is_served, relayed_capabilities, served
+from mcpproxy_py.core.protocol.client_channel import forwarded_meta, is_served, served
 from mcpproxy_py.core.protocol.request_state import LONGEST_ANSWERS, answers_problem
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 LEVEL = "io.modelcontextprotocol/logLevel"
 pytestmark = pytest.mark.proves("GATE-15", "SURF-10")
 
@@ -18,7 +19,14 @@ pytestmark = pytest.mark.proves("GATE-15", "SURF-10")
     [
         (None, None),
         ({}, None),
-        ({"traceparent": "00-1", "tracestate": "a=b", "baggage": "k=v", LEVEL: "debug"}, ...),
+        ({"traceparent": TRACE, LEVEL: "debug"}, ...),
+        ({"traceparent": TRACE, "tracestate": "a=b", "baggage": "k=v"}, {"traceparent": TRACE}),
+        ({"traceparent": TRACE.upper()}, None),
+        ({"traceparent": f"{TRACE}-more"}, None),
+        ({"traceparent": f"{TRACE}\n"}, None),
+        ({"traceparent": f"cc{TRACE[2:]}"}, None),
+        ({"traceparent": f"00-{'0' * 32}-{TRACE[36:]}"}, None),
+        ({"traceparent": f"{TRACE[:36]}{'0' * 16}-01"}, None),
         ({"progressToken": "theirs", "x/y": {"deep": [1]}, "io.modelcontextprotocol/clientInfo": {}}, None),
         ({"traceparent": "x" * 513, "baggage": ["no", "text"], "tracestate": None}, None),
         ({LEVEL: "everything"}, None),
@@ -46,14 +54,19 @@ def test_a_server_hears_only_of_capabilities_that_can_be_served(declared: Any, k
     assert served(declared) == (declared if kept is ... else kept)
 
 
-def test_passthrough_relays_them_whole_unless_they_are_no_honest_declaration() -> None:
-    whole = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"]}}, "roots": {}}
-    deep: Any = {}
-    for _ in range(40):
-        deep = {"x": deep}
-    assert relayed_capabilities(whole) is whole
-    assert relayed_capabilities({"extensions": deep, "roots": {}}) == {"roots": {}}
-    assert relayed_capabilities({"extensions": {"x": "y" * 20_000}, "roots": {}}) == {"roots": {}}
+EXTENSIONS: dict[str, Any] = {
+    "io.modelcontextprotocol/tasks": {},
+    "io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]},
+    "io.modelcontextprotocol/skills": {},
+}
+
+
+def test_passthrough_relays_the_extensions_whole_and_no_other_words() -> None:
+    assert served({"extensions": EXTENSIONS, "roots": {}}, "passthrough") == {"extensions": EXTENSIONS, "roots": {}}
+    odd = {name: {**settings, "words": ["free"]} for name, settings in EXTENSIONS.items()}
+    odd["io.modelcontextprotocol/ui"]["mimeTypes"] = ["free/words", "text/html;profile=mcp-app", {"x": 1}]
+    odd["example.com/own"] = {"words": "free"}
+    assert served({"extensions": odd, "experimental": {"x": {}}}, "passthrough") == {"extensions": EXTENSIONS}
 
 
 def test_answers_are_bounded_like_arguments() -> None:

@@ -1,4 +1,5 @@
-"""GATE-14, driven at random: what a server heard is what was decided on the snapshot of that moment and was on record.
+"""GATE-14, driven at random: what a server heard is what was decided on the snapshot of that moment and was on record,
+`_meta` and capabilities included; and it is the server that it was decided for.
 
 The real gateway, recorder, journal (on a real file) and upstream room, in one process; only the wire is made of memory,
 so that the test sees each message in the very turn of the event loop in which it is written. Whatever is heard is held
@@ -40,6 +41,22 @@ HINTS = {"read": {"readOnlyHint": True}, "write": {"readOnlyHint": False, "destr
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}, "annotations": hints} for name, hints in HINTS.items()]
 VARIANT = {"read": "read", "write": "write", "destroy": "destructive"}
 SPEC = UpstreamSpec("s", command="none", max_concurrency=2, timeout=60)
+META = "io.modelcontextprotocol/"
+OWN_META = frozenset((f"{META}protocolVersion", f"{META}clientInfo", f"{META}clientCapabilities", "progressToken"))
+"""What the gateway says of itself with each request."""
+SAID = {
+    "traceparent": ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-free text", 7),
+    "tracestate": ("free=text",), "baggage": ("free=text",), f"{META}logLevel": ("debug", "free text"),
+    f"{META}clientInfo": ({"name": "free text"},), "x/own": ({"free": ["text"]},), "progressToken": ("free text",),
+}  # fmt: skip
+ABLE = {
+    "elicitation": ({"form": {}}, {"form": {"free": "text"}}), "sampling": ({}, {"free text": {}}, "free text"),
+    "extensions": ({f"{META}ui": {"mimeTypes": ["free/text"], "free": "text"}}, {"free/text": {}, f"{META}tasks": {}}),
+    "experimental": ({"free text": {}},),
+}  # fmt: skip
+SERVED = frozenset(("elicitation", "form", "url", "sampling", "context", "tools", "roots", "listChanged", "extensions",
+                    "mimeTypes", f"{META}ui", f"{META}tasks", f"{META}skills"))  # fmt: skip
+"""All words that a server may hear of what a client can do."""
 OWN = frozenset(("server/discover", "initialize", "notifications/initialized", "tools/list", "subscriptions/listen",
                  "notifications/cancelled"))  # fmt: skip
 
@@ -90,9 +107,9 @@ class WatchedJournal(Journal):
 class MemoryPeer(RpcPeer):
     """A server in memory, behind a pipe that a test can fill."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, spec: UpstreamSpec) -> None:
         super().__init__(1 << 20)
-        self.house = house
+        self.house, self.identity = house, spec.identity
         self.full = False
         self.queue: list[Outgoing] = []
         self.open: dict[int, dict[str, Any]] = {}
@@ -123,9 +140,9 @@ class MemoryPeer(RpcPeer):
         if method in OWN:
             self._own(method, message)
         elif method is None:
-            self.house.check_answer(message)
+            self.house.check_answer(message, self.identity)
         else:
-            self.house.check(message)
+            self.house.check(message, self.identity)
             self.open[message["id"]] = message
 
     def _own(self, method: str, message: Mapping[str, Any]) -> None:
@@ -147,9 +164,9 @@ class Person:
 
     wants_progress, local, key = False, False, ""
 
-    def __init__(self, live: bool, mark: str) -> None:
-        self.live, self.mark = live, mark
-        self.capabilities = {"elicitation": {"form": {}}}
+    def __init__(self, live: bool, mark: str, house: House) -> None:
+        self.live, self.mark, self.house = live, mark, house
+        self.capabilities = {"elicitation": {"form": {}}, **house.some(ABLE)}
         self.caller = Caller("local", "mcp", ClientInfo("person", "1"))
         self.questions: list[asyncio.Future[dict[str, Any]]] = []
 
@@ -159,6 +176,7 @@ class Person:
         return None
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.house.bound[self.mark] = self.house.identity
         self.questions.append(asyncio.get_running_loop().create_future())
         return await self.questions[-1]
 
@@ -180,6 +198,9 @@ class House:
         self.rounds_heard: dict[str, int] = {}
         self.said = 0
         self.spec = SPEC
+        self.bound: dict[str, str] = {}
+        """The server that an ask is for, by its mark: that it was decided for, that a person was asked about, or that
+        asked a question itself."""
         self.broken: list[str] = []
 
     # The invariant.
@@ -188,13 +209,24 @@ class House:
         if not true:
             self.broken.append(f"{why}: {about}")
 
-    def check(self, message: Mapping[str, Any]) -> None:
+    @property
+    def identity(self) -> str:
+        return self.supervisor.snapshot.servers["s"].identity
+
+    def some(self, places: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        return {key: self.chance.choice(values) for key, values in places.items() if self.chance.random() < 0.3}
+
+    def check(self, message: Mapping[str, Any], identity: str) -> None:
         params = message["params"]
         mark = (params.get("arguments") or params)["mark"]
         ask = self.asks[mark]
         self.heard += 1
         now = decide(ask, self.supervisor.snapshot)
         self.must(not isinstance(now, Refusal | None), "sent, and refused on the snapshot of that moment", now)
+        self.must(self.bound.get(mark, identity) == identity, "sent to another program than was decided on", message)
+        self.bound[mark] = identity
+        able = (params.get("_meta") or {}).get(f"{META}clientCapabilities", {})
+        self.must(_words(able) <= SERVED | {"text/html;profile=mcp-app"}, "words in capabilities", able)
         if isinstance(now, Route):
             sent = {key: value for key, value in params.items() if key not in ("_meta", *ask.carried)}
             self.must(sent.pop("inputResponses", None) is None or not self.modern or self._live(ask), "answers", params)
@@ -219,6 +251,11 @@ class House:
         if now.confirm:
             self.must("confirmed" in kinds, "sent without a yes", kinds)
         answers = params.get("inputResponses")
+        beside = {key: value for key, value in (params.get("_meta") or {}).items() if key not in OWN_META}
+        told = [entry.event.get("forwarded") or entry.event.get("metadata", {}).get("forwarded") for _, entry in mine]
+        if not mine:  # a read, which is written in a moment
+            told = [self.gateway.recorder.asked(ask, now)["metadata"].get("forwarded")]
+        self.must(not beside or beside in told or self.journal.failures, "not on record, in _meta", (beside, told))
         if now.risk == "read":
             handed = [call.ask.id for call in self.gateway.recorder._later]
             self.must("asked" in kinds or ask.id in handed or self.journal.failures, "a read nobody records", ask)
@@ -237,13 +274,15 @@ class House:
             shown = json.loads(recorded.payload)
             self.must(shown == (now.args if isinstance(now, Route) else now.params), "not what is on record", shown)
 
-    def check_answer(self, message: Mapping[str, Any]) -> None:
+    def check_answer(self, message: Mapping[str, Any], identity: str) -> None:
         """An answer of a client's to a server's own question, in mid-call."""
         said = message.get("result", {}).get("content", {}).get("said") if "result" in message else None
         if said is None:
             return  # a refusal of ours
         self.heard += 1
-        ask = self.asks[message["result"]["content"]["mark"]]
+        mark = message["result"]["content"]["mark"]
+        ask = self.asks[mark]
+        self.must(self.bound[mark] == identity, "answered to another program than asked", message)
         now = decide(ask, self.supervisor.snapshot)
         gone = isinstance(now, Refusal) and now.code is Code.SERVER_UNAVAILABLE  # which is for the call to tell
         self.must(gone or isinstance(now, Route | Relay), "answered, and refused on the snapshot of that moment", now)
@@ -264,6 +303,7 @@ class House:
         live = self.chance.random() < 0.5
         more: dict[str, Any] = {"source": "mcp", "principal": "local", "client": ClientInfo("person", "1")}
         more["session_id"] = "live" if live else None
+        more["meta"] = self.some(SAID)
         if kind == "gate":
             variant = VARIANT[tool]
             params = {"name": f"s:{tool}", "args": args, "intent": {"operation_type": variant}}
@@ -274,10 +314,13 @@ class House:
             method = "x/do" if kind == "relay" else "completion/complete"
             ask = self.gateway.new_ask(method, args, surface="passthrough", server="s", method=method, **more)
         self.asks[mark] = ask
-        self._run(ask, mark, Person(live, mark))
+        self._run(ask, mark, Person(live, mark, self))
 
     def _run(self, ask: Ask, mark: str, person: Person) -> None:
         async def go() -> None:
+            self.bound.pop(mark, None)
+            if isinstance(decide(ask, self.supervisor.snapshot), Route | Relay):
+                self.bound[mark] = self.identity
             reply = await self.gateway.call(ask, person)
             if reply.status == "pending":
                 self.again[mark] = ask
@@ -292,8 +335,13 @@ class House:
         mark = self.chance.choice(list(self.again))
         self.said += 1
         carried = {"inputResponses": {"q": {"said": self.said}}, "requestState": "theirs"}
-        ask = self.asks[mark] = self.again.pop(mark)._replace(again=True, carried=carried)
-        self._run(ask, mark, Person(False, mark))
+        meta = self.gateway.new_ask(
+            "", {}, source="mcp", surface="gate", principal="local", client=ClientInfo(), meta=self.some(SAID)
+        ).meta
+        asker = self.bound[mark]
+        ask = self.again.pop(mark)._replace(again=True, carried=carried, meta=meta, asked_by=asker.__eq__)
+        self.asks[mark] = ask
+        self._run(ask, mark, Person(False, mark, self))
 
     def freeze(self) -> None:
         policy = self.supervisor.snapshot.policy
@@ -315,6 +363,9 @@ class House:
 
     def reclass(self) -> None:
         self._configure(overrides={} if self.spec.overrides else {"read": (("destructive", None),)})
+
+    def replace_server(self) -> None:
+        self._configure(command="another" if self.spec.command == "none" else "none")
 
     def fill(self) -> None:
         if self.peer is not None:
@@ -386,6 +437,13 @@ class House:
             self.disable()
 
 
+def _words(value: Any) -> set[str]:
+    if isinstance(value, str):
+        return {value}
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return {word for each in inner for word in _words(each)}
+
+
 def _answers(mine: list[tuple[tuple[int, int], JournalEntry]]) -> list[Any]:
     return [entry.event["answers"] for _, entry in mine if entry.kind == "answered"]
 
@@ -393,6 +451,7 @@ def _answers(mine: list[tuple[tuple[int, int], JournalEntry]]) -> list[Any]:
 MOVES: tuple[Callable[[House], None], ...] = (
     *(House.ask,) * 9, *(House.answer,) * 9, *(House.tell,) * 4, *(House.next_round,) * 4, *(House.fill,) * 2,
     *(House.drain,) * 4, House.freeze, House.freeze, House.deny, House.confirm, House.disable, House.reclass,
+    House.replace_server, House.replace_server,
     House.leave, House.break_append, House.break_append, House.break_sync, House.break_sync,
 )  # fmt: skip
 
@@ -402,8 +461,8 @@ async def run(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> House
     house = House(folder, chance, modern=seed % 2 == 0)
 
     @asynccontextmanager
-    async def opened(*args: Any, **more: Any) -> AsyncIterator[MemoryPeer]:
-        house.peer = peer = MemoryPeer(house)
+    async def opened(dialer: Any, spec: UpstreamSpec, *args: Any) -> AsyncIterator[MemoryPeer]:
+        house.peer = peer = MemoryPeer(house, spec)
         try:
             yield peer
         finally:

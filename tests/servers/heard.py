@@ -285,6 +285,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+        self.server.heard.write_down({"of": message.get("id"), "headers": dict(self.headers.items())})
         if "id" not in message or "method" not in message:
             self.server.heard.hear(message, lambda said: None)
             self.empty(202)

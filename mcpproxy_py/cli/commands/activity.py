@@ -375,8 +375,8 @@ def _print_record(record: Mapping[str, Any], full: bool = False) -> None:
 
         print_page(record, whole=full)
         return
-    payloads = ("arguments", "response", "metadata")
+    payloads = ("arguments", "rounds", "response", "metadata")
     pairs({key: value for key, value in record.items() if key not in payloads} | {"rungs": facts.rungs(record)})
     for key in payloads:
-        if record.get(key) is not None:
+        if record.get(key) not in (None, []):
             say(f"\n{key}:\n{pretty(record[key])}")

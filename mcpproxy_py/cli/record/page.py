@@ -34,8 +34,8 @@ def print_page(record: Mapping[str, Any], *, whole: bool) -> None:
     for label, value in _facts(record):
         if value:
             _fact(console, label, value)
-    for name in ("arguments", "response"):
-        _payload(console, name, record.get(name), record.get(f"{name}_size"), whole)
+    for name in ("arguments", "rounds", "response"):
+        _payload(console, name, record.get(name) if record.get(name) != [] else None, record.get(f"{name}_size"), whole)
 
 
 def _fact(console: Console, label: str, value: str) -> None:

@@ -164,6 +164,9 @@ def _server(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal |
         return RungRefusal(
             Code.TOOL_UNAVAILABLE, f"Tool '{draft.name}' is unavailable: server '{server.name}' is disabled"
         )
+    if ask.asked_by is not None and not ask.asked_by(server.identity):
+        why = "it is another program or address now than the one that this continues; start anew"
+        return RungRefusal(Code.TOOL_UNAVAILABLE, f"Server '{server.name}' was replaced: {why}")
     return None
 
 

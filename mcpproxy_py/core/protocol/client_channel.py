@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
@@ -9,6 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.constants import LOG_LEVEL, LOG_LEVELS
 from mcpproxy_py.core.protocol.extensions import EXTENSIONS, forwarded
+from mcpproxy_py.core.protocol.headers import TRACE_PARENT
 from mcpproxy_py.core.values import (
     Ask,
     Caller,
@@ -31,23 +33,22 @@ SERVED: Final[Mapping[str, frozenset[str]]] = {
     "roots": frozenset(("listChanged",)),
 }
 """What of a client's capabilities any surface can serve to the end (SURF-10), with what each may say closer."""
-LONGEST_CONTEXT: Final[Mapping[str, int]] = {"traceparent": 512, "tracestate": 512, "baggage": 8192}
-FORWARDED_META: Final = frozenset((*LONGEST_CONTEXT, LOG_LEVEL))
+FORWARDED_META: Final = frozenset((TRACE_PARENT, LOG_LEVEL))
 """The keys of a client's `_meta` that may go along upstream."""
-LONGEST_CAPABILITIES: Final = 16_384
-DEEPEST_CAPABILITIES: Final = 16
+_TRACE: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""W3C Trace Context, 3.2. Of another version nobody knows what it holds."""
 
 
-def forwarded_meta(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What of a client's `_meta` goes along upstream (GATE-15): its trace context and its log level. The progress token
-    is of each connection its own, and everything else was neither decided on nor recorded."""
+def forwarded_meta(said: Mapping[str, Any] | None) -> Mapping[str, str] | None:
+    """What of a client's `_meta` goes along upstream (GATE-15), and on record: which trace it is part of, and its log
+    level. The progress token is of each connection its own. `tracestate` and `baggage` are free text, kilobytes of it,
+    which nobody decided on."""
     if not said:
         return None
-    kept = {
-        key: value
-        for key, longest in LONGEST_CONTEXT.items()
-        if isinstance(value := said.get(key), str) and len(value) <= longest
-    }
+    kept: dict[str, str] = {}
+    trace = said.get(TRACE_PARENT)
+    if isinstance(trace, str) and _TRACE.fullmatch(trace):
+        kept[TRACE_PARENT] = trace
     level = said.get(LOG_LEVEL)
     if isinstance(level, str) and level in LOG_LEVELS:
         kept[LOG_LEVEL] = level
@@ -66,8 +67,8 @@ def is_served(capabilities: Mapping[str, Any]) -> bool:
 
 
 def served(capabilities: Mapping[str, Any], surface: Surface = "gate") -> dict[str, Any]:
-    """A client's capabilities as a server hears of them where the gateway stands between the two: of extensions those
-    that this surface serves to the end, and without any other JSON that somebody put in there."""
+    """A client's capabilities as a server hears of them, at every surface: of extensions those that it serves to the
+    end, and without any other JSON that somebody put in there."""
     known = forwarded(capabilities[EXTENSIONS], surface) if EXTENSIONS in capabilities else None
     kept = _known_parts(capabilities)
     return {**kept, EXTENSIONS: known} if known else kept
@@ -79,13 +80,6 @@ def _known_parts(capabilities: Mapping[str, Any]) -> dict[str, Any]:
         for name, said in capabilities.items()
         if name in SERVED
     }
-
-
-def relayed_capabilities(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same where a server is passed through to: whole, but for what is no honest declaration any more."""
-    if json_values.flaw(capabilities, DEEPEST_CAPABILITIES) is not None:
-        return served(capabilities)
-    return capabilities if len(json_values.text_of(capabilities)) <= LONGEST_CAPABILITIES else served(capabilities)
 
 
 def _nested(value: object) -> bool:
@@ -229,7 +223,4 @@ class NarrowedChannel:
 
 def narrowed(channel: ClientChannel, surface: Surface) -> ClientChannel:
     declared = channel.capabilities
-    if is_served(declared):
-        return channel
-    kept = relayed_capabilities(declared) if surface == "passthrough" else served(declared, surface)
-    return channel if kept is declared else NarrowedChannel(channel, kept)
+    return channel if is_served(declared) else NarrowedChannel(channel, served(declared, surface))

@@ -14,16 +14,14 @@ UI: Final = "io.modelcontextprotocol/ui"
 SKILLS: Final = "io.modelcontextprotocol/skills"
 DIRECTORIES: Final = "directoryRead"
 """Of a server with skills: that it lists directories as well."""
-MOST_TYPES: Final = 16
-LONGEST_TYPE: Final = 128
+TASKS: Final = "io.modelcontextprotocol/tasks"
+PAGE: Final = "text/html;profile=mcp-app"
+"""What pages of apps are; another type would be free text of a client's."""
 
 
 def _page_types(said: Mapping[str, Any]) -> dict[str, Any]:
     kinds = json_values.as_array(said.get("mimeTypes"))
-    if kinds is None:
-        return {}
-    fit = [each for each in kinds[:MOST_TYPES] if isinstance(each, str) and len(each) <= LONGEST_TYPE]
-    return {"mimeTypes": fit}
+    return {} if kinds is None else {"mimeTypes": [PAGE] if PAGE in kinds else []}
 
 
 def _nothing(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,9 +30,10 @@ def _nothing(said: Mapping[str, Any]) -> dict[str, Any]:
 
 FORWARDED: Final[Mapping[Surface, Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]]] = {
     "direct": {UI: _page_types, SKILLS: _nothing},
+    "passthrough": {TASKS: _nothing, UI: _page_types, SKILLS: _nothing},
 }
-"""Which of a client's extensions a server hears of where the gateway stands between the two, and what of their
-settings. At any other surface: of none."""
+"""Which of a client's extensions a server hears of, and what of their settings: no more than the protocol defines. At
+any other surface: of none. At direct the gateway knows itself which servers have tasks."""
 
 
 def forwarded(declared: object, surface: Surface) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from mcpproxy_py.core.protocol.constants import HEADER_MISMATCH, EnvelopeRejecti
 PROTOCOL_VERSION: Final = "mcp-protocol-version"
 METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
-TRACE_CONTEXT: Final = ("traceparent", "tracestate")
+TRACE_PARENT: Final = "traceparent"
+TRACE_CONTEXT: Final = (TRACE_PARENT, "tracestate")
 """W3C's names, the same in HTTP headers and, by SEP-414, in `_meta`."""
 ROUTING: Final = frozenset({PROTOCOL_VERSION, METHOD, NAME})
 

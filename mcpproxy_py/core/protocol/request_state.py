@@ -69,6 +69,8 @@ class RequestState:
     held: int = 0
     """The number of the round, for a call that is held; 0 where the upstream keeps its own state, `inner`."""
     inner: Any = None
+    server: str = ""
+    """The server that asked, as `server_mark` has it; empty for a call that is held, which waits at its server."""
 
 
 WHAT: Final[Mapping[str, Sequence[str]]] = {
@@ -102,6 +104,16 @@ def unseal(token: object, keys: Sequence[bytes]) -> RequestState | None:
     if not any(hmac.compare_digest(mac, _mac(body.encode(), key)) for key in keys):
         return None
     return RequestState(**json.loads(urlsafe_b64decode(body)))
+
+
+def server_mark(identity: str, key: bytes) -> str:
+    """Which server began something, for who holds the key: the identity is of secrets too."""
+    return hmac.new(key, b"mcpproxy server 1\0" + identity.encode(), sha256).hexdigest()
+
+
+def began(mark: str, keys: Sequence[bytes], identity: str) -> bool:
+    """Whether the server of this identity is the one that was marked."""
+    return any(hmac.compare_digest(mark, server_mark(identity, key)) for key in keys)
 
 
 def key_of(token: str) -> str:

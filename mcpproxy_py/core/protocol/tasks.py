@@ -16,11 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core import json_values
 from mcpproxy_py.core.protocol.client_channel import ClientChannel, NarrowedChannel
-from mcpproxy_py.core.protocol.extensions import EXTENSIONS
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS, TASKS
 from mcpproxy_py.core.protocol.request_state import questions_of
 from mcpproxy_py.core.values import NOTHING, RANK, Operation
 
-TASKS: Final = "io.modelcontextprotocol/tasks"
 DECLARED: Final[Mapping[str, Any]] = {"extensions": {TASKS: {}}}
 TASK: Final = "task"
 """The `resultType` of an answer that says that the work goes on."""
@@ -52,6 +51,8 @@ class TaskOrigin(NamedTuple):
     risk: Operation
     began: float
     expires: float
+    mark: str
+    """Which server began it, as `request_state.server_mark` has it."""
 
 
 class TaskState(NamedTuple):
@@ -155,7 +156,7 @@ def origin_of(kept: object) -> TaskOrigin | None:
     return TaskOrigin(*fields)
 
 
-_KEPT: Final = (str, str, str, str, str, str, int | float, int | float)
+_KEPT: Final = (str, str, str, str, str, str, int | float, int | float, str)
 
 
 def _mac(body: str, key: bytes) -> str:

@@ -82,11 +82,12 @@ def asked_text(ask: Ask, decision: Decision, policy: Policy, limit: int, masker:
     intent = decision.intent
     key = (ask.source, decision.variant, decision.tool_class, policy.strict, decision.warning)
     try:
-        head = b'%b,%b,%b,"intent":%b}}' % (
+        head = b'%b,%b,%b,"intent":%b%b}}' % (
             masker.encode(own)[:-1],
             _from_caller(ask.session_id, ask.client, ask.principal, masker),
             view.on_record.get(key) or _about_tool(view, key, ask, decision, policy, masker),
             _declared(intent) if intent.reason is None else masker.encode(_intent(decision, masker)),
+            b',"forwarded":%b' % encode(ask.meta) if ask.meta else b"",
         )
     except (TypeError, ValueError):  # half of a surrogate pair, which is said differently
         return _asked_text(ask, decision, policy, limit, masker)
@@ -199,7 +200,8 @@ def round_trip(
     ask_id: str, at: float, kind: str, methods: Sequence[str], answers: Any = None, masker: Masker = PLAIN
 ) -> dict[str, Any]:
     """What goes on between the two: the server asks back (`input_required`), the client answers (`answered`, with what
-    it said, masked and bounded by whoever calls), a person said yes to the call (`confirmed`)."""
+    it said, masked and bounded by whoever calls), a person said yes to the call (`confirmed`), the request was sent
+    once more (`sent_again`)."""
     shown = [masker.mask_text(json_values.quoted(each)) for each in methods]
     event = {"kind": kind, "id": ask_id, "at": at, "methods": shown}
     return event if answers is None else {**event, "answers": answers}
@@ -290,6 +292,8 @@ def _subject(ask: Ask, decision: Decision) -> tuple[str | None, str]:
 
 def _metadata(ask: Ask, decision: Decision, policy: Policy, masker: Masker) -> dict[str, Any]:
     found: dict[str, Any] = {"decision": _decision(decision, policy, masker)}
+    if ask.meta:
+        found["forwarded"] = ask.meta
     if ask.method != "tools/call":
         found["method"] = json_values.quoted(ask.method, NAME_LIMIT)
         if ask.task is not None:

@@ -124,7 +124,8 @@ class LoginOffers:
 
     async def widened(self, call: Call, channel: ClientChannel, wants: UpstreamFailure) -> bool:
         """Whether the server, which turned the call away for a permission that its login did not give, has one by now.
-        Then the call may be sent once more: what was turned away was not done. Raises `UpstreamFailure`."""
+        Then the call may be sent once more, which goes on record: by its answer the server says that it did not act
+        (RFC 6750, 3.1), and a person has just logged in for this call. Raises `UpstreamFailure`."""
         if not isinstance(wants, MoreScopeRequired) or not self._is_possible(call, channel):
             return False
         server, scope = wants.server, wants.scope
@@ -139,7 +140,7 @@ class LoginOffers:
         why = await self._why_none(call, channel, server, message, lacks)
         if why is not None and not self._upstreams.snapshot.policy.frozen:
             said = f"{wants.message}. It was offered: {why}"
-            raise UpstreamFailure(wants.code, said, data=wants.data, sent=False)
+            raise UpstreamFailure(wants.code, said, data=wants.data, sent=wants.sent)
         return True
 
     def _is_possible(self, call: Call, channel: ClientChannel) -> bool:

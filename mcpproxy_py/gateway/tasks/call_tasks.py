@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mcpproxy_py.core.protocol import tasks
 from mcpproxy_py.core.protocol.client_channel import ClientChannel
+from mcpproxy_py.core.protocol.request_state import server_mark
 from mcpproxy_py.core.protocol.tasks import ENDED, TaskOrigin
 from mcpproxy_py.core.record import events
 from mcpproxy_py.core.record.events import Outcome
@@ -63,8 +64,9 @@ class CallTasks:
             raise UpstreamFailure(Code.UPSTREAM_ERROR, message)
         now = time.time()
         task = TaskOrigin(
-            to.server, task_id, call.ask.principal, call.id, to.tool.name, to.risk, now, tasks.expires(begun, now)
-        )
+            to.server, task_id, call.ask.principal, call.id, to.tool.name, to.risk, now, tasks.expires(begun, now),
+            server_mark(call.snapshot.servers[to.server].identity, self.keys[0]),
+        )  # fmt: skip
         if surface == "passthrough" or (surface == "direct" and follows(channel)):
             return await self._handed_over(call, to, task, begun)
         assert limit is not None

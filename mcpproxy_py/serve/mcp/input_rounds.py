@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
@@ -84,14 +85,14 @@ class InputRounds:
 
     # A modern upstream's own state.
 
-    def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding) -> dict[str, Any]:
-        """The upstream's questions with our state around its own."""
+    def wrap(self, ask_id: str, result: Mapping[str, Any], bound: StateBinding, server: str) -> dict[str, Any]:
+        """The questions of the server of this identity, with our state around its own."""
         self._forget(ask_id)
         mine = [each for each, (_, principal) in self._open.items() if principal == bound.principal]
         if len(mine) >= self._most_of_one:
             self._expire(mine[0])
         self._await_next(ask_id, bound.principal)
-        return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"))}
+        return {**result, "requestState": self._seal(ask_id, bound, 0, result.get("requestState"), server)}
 
     async def take_up(self, token: str, state: RequestState, *, shared: bool = True) -> None:
         """Its next round is here, and no other comes with this state: it is used up in here at once, and, where
@@ -177,6 +178,10 @@ class InputRounds:
         """Whether this is a state of ours, where other requests may have parameters of that name."""
         return request_state.unseal(token, self._keys) is not None
 
+    def asked_by(self, state: RequestState) -> Callable[[str], bool]:
+        """Tells the server that asked from all others, by its identity."""
+        return partial(request_state.began, state.server, self._keys)
+
     def open(self, token: object, bound: StateBinding) -> RequestState:
         """The state that a client brought back. Raises `BadRequestState`."""
         state = request_state.unseal(token, self._keys)
@@ -193,9 +198,10 @@ class InputRounds:
             raise BadRequestState(f"This requestState has expired; {MAY_HAVE_ACTED}", state.ask_id)
         return state
 
-    def _seal(self, ask_id: str, bound: StateBinding, number: int, inner: Any = None) -> str:
+    def _seal(self, ask_id: str, bound: StateBinding, number: int, inner: Any = None, server: str = "") -> str:
+        mark = request_state.server_mark(server, self._keys[0]) if server else ""
         state = RequestState(
-            ask_id, bound.principal, bound.digest, time.time() + self._patience, self._gateway, number, inner
+            ask_id, bound.principal, bound.digest, time.time() + self._patience, self._gateway, number, inner, mark
         )
         return request_state.seal(state, self._keys[0])
 

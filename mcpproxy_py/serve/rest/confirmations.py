@@ -2,8 +2,9 @@
 
 The question is asked for first, and the text that was shown stays here. The call then says what the person answered,
 with the token of that text. Both count once, and only for a call of which the gateway, when it decides it, would ask
-exactly the same: the text names tool, server, class and the digest of the arguments. Whoever has the admin key can say
-yes, as they can change the configuration that asks; what they said, and whether a terminal was there, goes on record.
+exactly the same, of the same server: the text names tool, server, class and the digest of the arguments, and a server
+that was replaced is another one. Whoever has the admin key can say yes, as they can change the configuration that asks;
+what they said, and whether a terminal was there, goes on record.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ PATIENCE: Final = 300.0
 
 class ShownQuestion(NamedTuple):
     text: str
+    server: str
+    """The identity of the server that the person was asked about."""
     principal: str
     until: float
 
@@ -37,20 +40,20 @@ class ShownQuestions:
     def __init__(self) -> None:
         self._shown: dict[str, ShownQuestion] = {}
 
-    def add(self, text: str, principal: str) -> str:
+    def add(self, text: str, server: str, principal: str) -> str:
         """The token with which the answer has to come."""
         while len(self._shown) >= MOST:
             del self._shown[next(iter(self._shown))]
         token = secrets.token_hex(16)
-        self._shown[token] = ShownQuestion(text, principal, time.monotonic() + PATIENCE)
+        self._shown[token] = ShownQuestion(text, server, principal, time.monotonic() + PATIENCE)
         return token
 
-    def take(self, token: str, principal: str) -> str | None:
-        """The text that was shown, once; `None` where there is none any more."""
+    def take(self, token: str, principal: str) -> ShownQuestion | None:
+        """What was shown, once; `None` where there is none any more."""
         found = self._shown.pop(token, None)
         if found is None or found.principal != principal or found.until < time.monotonic():
             return None
-        return found.text
+        return found
 
 
 class AnsweredBefore(NoClient):

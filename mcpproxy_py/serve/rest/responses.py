@@ -213,7 +213,21 @@ class RecordedRung(ResponseModel):
     message: str
 
 
+class RecordedRound(ResponseModel):
+    at: datetime
+    kind: Literal["input_required", "answered", "confirmed", "sent_again"] = Field(
+        description="The server or the gateway asked the client, the client answered, a person said yes, or the "
+        "request was sent to the server once more"
+    )
+    methods: list[str] = Field(description="What was asked")
+    answers: Any = Field(None, description="What the client answered, masked and capped; gone where it was erased")
+    forwarded: dict[str, str] | None = Field(None, description="What of the client's `_meta` went along with it")
+
+
 class ActivityInFull(ActivityAnswer):
+    rounds: list[RecordedRound] = Field(
+        description="What went on between the call and its end, the first 100 of it; the chain has all"
+    )
     rungs: list[RecordedRung] = Field(
         description="The ladder of the decision, as far as the record tells; empty for what was not decided on one"
     )

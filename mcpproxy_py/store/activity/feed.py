@@ -17,7 +17,7 @@ from mcpproxy_py.store.database.columns import name
 from mcpproxy_py.store.database.engine import Database
 from mcpproxy_py.store.database.reader_threads import ReaderThreads
 from mcpproxy_py.store.database.tables import activity, approvals, events, gateways
-from mcpproxy_py.store.journal.entries import JournalEntry, entry_of
+from mcpproxy_py.store.journal.entries import ROUND_KINDS, JournalEntry, entry_of
 from mcpproxy_py.store.seals import Seals
 
 AT_ONCE: Final = 100
@@ -165,7 +165,7 @@ class _Subjects:
         self._wishes = {request.id: request.in_full() for request in known}
 
     def of(self, entry: JournalEntry) -> tuple[str, dict[str, Any] | None]:
-        if entry.key is not None:
+        if entry.key is not None and entry.kind not in ROUND_KINDS:
             return entry.kind, self._records.get(entry.key)
         if entry.kind == CONFIRMATION:
             return CONFIRMATION, {"id": name(entry.event.get("id")), "status": name(entry.event.get("status"))}

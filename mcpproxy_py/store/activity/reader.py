@@ -139,7 +139,10 @@ class Reader:
     def get(self, activity_id: str) -> dict[str, Any] | None:
         with self._database.reading() as connection:
             row = connection.execute(shown(activity.c.id == activity_id)).first()
-        return None if row is None else as_json(row)
+        if row is None:
+            return None
+        rounds = _value(row.metadata).get("rounds", ())
+        return {**as_json(row), "rounds": [{**each, "at": timestamp(each["at"])} for each in rounds]}
 
     def candidates(self, typed: str) -> list[dict[str, Any]]:
         """What a short form, or the beginning of an id, can mean: some words on each, and at most one more than
@@ -204,7 +207,7 @@ def as_json(row: Any) -> dict[str, Any]:
         "request_id": row.request_id,
         "client": {"name": row.client_name, "version": row.client_version},
         "principal": row.principal,
-        "metadata": _value(row.metadata),
+        "metadata": {key: value for key, value in _value(row.metadata).items() if key != "rounds"},
     }
 
 

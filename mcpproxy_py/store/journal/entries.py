@@ -12,7 +12,9 @@ from mcpproxy_py.store.journal import segment_files
 from mcpproxy_py.store.journal.chain import START, ChainHead
 
 UNREADABLE: Final = "unreadable"
-ROW_KINDS: Final = frozenset(("asked", "finished", "erased"))
+ROUND_KINDS: Final = frozenset(("input_required", "answered", "confirmed", "sent_again"))
+"""What went on between an ask and its end."""
+ROW_KINDS: Final = ROUND_KINDS | {"asked", "finished", "erased"}
 """Kinds of events that make or change a row."""
 
 

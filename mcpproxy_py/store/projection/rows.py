@@ -12,12 +12,14 @@ from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import TERM_LIMIT, micros, name, names, number, part, real
 from mcpproxy_py.store.database.tables import activity, events
 from mcpproxy_py.store.database.text_search import folded
-from mcpproxy_py.store.journal.entries import JournalEntry
+from mcpproxy_py.store.journal.entries import ROUND_KINDS, JournalEntry
 
 Row = dict[str, Any]
 Word = tuple[int, int]
 INTERRUPTED: Final = "interrupted"
 ERASED: Final = "erased"
+MOST_ROUNDS: Final = 100
+"""That a row shows; a server may ask without end. All of them are in the chain."""
 _GUESS, _KNOWLEDGE = 1, 2
 _SILENCE: Final[Word] = (0, 0)
 
@@ -72,10 +74,11 @@ def event_left(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metadata_left(metadata: Any) -> dict[str, Any]:
-    """Of what was declared only the operation stays, and of who confirmed it no notes."""
+    """Of the declared intent only the operation stays, and no notes of a person and no answers of a client."""
     known = json_values.as_object(metadata) or {}
     operation = part(known.get("intent"), "operation_type")
     left = {
+        "rounds": [{key: each[key] for key in each if key != "answers"} for each in known.get("rounds", ())],
         "intent": {"operation_type": operation if operation in OPERATIONS else None},
         "confirmed": {**(json_values.as_object(known.get("confirmed")) or {}), "notes": None},
     }
@@ -136,6 +139,9 @@ class RowDraft:
     def fold(self, entry: JournalEntry) -> None:
         kind = entry.kind
         event, payload = (event_left(entry.event), b"") if self.erased else (entry.event, entry.payload)
+        if kind in ROUND_KINDS:
+            self._add_round(kind, entry.at, event)
+            return
         changes, told = COLUMNS[kind](event, payload), event.get("metadata")
         if kind == ERASED:
             self._metadata = metadata_left(self._metadata)
@@ -160,6 +166,14 @@ class RowDraft:
             self._metadata = {**told, **self._metadata}
         else:
             self._metadata = {**self._metadata, **told}
+        self._told = True
+
+    def _add_round(self, kind: str, at: int, event: Mapping[str, Any]) -> None:
+        """Rounds can come in any order, and twice; the same ones are kept."""
+        said = {key: event[key] for key in ("methods", "answers", "forwarded") if key in event}
+        rounds = [*self._metadata.get("rounds", ()), {"at": at, "kind": kind, **said}]
+        kept = {(each["at"], each["kind"]): each for each in rounds}
+        self._metadata = {**self._metadata, "rounds": [kept[key] for key in sorted(kept)[:MOST_ROUNDS]]}
         self._told = True
 
     def _last_word(self) -> Word:

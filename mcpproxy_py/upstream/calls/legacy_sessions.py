@@ -43,7 +43,7 @@ class LegacySessions:
         self.none = False
         """The server speaks the modern era only."""
         self._server = server
-        self._subscriptions = Subscriptions()
+        self.subscriptions = Subscriptions()
         self._watch: HandshakeWatch | None = None
         self._slots = slots
         self._slots.resize(MAX_EXTRA, room=MAX_WAITING)
@@ -91,7 +91,7 @@ class LegacySessions:
 
     def watches(self, main: UpstreamSession, channel: ClientChannel | None, kind: Sessions, uri: str) -> bool:
         """Whether this resource is, or had better be, watched over such a session."""
-        if uri in self._subscriptions.uris:
+        if uri in self.subscriptions.uris:
             return True
         offered = main.handshake.capabilities.get("resources")
         return not (isinstance(offered, dict) and "subscribe" in offered) and self.wanted_for(main, channel, kind)
@@ -100,22 +100,22 @@ class LegacySessions:
         """Raises `UpstreamFailure`."""
         async with self.pool.shared(timeout) as session:
             self._watch = HandshakeWatch(self._server, session)
-            return await self._subscriptions.add(self._watch, permit, uri, timeout)
+            return await self.subscriptions.add(self._watch, permit, uri, timeout)
 
     async def unwatch(self, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Raises `UpstreamFailure`; nothing is watched then all the same."""
         if self._watch is None:
             return {}
-        return await self._subscriptions.remove(self._watch, permit, uri, timeout)
+        return await self.subscriptions.remove(self._watch, permit, uri, timeout)
 
     async def follow(self) -> None:
         """What was watched is watched again when the server is back."""
-        if not self._subscriptions.uris:
+        if not self.subscriptions.uris:
             return
         try:
             async with self.pool.shared(OPEN_PATIENCE) as session:
                 self._watch = HandshakeWatch(self._server, session)
-                await self._watch.run(self._subscriptions.uris)
+                await self._watch.run(self.subscriptions.uris)
         except UpstreamFailure as failure:
             logger.warning("%s: it no longer sends change notifications: %s", self._server, failure.message)
 

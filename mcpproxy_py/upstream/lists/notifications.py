@@ -96,7 +96,7 @@ class ServerNotifications:
         self._server = server
         self._callbacks = callbacks
         self._catalog = ListCache()
-        self._subscriptions = Subscriptions()
+        self.subscriptions = Subscriptions()
         self._changes = ChangeCoalescer(self._tell)
         self._abroad = ChangeCoalescer(lambda method, _: callbacks.on_list_changed(server, method))
         self._rest = NotificationThrottle(asyncio.get_running_loop(), self._tell)
@@ -161,7 +161,7 @@ class ServerNotifications:
         self._watch = watch(self._server, session, self.missed)
         self._look_again()
         try:
-            await self._watch.run(self._subscriptions.uris)
+            await self._watch.run(self.subscriptions.uris)
         finally:
             self._watch = None
 
@@ -169,10 +169,10 @@ class ServerNotifications:
         return await self._catalog.listed(session, method)
 
     async def subscribe(self, session: UpstreamSession, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._subscriptions.add(self._watch_of(session), permit, uri, timeout)
+        return await self.subscriptions.add(self._watch_of(session), permit, uri, timeout)
 
     async def unsubscribe(self, session: UpstreamSession, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
-        return await self._subscriptions.remove(self._watch_of(session), permit, uri, timeout)
+        return await self.subscriptions.remove(self._watch_of(session), permit, uri, timeout)
 
     def _watch_of(self, session: UpstreamSession) -> ResourceWatch:
         return self._watch or watch(self._server, session, self.missed)

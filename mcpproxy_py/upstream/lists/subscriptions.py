@@ -207,6 +207,10 @@ class Subscriptions:
     def uris(self) -> Iterable[str]:
         return self._subscribers.keys()
 
+    def forget(self) -> None:
+        """Another server has the name: nobody asked that one."""
+        self._subscribers.clear()
+
     async def add(self, watch: ResourceWatch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """The server's own answer to the first. Raises `UpstreamFailure`."""
         async with self._changing:
@@ -221,6 +225,8 @@ class Subscriptions:
     async def remove(self, watch: ResourceWatch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:
         """Whoever was never subscribed gets what the server says to that. Raises `UpstreamFailure`."""
         async with self._changing:
+            if permit.channel is None and uri not in self._subscribers:
+                return {}  # its client has gone, and another server than this one knew of it
             if self._subscribers[uri] > 1:
                 self._subscribers[uri] -= 1
                 return {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LoginRequired(UpstreamFailure):
-    """Nothing was done: the server wants a person to log in first."""
+    """The server wants a person to log in first. `sent` where that was its answer to a request."""
 
     def __init__(self, server: str, why: str) -> None:
         message = f"{why}; `mcpproxy upstream login {server}`"
@@ -26,7 +26,7 @@ class LoginRequired(UpstreamFailure):
 
 
 class MoreScopeRequired(LoginRequired):
-    """Nothing was done: the server wants a permission that its login did not give. What that gave goes on."""
+    """The server wants a permission that its login did not give. What that gave goes on."""
 
     def __init__(self, server: str, scope: str) -> None:
         why = f"it wants one more permission ({scope}), for which a person has to log in again"

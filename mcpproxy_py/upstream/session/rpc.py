@@ -202,13 +202,15 @@ class Notice:
 
 def send_now(outgoing: Outgoing, write: Write) -> bool:
     """The one place where anything leaves for a server: permitted, stamped, encoded and written in one turn of the
-    event loop, without an `await` in between. What may not leave fails where it was waited for. Whether it left."""
+    event loop, without an `await` in between. What may not leave fails where it was waited for. Whether it left. A
+    message that was sent once stays sent, also where it may not be sent again."""
+    before = outgoing.sent
     try:
         payload, headers = outgoing.compose()
         outgoing.sent = True
         write(payload, headers)
     except (NotPermitted, UpstreamFailure) as why:
-        outgoing.sent = False
+        outgoing.sent = before
         outgoing.fail(why)
         return False
     return True
@@ -263,10 +265,12 @@ class RpcPeer(RpcConnection):
             self._retract(pending, "the caller cancelled", pending.method not in UNCANCELLABLE)
             raise
         except NotPermitted as no:
+            no.sent = pending.sent
             self._leave(pending, pending.sent)
             self._retract(pending, "the call is not allowed any more", pending.sent)
             raise no from None
         except UpstreamFailure as failure:
+            failure.sent = failure.sent or pending.sent
             self._leave(pending, failure.sent and "status" not in failure.data)  # a status is an answer too
             if failure.code is Code.TIMEOUT:
                 self._retract(pending, failure.message, pending.method not in UNCANCELLABLE)

@@ -26,8 +26,8 @@ from mcpproxy_py.core.protocol.client_channel import ClientChannel
 from mcpproxy_py.core.protocol.constants import (
     METHOD_NOT_FOUND,
 )
-from mcpproxy_py.core.protocol.extensions import EXTENSIONS, UI
-from mcpproxy_py.core.protocol.headers import TRACE_CONTEXT, ParamHeader, declared, param_headers
+from mcpproxy_py.core.protocol.extensions import EXTENSIONS, PAGE, UI
+from mcpproxy_py.core.protocol.headers import TRACE_PARENT, ParamHeader, declared, param_headers
 from mcpproxy_py.core.values import NOTHING
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
 from mcpproxy_py.upstream.permit import OwnPermit, Permit, Permitted
@@ -43,7 +43,7 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
     "roots": {"listChanged": True},
 }
 """For a session that many clients share: all that any of them may be able to do. Who cannot says so when asked."""
-SHOWS_PAGES: Final[Mapping[str, Any]] = {EXTENSIONS: {UI: {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+SHOWS_PAGES: Final[Mapping[str, Any]] = {EXTENSIONS: {UI: {"mimeTypes": [PAGE]}}}
 """What some servers list the tools of their apps for."""
 
 
@@ -224,7 +224,9 @@ class UpstreamSession:
         except (ValueError, TypeError) as error:
             complaint = f"these parameters cannot be written: {error}"
             raise UpstreamFailure(Code.UPSTREAM_ERROR, complaint, sent=False) from None
-        return stamped, {**headers, **_trace_context(meta)} if connection.traced else headers
+        if connection.traced and meta and TRACE_PARENT in meta:
+            headers[TRACE_PARENT] = meta[TRACE_PARENT]
+        return stamped, headers
 
     async def send_notification(self, method: str) -> None:
         """A notification without parameters, which only the handshake era has. Raises `UpstreamFailure`."""
@@ -256,10 +258,6 @@ class UpstreamSession:
             return await self.request(OwnPermit(method, params), timeout=timeout)
 
         return await read_all(self._name, method, kind, page)
-
-
-def _trace_context(meta: Mapping[str, Any] | None) -> dict[str, str]:
-    return {key: meta[key] for key in TRACE_CONTEXT if key in meta} if meta else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import httpx2
 from mcpproxy_py import __version__
 from mcpproxy_py.errors import Code, UpstreamFailure
 from mcpproxy_py.upstream.oauth.auth import NO_AUTH, AuthFor, NoAuth, ServerAuth
-from mcpproxy_py.upstream.session.rpc import Outgoing, send_now
+from mcpproxy_py.upstream.session.rpc import Outgoing, PendingRequest, send_now
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.transports.http_exchange import HttpExchange, refusal, unsent
 from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, OriginPool, ResponseHead, fields
@@ -32,7 +32,8 @@ from mcpproxy_py.upstream.transports.http_pool import SLICE, HttpConnection, Ori
 MAX_REDIRECTS: Final = 3
 WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
-MOMENTS: Final = frozenset(("http11.send_request_headers.started", "http11.send_request_body.started"))
+HEAD: Final = "http11.send_request_headers.started"
+MOMENTS: Final = frozenset((HEAD, "http11.send_request_body.started"))
 """What httpx2 tells (its extension `trace`) in the turn of the loop in which it writes."""
 _SURPLUS: Final = attrgetter(
     "stream._stream._httpcore_stream._stream._connection._h11_state.trailing_data"  # no public name leads there
@@ -154,6 +155,8 @@ async def post(
         request = info["request"]
         if request.method != b"POST":  # a proxy is asked for a tunnel first
             return
+        if event == HEAD and outgoing.sent and isinstance(outgoing, PendingRequest):
+            outgoing.permit.note_resend()  # a redirect, or a challenge (401), has also a write sent twice
         if not send_now(outgoing, partial(_fill, request)):
             raise Withheld
 
@@ -338,6 +341,8 @@ def _send(origin: OriginPool, connection: HttpConnection, session: Mapping[str, 
         exchange.hang_up, exchange.source = connection.abort, connection.hold
         connection.send(request, exchange)
 
+    if exchange.pending.sent:
+        exchange.pending.permit.note_resend()
     if not send_now(exchange.pending, write):
         origin.free(connection)
         exchange.withheld()

@@ -147,7 +147,7 @@ class StreamableConnection(RpcPeer):
 
     def opened(self, exchange: HttpExchange, head: ResponseHead) -> bool:
         if head.status == 404 and SESSION_ID in self._session:
-            exchange.fail(UpstreamFailure(Code.SERVER_UNAVAILABLE, f"{FORGOTTEN}; try again", sent=False))
+            exchange.fail(UpstreamFailure(Code.SERVER_UNAVAILABLE, FORGOTTEN, data={"status": 404}))
             self.shut(FORGOTTEN)
             return False
         if head.status in (401, 403) and self._carrier.asks_who(exchange, head, self._session):

@@ -17,7 +17,7 @@ from mcpproxy_py.core.protocol.tasks import TaskOrigin, TaskState, seal, state_o
 pytestmark = pytest.mark.proves("SURF-10")
 KEY, OTHER = b"k" * 32, b"o" * 32
 NOW = 1000.0
-TASK = TaskOrigin("works", "t-1", "amber", "ask-1", "build", "write", NOW, NOW + 60)
+TASK = TaskOrigin("works", "t-1", "amber", "ask-1", "build", "write", NOW, NOW + 60, "mark")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

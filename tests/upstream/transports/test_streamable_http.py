@@ -105,7 +105,7 @@ def test_a_modern_request_says_everything_in_headers_and_envelope() -> None:
 @pytest.mark.proves("SURF-6")
 def test_what_a_client_says_of_its_own_conversation_is_not_passed_on() -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1, "x/y": 1}
-    own = {"traceparent": "1"}
+    own = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
     stamp = VersionStamp("handshake", "2025-06-18")
     assert stamp.params({"name": "t"}, forwarded_meta({**meta, **own})) == {"_meta": own, "name": "t"}
     assert stamp.params({}, forwarded_meta(meta)) == {}
@@ -120,7 +120,7 @@ async def test_a_session_the_server_forgot_is_opened_anew(tmp_path: Path) -> Non
             await anyio.to_thread.run_sync(lambda: urllib.request.urlopen(forget).close())
             with pytest.raises(UpstreamFailure) as caught:
                 await supervisor.call_tool("s", "echo", {})
-            assert (caught.value.code, caught.value.sent) == (Code.SERVER_UNAVAILABLE, False)
+            assert (caught.value.code, caught.value.sent) == (Code.SERVER_UNAVAILABLE, True)
             await connected(supervisor, "s")
             assert text_of(await supervisor.call_tool("s", "echo", {})) == "{}"
 

@@ -144,7 +144,9 @@ class AskRunner:
             state = self.rounds.open(token, _bound(ask, exchange))
             if state.held:
                 return await self._rejoined(ask, state, exchange)
-            again = ask._replace(id=state.ask_id, again=True, carried=_carried(said, state.inner))
+            again = ask._replace(
+                id=state.ask_id, again=True, carried=_carried(said, state.inner), asked_by=self.rounds.asked_by(state)
+            )
             if (unspent := await self._spend(token, state, again)) is not None:
                 return await self.gateway.turn_down(ask, unspent)
         except BadRequestState as bad:
@@ -203,7 +205,9 @@ class AskRunner:
     def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: McpRequest) -> dict[str, Any] | Call:
         """A server's own questions, which end its turn, go out with our state around its own."""
         if isinstance(what, Call) and what.status == "pending" and what.result.get("resultType") != TASK:
-            return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
+            assert isinstance(what.decision, Route | Relay)
+            asker = what.snapshot.servers[what.decision.server].identity
+            return self.rounds.wrap(what.id, what.result, _bound(ask, exchange), asker)
         return what
 
     async def _turned_down(self, ask: Ask, bad: BadRequestState) -> RpcError:

@@ -8,6 +8,8 @@ The lists of tools are looked up, as `tools/list` is. What the catalog answers i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
+from functools import partial
+from operator import eq
 from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
@@ -42,7 +44,8 @@ async def call_tool(x: RestRequest) -> Mapping[str, Any]:
     said, channel = x.body.confirmation, None
     if said is not None:
         shown = x.parts.questions.take(said.token, x.caller.principal)
-        channel = AnsweredBefore(x.caller, shown, said.model_dump())
+        channel = AnsweredBefore(x.caller, shown and shown.text, said.model_dump())
+        ask = ask if shown is None else ask._replace(asked_by=partial(eq, shown.server))
     reply = await while_connected(x.request, x.parts.gateway.call(ask, channel))
     if reply.refusal is not None:
         refuse(reply.refusal, reply.id)
@@ -54,8 +57,9 @@ async def question(x: RestRequest) -> Mapping[str, Any]:
     to = await gateway.decides(in_profile(x, x.ask(VARIANT_OF[x.body.variant], x.body.params()), x.body.profile))
     if not (isinstance(to, Route | Relay) and to.confirm):
         return {"question": None, "token": None}
+    server = gateway.snapshot.servers[to.server].identity
     text = (await anyio.to_thread.run_sync(confirmation.question, to, gateway.recorder.mask))["message"]
-    return {"question": text, "token": x.parts.questions.add(text, x.caller.principal)}
+    return {"question": text, "token": x.parts.questions.add(text, server, x.caller.principal)}
 
 
 async def search_tools(x: RestRequest) -> Mapping[str, Any]:
