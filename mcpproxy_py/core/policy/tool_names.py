@@ -23,8 +23,8 @@ MAX_NAME: Final = 256
 FEWEST_LETTERS: Final = 4
 """A glob with fewer would look like half of all names if its 1 could be an l."""
 REMEMBERED: Final = 50_000
+# Steps that the automaton of a list keeps, at about 300 bytes each.
 MAX_STEPS: Final = 4096
-"""Steps that the automaton of a list keeps, at about 300 bytes each."""
 EXCLUDED: Final = "the operator's lists exclude it"
 TOO_LONG: Final = f"its name is longer than {MAX_NAME} characters"
 _CLASS: Final = re.compile(r"\[(!?)(\]?[^\]]*)\]")

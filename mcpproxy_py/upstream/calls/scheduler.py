@@ -33,8 +33,8 @@ from mcpproxy_py.upstream.session.rpc import PendingRequest
 from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
+# One in so many slots is for other principals than the one that takes all it can; with fewer slots, none is.
 KEPT_BACK: Final = 5
-"""One in so many slots is for other principals than the one that takes all it can; with fewer slots, none is."""
 
 
 class CallSlots:

@@ -151,7 +151,9 @@ class PassthroughSurface:
     async def _list_tools(self, exchange: McpRequest) -> Mapping[str, Any]:
         """From the last known listing, so that it does not vary with the connection (SURF-9)."""
         access = exchange.peer.access
-        await in_turns(view_of(self._upstreams.snapshot, access).choosing())
+        view: Snapshot | None = None
+        while view is not (view := view_of(self._upstreams.snapshot, access)):  # it may have changed meanwhile
+            await in_turns(view.choosing())
         if not self._known(access).tools:
             await self._connected(access)
         server = self._known(access)
