@@ -183,13 +183,13 @@ async def test_the_session_of_another_agent_is_not_ended_resumed_or_cancelled_in
                 own: dict[str, str] = {**theirs, "mcp_session_id": other.sessions[path]}
                 cancel = {"requestId": amber.asked, "reason": "x"}
                 said = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}
-                assert (await other.http("DELETE", path, **theirs)).status == 404
+                assert (await other.http("DELETE", path, b"", **theirs)).status == 404
                 assert (await other.http("POST", path, json.dumps(said).encode(), **theirs)).status == 404
                 assert (await other.http("POST", path, json.dumps(said).encode(), **own)).status == 202
                 for event in ("s-1", "r1-0", "r1-1", "s-0"):
-                    resumed = await other.http("GET", path, **theirs, last_event_id=event)
+                    resumed = await other.http("GET", path, b"", **theirs, last_event_id=event)
                     assert resumed.status == 404, "nor are its events"
-                foreign = await other.http("GET", path, **own, last_event_id="r1-0")
+                foreign = await other.http("GET", path, b"", **own, last_event_id="r1-0")
                 assert foreign.status == 404 and mark not in foreign.body, "nor in the own session"
                 assert not target.log("session").given_up(mark)
 
