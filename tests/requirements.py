@@ -19,8 +19,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 
 HIGHEST: dict[str, int] = {
-    "SURF": 13, "GATE": 16, "FIND": 5, "UP": 13, "CAT": 9, "GAP": 1, "PROV": 5, "MISS": 3, "ACT": 10,
-    "API": 2, "CLI": 2, "CONF": 3, "OPS": 2, "SEC": 10, "PERF": 6, "USE": 9,
+    "SURF": 13, "GATE": 16, "FIND": 5, "UP": 15, "CAT": 9, "GAP": 1, "PROV": 5, "MISS": 3, "ACT": 12,
+    "API": 2, "CLI": 2, "CONF": 3, "OPS": 5, "SEC": 11, "ENF": 7, "PERF": 8, "USE": 12,
 }  # fmt: skip
 """How many codes each family of the specification has."""
 CODES = tuple(f"{family}-{number}" for family, many in HIGHEST.items() for number in range(1, many + 1))
@@ -31,6 +31,19 @@ NOT_YET: dict[str, str] = {
     "PERF-3": "counts and instructions are met; calls a second are 1.5 times those of 08a4ea0 at 16 and 64, of 1.6",
     "PERF-5": "5,900 to 6,700 records a second into a million rows, of 8,000; a small one takes 2.4 KB, of 1.2; p99 of "
     "a summary up to 125 ms, of 50, and of two filters that never meet 39, of 20",
+    "PERF-7": "there are no instances or readers yet, and 60 servers are not measured by a script",
+    "PERF-8": "the benchmarks send one request in one segment; a write takes 0.66 ms, reads and `fdatasync` 0.51",
+    "UP-14": "a server runs once, or once for each client",
+    "UP-15": "an OAuth server is called with the one login of the gateway",
+    "ACT-11": "the chain is verified with the gateway's own key",
+    "ACT-12": "the client's own name comes first, and latency counts the time of a person",
+    "OPS-3": "replicas need sticky balancing for session-based clients",
+    "OPS-4": "one process serves",
+    "OPS-5": "there are traces; no Helm chart, dashboard or alert rules",
+    **{f"ENF-{number}": "intent is checked, and not enforced by the kernel" for number in range(1, 8)},
+    "USE-10": "most of the twelve tasks are tests of their own, not one script",
+    "USE-11": "only calls that wait are told of, on the desktop",
+    "USE-12": "documents, messages and page are not in the words of the glossary",
     # Codes that tests prove, but for what an attack found beside those tests.
 }
 

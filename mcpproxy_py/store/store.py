@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -221,7 +221,7 @@ class Store:
         self.on_event = self._event_bus.on_event
         self.acknowledges = options.ack == "commit"
         """Whether `acknowledged` waits for anything."""
-        self.synced: Callable[[], Coroutine[Any, Any, None]] = journal.synced if options.ack == "local" else self.committed
+        self.synced = journal.synced if options.ack == "local" else self.committed
         """Returns when all that was appended is on the disk; with `ack: commit`, in the database too. Raises
         `StoreUnavailable`."""
 
