@@ -38,7 +38,7 @@ NOT_YET: dict[str, str] = {
     "ACT-11": "the chain is verified with the gateway's own key",
     "ACT-12": "the client's own name comes first, and latency counts the time of a person",
     "OPS-3": "replicas need sticky balancing for session-based clients",
-    "OPS-4": "one process serves",
+    "OPS-4": "one process serves all requests",
     "OPS-5": "there are traces; no Helm chart, dashboard or alert rules",
     **{f"ENF-{number}": "intent is checked, and not enforced by the kernel" for number in range(1, 8)},
     "USE-10": "most of the twelve tasks are tests of their own, not one script",
