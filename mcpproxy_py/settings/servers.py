@@ -176,7 +176,9 @@ class LoginSettings(BaseModel):
         "take one. Goes before `client_id`.",
     )
     issuer: UpstreamUrl | None = Field(
-        default=None, description="The only authorization server that is believed, and gets the secret."
+        default=None,
+        description="The only authorization server that is accepted, and gets the secret. Its addresses may be at "
+        "other origins, which is refused without this unless it proves its answers by `iss`.",
     )
     scopes: tuple[Text, ...] | None = Field(
         default=None, description="What to ask for, instead of what the server names."
@@ -241,7 +243,8 @@ class ServerSettings(UpstreamSettings):
     args: tuple[Line, ...] = Field(default=(), description=f"Its arguments. {REFERENCES}", repr=False)
     env: dict[VariableName, Line] = Field(
         default={},
-        description=f"Environment variables for it, besides a list of harmless ones. {REFERENCES}",
+        description=f"Environment variables for it, besides a list of harmless ones (`PATH`, `HOME`, `LANG`, the "
+        f"usual `LC_*`, the base directories of `XDG_*`, proxies without their passwords). {REFERENCES}",
         repr=False,
     )
     cwd: Text | None = Field(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
@@ -272,6 +273,181 @@ def test_a_login_that_was_replaced_takes_no_answer(running: Running, auth: AuthS
     begin(running, name)
     assert running.post(f"/servers/{name}/login/answer", {"address": first}).status_code == 400
     assert auth.counts["authorization_code"] == 0
+
+
+# A server that mixes its own addresses with those of an honest provider (RFC 9700, section 4.4).
+
+
+@pytest.fixture
+def honest() -> Iterator[AuthServer]:
+    """A provider that says in no answer who it is."""
+    with auth_server() as found:
+        found.redirects_with = {"iss": ""}
+        yield found
+
+
+def mixes_in(evil: AuthServer, honest: AuthServer, *, announces: bool = False) -> None:
+    """The page is the honest provider's; the client, the code and the verifier go to the hostile one."""
+    evil.metadata = {
+        "authorization_endpoint": f"{honest.issuer.url}/authorize",
+        "authorization_response_iss_parameter_supported": announces,
+    }
+    evil.faults["/register"] = lambda asked: as_json({**json.loads(asked.body), "client_id": "known-1"}, 201)
+
+
+def got_no_code(evil: AuthServer, honest: AuthServer) -> None:
+    assert [asked.path for asked in evil.issuer.asked if asked.path == "/token"] == []
+    kept_its_secrets(honest, evil.issuer, evil.server)
+
+
+def test_a_page_of_an_honest_provider_with_the_tokens_of_another_is_refused(
+    running: Running, auth: AuthServer, honest: AuthServer
+) -> None:
+    mixes_in(auth, honest)
+    name = added(running, auth.url)
+    begun = begin(running, name)
+    if begun.status_code == 200:  # the person sees the honest page, and the attacker gets the code
+        ended = visit(begun.json()["authorization_url"], goes_home=False)
+        running.post(f"/servers/{name}/login/answer", {"address": ended})
+    got_no_code(auth, honest)
+    assert honest.counts["authorize"] == 0
+    why = said(begun)
+    for word in (auth.issuer.url, honest.issuer.url, "authorization_endpoint", '"issuer"', "`auth`"):
+        assert word in why
+    assert why.partition("not possible: ")[2] in row(running, name)["error"]
+
+
+@pytest.mark.parametrize("endpoint", ["token", "registration", "revocation", "device_authorization"])
+def test_any_address_of_another_origin_is_refused(
+    running: Running, auth: AuthServer, honest: AuthServer, endpoint: str
+) -> None:
+    auth.metadata = {
+        f"{endpoint}_endpoint": f"{honest.issuer.url}/x", "authorization_response_iss_parameter_supported": None,
+    }  # fmt: skip
+    why = said(begin(running, added(running, auth.url)))
+    assert honest.issuer.url in why and f"its {endpoint}_endpoint" in why
+    assert honest.issuer.asked == []
+
+
+@pytest.mark.parametrize("sent", ["nothing", "itself"])
+def test_who_promises_to_name_itself_is_held_to_it(
+    running: Running, auth: AuthServer, honest: AuthServer, sent: str
+) -> None:
+    mixes_in(auth, honest, announces=True)
+    honest.redirects_with = {"iss": "" if sent == "nothing" else honest.issuer.url}
+    answer = log_in(running, added(running, auth.url))
+    assert ("does not say" if sent == "nothing" else "was asked") in said(answer)
+    assert honest.counts["authorize"] == 1
+    got_no_code(auth, honest)
+
+
+def test_the_operator_may_say_that_two_origins_are_one_provider(running: Running, auth: AuthServer) -> None:
+    """Then exactly this issuer counts, and no other server gets its tokens by saying so."""
+    with site(auth.authorize) as other:
+        auth.metadata = {
+            "token_endpoint": f"{other.url}/token", "authorization_response_iss_parameter_supported": None,
+        }  # fmt: skip
+        auth.redirects_with = {"iss": ""}
+        assert "its token_endpoint" in said(begin(running, added(running, auth.url)))
+        name = added(running, auth.url, auth={"type": "oauth", "issuer": auth.issuer.url})
+        assert log_in(running, name).status_code == 200
+        running.wait_for(name)
+        assert [asked.path for asked in other.asked] == ["/token"]
+
+
+@pytest.mark.parametrize("case", ["endpoint", "page"])
+def test_a_code_for_another_device_is_of_one_origin_since_no_answer_names_its_issuer(
+    running: Running, auth: AuthServer, honest: AuthServer, case: str
+) -> None:
+    if case == "endpoint":
+        auth.metadata = {"device_authorization_endpoint": f"{honest.issuer.url}/device"}
+    else:
+        page = {"device_code": "d", "user_code": "ABCD", "verification_uri": f"{honest.issuer.url}/enter"}
+        auth.faults["/device"] = lambda asked: as_json(page)
+    name = added(running, auth.url)
+    why = said(running.post(f"/servers/{name}/login", {"device": True}))
+    assert honest.issuer.url in why and auth.issuer.url in why
+    assert honest.counts["device"] == auth.counts["device_code"] == 0
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_a_configured_client_goes_to_no_issuer_that_neither_it_nor_the_operator_names(
+    running: Running, auth: AuthServer, device: bool
+) -> None:
+    """Its page could lead on to the provider that knows this client, and the code would come here."""
+    auth.metadata = {"authorization_response_iss_parameter_supported": device}
+    known = {"type": "oauth", "client_id": "known-1"}
+    name = added(running, auth.url, auth=known)
+    assert '"issuer"' in said(running.post(f"/servers/{name}/login", {"device": device}))
+    assert auth.counts["authorize"] == auth.counts["device"] == 0
+    name = added(running, auth.url, auth={**known, "issuer": auth.issuer.url})
+    assert running.post(f"/servers/{name}/login", {"device": device}).status_code == 200
+
+
+def test_each_issuer_has_an_address_for_answers_of_its_own(
+    running: Running, auth: AuthServer, honest: AuthServer
+) -> None:
+    """What was meant for one is not taken from another, and no client is registered for both."""
+    homes: dict[str, str] = {}
+    for each in (auth, honest):
+        each.metadata = {"authorization_response_iss_parameter_supported": None}
+        begun = begin(running, added(running, each.url)).json()
+        homes[each.url] = begun["redirect_uri"]
+        registered = next(asked for asked in each.issuer.asked if asked.path == "/register")
+        assert begun["redirect_uri"] in json.loads(registered.body)["redirect_uris"]
+    assert homes[auth.url] != homes[honest.url]
+    name = added(running, auth.url)
+    ended = visit(begin(running, name).json()["authorization_url"], goes_home=False)
+    query = ended.partition("?")[2]
+    for elsewhere in (homes[honest.url], urljoin(homes[honest.url], "/callback")):
+        answer = running.post(f"/servers/{name}/login/answer", {"address": f"{elsewhere}?{query}"})
+        assert answer.status_code == 400, answer.text
+        assert httpx.get(f"{elsewhere}?{query}", trust_env=False).status_code == 400
+    assert auth.counts["authorization_code"] == 0
+    assert httpx.get(ended, trust_env=False).status_code == 200
+
+
+def test_a_login_of_another_issuer_is_not_used_once_the_operator_names_one(
+    running: Running, auth: AuthServer, honest: AuthServer
+) -> None:
+    name = added(running, auth.url)
+    assert log_in(running, name).status_code == 200
+    running.wait_for(name)
+    calls, refreshed = len(auth.server.asked), auth.counts["refresh_token"]
+    config = {"url": auth.url, "auth": {"type": "oauth", "issuer": honest.issuer.url}}
+    assert running.post("/servers", {"name": name, "config": config, "replace": True}).status_code == 201
+    until(lambda: row(running, name)["state"] in ("needs_login", "failed"), what=f"{name} to need a login")
+    assert not any("authorization" in asked.headers for asked in auth.server.asked[calls:])
+    assert auth.counts["refresh_token"] == refreshed
+    assert "its entry says" in said(begin(running, name))
+
+
+def test_of_several_authorization_servers_the_one_of_the_login_stays(
+    running: Running, auth: AuthServer, thief: Site
+) -> None:
+    name = added(running, auth.url)
+    assert log_in(running, name).status_code == 200
+    running.wait_for(name)
+    auth.resource_metadata = {"authorization_servers": [thief.url, auth.issuer.url]}
+    assert log_in(running, name).status_code == 200
+    named = added(running, auth.url, auth={"type": "oauth", "issuer": auth.issuer.url})
+    assert log_in(running, named).status_code == 200
+    assert thief.asked == []
+
+
+def test_a_token_is_renewed_where_it_came_from_whatever_is_said_later(
+    running: Running, auth: AuthServer, thief: Site
+) -> None:
+    name = added(running, auth.url)
+    assert log_in(running, name).status_code == 200
+    running.wait_for(name)
+    auth.metadata = {"token_endpoint": f"{thief.url}/token", "revocation_endpoint": f"{thief.url}/revoke"}
+    auth.resource_metadata = {"authorization_servers": [thief.url]}
+    auth.end_access()
+    assert "did look" in text(Wire(running.mcp).via("read", f"{name}:look"))
+    assert auth.counts["refresh_token"] == 1
+    assert running.post(f"/servers/{name}/logout", {"revoke": True}).status_code == 200
+    assert thief.asked == []
 
 
 # Where a token goes.

@@ -110,10 +110,41 @@ def discover(context: LoginContext, challenge: Challenge | None, known: StoredLo
         raise OAuthRefused(f"the server believes {shown(server.issuer)}, and its entry says {context.options.issuer}")
     for name, url in server.endpoints().items():
         context.rules.check(url, f"its {name}")
+    refuse_mix_up(context, server)
     wanted = None
     if context.options.resource:
         wanted = resource.resource if resource is not None else context.blocks.resource_of(context.server_url)
     return Discovered(server, wanted, resource.scopes_supported if resource is not None else None)
+
+
+def refuse_mix_up(context: LoginContext, server: AuthorizationServer, *, device: bool = False) -> None:
+    """Refuse a login whose code another authorization server may have issued (RFC 9700, section 4.4).
+
+    The issuer is proved by `iss` in the answer (RFC 9207), or configured. A login by a device code has no answer.
+    """
+    options = context.options
+    if options.issuer is not None or (server.names_itself and not device):
+        return
+    for name, url in server.endpoints().items():
+        refuse_other_origin(context, server, f"its {name}", url)
+    if options.client_id is not None or options.client_metadata_url is not None:
+        raise OAuthRefused(
+            f"{shown(server.issuer)} does not prove that an answer is its own (`iss`), and the configured client may "
+            f"belong to another authorization server. If it belongs to this one, {_trusting(server)}"
+        )
+
+
+def refuse_other_origin(context: LoginContext, server: AuthorizationServer, what: str, url: str) -> None:
+    """Only the operator can say that an address of another origin belongs to this authorization server."""
+    if context.options.issuer is None and origin(url) != origin(server.issuer):
+        raise OAuthRefused(
+            f"the authorization server is at {origin_of(server.issuer)}, and {what} is at {origin_of(url)}: one of "
+            f"them could get a code that is meant for the other. If you trust both, {_trusting(server)}"
+        )
+
+
+def _trusting(server: AuthorizationServer) -> str:
+    return f'add "issuer": "{shown(server.issuer)}" to `auth` (of the type oauth) in the server\'s entry'
 
 
 def _resource_metadata(context: LoginContext, challenge: Challenge | None) -> Flow[ResourceDescription | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from mcpproxy_py.core.oauth.addresses import shown
 from mcpproxy_py.core.oauth.discovery import (
@@ -19,6 +20,8 @@ from mcpproxy_py.core.oauth.discovery import (
     client_for,
     discover,
     error_of,
+    refuse_mix_up,
+    refuse_other_origin,
 )
 from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
 from mcpproxy_py.core.oauth.tokens import granted, token_request
@@ -77,8 +80,13 @@ def person_login(
     if device and found.server.device_authorization_endpoint is None:
         raise OAuthRefused(f"{shown(found.server.issuer)} offers no login by a code; log in without --device")
     grants = DEVICE_GRANTS if device else CODE_GRANTS
-    if not device:
+    if device:
+        refuse_mix_up(context, found.server, device=True)
+    else:
         _must_do_pkce(found.server)
+    if context.options.registers:  # for each issuer another address, so that no issuer gets the answer of another
+        mark = hashlib.sha256(found.server.issuer.encode()).hexdigest()[:16]
+        redirect_uris = tuple(urljoin(each, f"/{mark}{urlsplit(each).path}") for each in redirect_uris)
     client = yield from client_for(context, found, known, redirect_uris, scope, grants, now)
     ask = _by_device if device else _by_browser
     tokens = yield from ask(context, found, client, secrets, redirect_uris, scope)
@@ -179,7 +187,7 @@ def _by_device(
     if answer.status != 200 or said is None:
         error, why = error_of(answer)
         raise OAuthRefused(f"{what} was refused: {why}", error)
-    device_code, person = _device(context, said, what)
+    device_code, person = _device(context, server, said, what)
     context.progress.on("person_asked")
     yield person
     poll = {"grant_type": DEVICE_GRANT, "device_code": device_code, "resource": found.resource}
@@ -200,7 +208,9 @@ def _by_device(
     raise OAuthRefused("nobody entered the code in time", "expired_token")
 
 
-def _device(context: LoginContext, said: Mapping[str, Any], what: str) -> tuple[str, PersonWanted]:
+def _device(
+    context: LoginContext, server: AuthorizationServer, said: Mapping[str, Any], what: str
+) -> tuple[str, PersonWanted]:
     code, user_code, where = said.get("device_code"), said.get("user_code"), said.get("verification_uri")
     if not isinstance(code, str) or not isinstance(user_code, str) or not isinstance(where, str):
         raise OAuthRefused(f"the answer to {what} cannot be used")
@@ -209,6 +219,8 @@ def _device(context: LoginContext, said: Mapping[str, Any], what: str) -> tuple[
     context.rules.check(where, "the page for the code")
     whole = said.get("verification_uri_complete")
     url = context.rules.check(whole, "the page for the code") if isinstance(whole, str) else where
+    for page in (where, url):
+        refuse_other_origin(context, server, "its page for the code", page)
     lasts = _seconds(said.get("expires_in"), LONGEST_WAIT, LONGEST_WAIT)
     return code, PersonWanted(url, user_code=user_code, verification_uri=where, lasts=lasts)
 

@@ -28,3 +28,8 @@ class OAuthOptions:
     redirect_uri: str | None = None
     expected: bool = False
     """It is configured that this server wants a login, and not found out."""
+
+    @property
+    def registers(self) -> bool:
+        """Whether the gateway registers a client of its own, and so chooses where answers come in."""
+        return self.client_id is None and self.client_metadata_url is None and self.redirect_uri is None

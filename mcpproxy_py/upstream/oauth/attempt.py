@@ -57,7 +57,9 @@ class LoginAttempt:
     def answer(self, address: str) -> None:
         """The address that the browser was sent to. Raises `OAuthRefused` for one that is no answer to this login."""
         told = answer_of(address)
-        if told.get("state") != self.state:
+        redirect = self.person.redirect_uri if self.person is not None else ""
+        came_home = urlsplit(address.strip()).path.strip("/") == urlsplit(redirect).path.strip("/")
+        if told.get("state") != self.state or not came_home:
             raise OAuthRefused("that answer is not one to this login")
         if self._answer.done() or self.done.is_set():
             raise OAuthRefused("this login has had its answer")

@@ -87,7 +87,7 @@ class CallbackListener:
     async def _answer(self, line: str) -> tuple[str, str, str]:
         method, _, rest = line.partition(" ")
         target = rest.partition(" ")[0]
-        if method != "GET" or urlsplit(target).path != PATH:
+        if method != "GET" or not urlsplit(target).path.endswith(PATH):
             return "404 Not Found", "Nothing is here", "This page takes the answers of logins."
         done, says = await self._answered(target)
         title = "You are logged in" if done else "That did not work"

@@ -144,7 +144,8 @@ class ServerLogin:
             data, row = found
             with suppress(ValueError):
                 login = stored_login(data)
-                if login.server_url == self.url:
+                issuer = self.options.issuer or login.issuer
+                if login.server_url == self.url and login.issuer.rstrip("/") == issuer.rstrip("/"):
                     self._adopt(login, row)
         self._show()
 

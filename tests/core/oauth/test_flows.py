@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -87,7 +90,9 @@ def test_a_login_asks_in_this_order_and_then_a_person_and_then_for_the_token() -
     assert [urlsplit(each.url).path for each in asked] == [
         "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/register",
     ]  # fmt: skip
-    assert (asked[-1].json or {})["redirect_uris"] == list(HOME)
+    homes = (asked[-1].json or {})["redirect_uris"]
+    assert homes == [person.redirect_uri, person.redirect_uri.replace("127.0.0.1", "localhost")]
+    assert re.fullmatch(r"http://127\.0\.0\.1:33418/[0-9a-f]{16}/callback", person.redirect_uri)
     query = parse_qs(urlsplit(person.url).query)
     assert query["resource"] == ["https://mcp.example"], "as it is published, without a slash that a parser adds"
     assert query["tenant"] == ["1"]
@@ -95,7 +100,7 @@ def test_a_login_asks_in_this_order_and_then_a_person_and_then_for_the_token() -
     assert query["prompt"] == ["consent"]
     token = flow.send({"code": "the-code", "state": "the-state", "iss": AS})
     assert token.form == {
-        "grant_type": "authorization_code", "code": "the-code", "redirect_uri": HOME[0], "code_verifier": "v" * 43,
+        "grant_type": "authorization_code", "code": "the-code", "redirect_uri": homes[0], "code_verifier": "v" * 43,
         "resource": "https://mcp.example", "client_id": "new", "client_secret": "s",
     }  # fmt: skip
     for secret in ("the-code", "v" * 43, "'s'"):
@@ -123,7 +128,7 @@ def test_a_step_up_asks_for_all_that_there_was_and_what_is_new() -> None:
 
 def test_who_we_are_is_said_by_a_document_then_by_configuration_then_by_registration() -> None:
     document = "https://gateway.example/client.json"
-    both = {"client_metadata_url": document, "client_id": "mine"}
+    both = {"client_metadata_url": document, "client_id": "mine", "issuer": AS}
 
     def client(options: dict[str, Any], metadata: Any, known: StoredLogin | None = None) -> str:
         flow = person_login(context(**options), None, known, SECRETS, HOME, 5000.0)
@@ -133,12 +138,28 @@ def test_who_we_are_is_said_by_a_document_then_by_configuration_then_by_registra
     takes = {**METADATA, "client_id_metadata_document_supported": True}
     assert client(both, takes) == document
     assert client(both, METADATA) == "mine"
-    assert client({"client_metadata_url": document}, METADATA) == "new"
-    assert client({}, METADATA, LOGIN) == "me", "registered before"
+    assert client({"client_metadata_url": document, "issuer": AS}, METADATA) == "new"
+    registered = replace(LOGIN.client, redirect_uris=(own_home(HOME[0]), own_home(HOME[1])))
+    assert client({}, METADATA, replace(LOGIN, client=registered)) == "me", "registered before"
+    assert client({}, METADATA, LOGIN) == "new", "its addresses for answers are not this issuer's own"
+    for options in ({"client_id": "mine"}, {"client_metadata_url": document}):
+        with pytest.raises(OAuthRefused, match='add "issuer"'):
+            client(options, METADATA)
+        assert client(options, {**takes, "authorization_response_iss_parameter_supported": True})
+
+
+def own_home(home: str) -> str:
+    return home.replace("/callback", f"/{hashlib.sha256(AS.encode()).hexdigest()[:16]}/callback")
 
 
 def test_a_client_of_another_issuer_is_not_taken_along() -> None:
-    other = {**METADATA, "issuer": "https://new.example", "registration_endpoint": "https://new.example/register"}
+    new = {name: f"https://new.example/{name}" for name in METADATA if name.endswith("_endpoint")}
+    other = {
+        **METADATA,
+        **new,
+        "issuer": "https://new.example",
+        "registration_endpoint": "https://new.example/register",
+    }
     flow = person_login(context(), None, LOGIN, SECRETS, HOME, 5000.0)
     asked, person = until_a_person(flow, {"resource": URL, "authorization_servers": ["https://new.example"]}, other)
     assert asked[-1].url == "https://new.example/register"
