@@ -137,6 +137,61 @@ def test_a_token_that_is_made_up_reaches_nothing_and_is_told_nowhere(
     assert not provider.asked["/evil"]
 
 
+@pytest.fixture(scope="module")
+def by_email(tmp_path_factory: pytest.TempPathFactory, provider: IdentityServer) -> Iterator[Running]:
+    with started(tmp_path_factory.mktemp("email"), provider, principal_claim="email") as found:
+        found.wait_for("one")
+        yield found
+
+
+MISSING = object()
+UNVERIFIED = (False, "true", "false", "no", "", 0, 1, 1.0, None, [], [True], {}, {"value": True}, MISSING)
+
+
+@pytest.mark.parametrize("said", UNVERIFIED, ids=lambda said: "missing" if said is MISSING else json.dumps(said))
+def test_an_address_that_its_provider_does_not_call_verified_is_nobody(
+    provider: IdentityServer, by_email: Running, said: Any
+) -> None:
+    claims = provider.claims(scope="all", email="boss@example.com", email_verified=said)
+    if said is MISSING:
+        del claims["email_verified"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params("gate", "one", "look", fresh())}
+    with httpx.Client(trust_env=False) as http:
+        head = {"authorization": f"Bearer {signed(provider, HEAD, claims)}"}
+        for path in ("/mcp", "/mcp/s/catalog"):
+            assert http.post(by_email.url + path, json=body, headers=head).status_code == 401
+        assert http.get(f"{by_email.url}/api/v1/activity?mine", headers=head).status_code == 401
+    verified = signed(provider, HEAD, {**claims, "email_verified": True})
+    assert Wire(by_email.mcp, token=verified).call("retrieve_tools", {"query": "look"})
+
+
+ODD_CLAIMS: dict[str, dict[str, Any]] = {
+    "a person who is a number": {"sub": 7}, "a person who is a list": {"sub": ["admin"]}, "no person": {"sub": ""},
+    "a person of spaces": {"sub": " "}, "a person with a space behind": {"sub": "admin "},
+    "an end that is text": {"exp": "9999999999"}, "an end that is true": {"exp": True}, "no end": {"exp": None},
+    "an endless end": {"exp": 1e300}, "a beginning that is text": {"nbf": "0"},
+    "a beginning that is true": {"nbf": True}, "a beginning that is nothing": {"nbf": None},
+    "a making that is a list": {"iat": [0]},
+    "an audience that is an object": {"aud": {"a": 1}}, "an audience with a number": {"aud": ["x", 7]},
+    "an audience of nobody": {"aud": []}, "an issuer that is a list": {"iss": ["x"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD_CLAIMS)
+def test_a_claim_of_another_type_is_no_claim(provider: IdentityServer, running: Running, what: str) -> None:
+    token = signed(provider, HEAD, {**provider.claims(scope="all"), **ODD_CLAIMS[what]})
+    with httpx.Client(trust_env=False) as http:
+        answer = http.post(running.mcp, json={}, headers={"authorization": f"Bearer {token}"})
+    assert (answer.status_code, 'error="invalid_token"' in answer.headers["www-authenticate"]) == (401, True)
+
+
+@pytest.mark.parametrize("scope", [True, 7, {"all": True}, ["all", 7], [["all"]], None])
+def test_a_scope_of_another_type_allows_nothing(provider: IdentityServer, running: Running, scope: Any) -> None:
+    token = signed(provider, HEAD, {**provider.claims(), "scope": scope, "scp": scope})
+    with httpx.Client(trust_env=False) as http:
+        assert http.post(running.mcp, json={}, headers={"authorization": f"Bearer {token}"}).status_code == 403
+
+
 def test_whatever_looks_like_no_token_of_a_provider_asks_nobody(provider: IdentityServer, running: Running) -> None:
     with httpx.Client(trust_env=False) as http:
         before = dict(provider.asked)

@@ -294,8 +294,15 @@ async def test_a_token_without_the_scopes_that_are_needed_is_good_for_nothing(
 async def test_an_email_counts_unless_the_provider_says_that_it_is_not_verified(provider: IdentityServer) -> None:
     told = {"email": "a@example.com", "email_verified": True}
     assert (await verified(provider, provider.token(**told), principal_claim="email")).principal == "user:a@example.com"
-    unverified = provider.token(**{**told, "email_verified": False})
-    assert "email_verified" in await refused(provider, unverified, principal_claim="email")
+    for unverified in (False, "true", "false", "no", 0, 1, None, [], [True], {}):
+        token = provider.token(**{**told, "email_verified": unverified})
+        assert "email_verified" in await refused(provider, token, principal_claim="email")
+    nested = provider.token(user={"email": "a@example.com", "email_verified": True})
+    assert (await verified(provider, nested, principal_claim="user.email")).principal == "user:a@example.com"
+    assert "user.email_verified" in await refused(
+        provider, provider.token(user={"email": "a@example.com"}, email_verified=True), principal_claim="user.email"
+    )
+    assert "space" in await refused(provider, provider.token(sub="ann "))
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,10 @@ class ClaimRules:
         found = _claim(claims, name)
         if not isinstance(found, str) or not 0 < len(found) <= MAX_PRINCIPAL or not found.isprintable():
             raise BadToken(f"the token says nobody that could be on record: {name} of 1 to {MAX_PRINCIPAL} characters")
-        if name == "email" and claims.get("email_verified") is False:
-            raise BadToken("the email of the token is not verified (email_verified)")
+        if found != found.strip():
+            raise BadToken(f"{name} of the token begins or ends with a space")
+        if name.endswith("email") and _claim(claims, f"{name}_verified") is not True:
+            raise BadToken(f"the email of the token is not verified: {name}_verified is not true")
         return f"user:{found}"
 
     def _profile(self, claims: Mapping[str, Any]) -> Callable[[], Scope] | None:
