@@ -27,6 +27,7 @@ ENDS: Final[tuple[tuple[str, str], ...]] = (
     ("apikey", "api-key"), ("accesskey", "api-key"), ("secretkey", "api-key"), ("authkey", "api-key"),
     ("accountkey", "api-key"), ("subscriptionkey", "api-key"), ("functionskey", "api-key"), ("sharedkey", "api-key"),
     ("deploykey", "api-key"), ("servicekey", "api-key"), ("licensekey", "api-key"),
+    ("applicationkey", "api-key"), ("clientkeydata", "private-key"), ("samlresponse", "token"),
     ("authorization", "authorization"), ("credential", "credentials"), ("credentials", "credentials"),
     ("secret", "secret"), ("secrets", "secret"), ("mnemonic", "secret"), ("seedphrase", "secret"),
     ("recoverycode", "secret"), ("recoverycodes", "secret"), ("backupcodes", "secret"), ("securityanswer", "secret"),
@@ -192,18 +193,19 @@ def _rule(needles: str, pattern: str, replacement: Replacement) -> SecretPattern
 
 _EDGE: Final = r"(?<![A-Za-z0-9])"
 _END: Final = r"(?![A-Za-z0-9])"
+_UUID: Final = "[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}"
 
 # Keys of providers that can be told by how they begin: kind, beginnings, pattern.
 _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*[\w-]){1,3}"),
+    ("jwt", "eyj", r"(?<![\w-])eyJ[\w-]{6,}\.(?:[\w-]{6,}|(?=\.[\w-]{10}))(?:\.[\w-]*[\w-]){1,3}"),
     ("aws-key", "akia asia abia", rf"(?:AKIA|ASIA|ABIA)[A-Z0-9]{{16}}{_END}"),
     ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
      r"(?:gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_\w{22,255})"),
-    ("gitlab-token", "glpat- glrt- gldt- glptt- glcbt- glft- glsoat-",
-     r"gl(?:pat|rt|dt|ptt|cbt|ft|soat)-[\w-]{18,255}(?:\.[\w-]{2,40}){0,2}"),
+    ("gitlab-token", "glpat- glrt- gldt- glptt- glcbt- glft- glsoat- glimt- glagent- gloas- glffct- gr1348941",
+     r"(?:gl(?:pat|rt|dt|ptt|cbt|ft|soat|imt|agent|oas|ffct)-[\w-]{18,255}(?:\.[\w-]{2,40}){0,2}|GR1348941[\w-]{20})"),
     ("slack-token", "xox xapp-", r"(?:xox[abeoprs](?:-|\.xox[a-z]-)[\w.-]{10,255}|xapp-[\w-]{10,255})"),
     ("stripe-key", "sk_ rk_ whsec_",
-     r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{10,255}|whsec_[\w+/=]{20,255})"),
+     rf"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{{10,255}}|whsec_[\w+/=]{{20,255}}|sk_[a-f0-9]{{48}}{_END})"),
     ("anthropic-key", "sk-ant-", r"sk-ant-[\w-]{16,255}"),
     ("openai-key", "sk-", r"(?<![\w-])sk-(?=[\w-]{0,250}\d)(?:proj-|svcacct-|admin-)?[\w-]{20,255}"),
     ("google-key", "aiza ya29. gocspx- 1//0",
@@ -224,9 +226,45 @@ _PROVIDERS: Final[tuple[tuple[str, str, str], ...]] = (
      rf"(?:AAAA[\w-]{{7}}:APA91b[\w-]{{100,200}}|xkeysib-[a-f0-9]{{64}}-\w{{16}}"
      rf"|v1\.0-[a-f0-9]{{24}}-[a-f0-9]{{40,200}}|ops_eyJ[\w-]{{60,4096}}|fw_[A-Za-z0-9]{{20,40}}{_END})"),
     ("service-key", "eaa rubygems_ sgp_ figd_ ntn_ oy2 glsa_ nfp_ dt0c01. tskey- sntrya_ cio",
-     rf"(?:EAA[A-Za-z0-9]{{40,400}}|rubygems_[a-f0-9]{{48}}|sgp_[a-f0-9]{{40}}|figd_[\w-]{{30,64}}|ntn_\w{{40,60}}"
+     rf"(?:EAA[A-Za-z0-9]{{40,400}}|rubygems_[a-f0-9]{{48}}|sgp_(?:[a-f0-9]{{16}}_)?[a-f0-9]{{40}}|figd_[\w-]{{30,64}}|ntn_\w{{40,60}}"
      rf"|oy2[a-z0-9]{{43}}|glsa_\w{{32}}_[a-f0-9]{{8}}|nfp_\w{{36,40}}|dt0c01\.[A-Z0-9]{{24}}\.[A-Z0-9]{{64}}"
      rf"|tskey-[a-z]+-[\w-]{{16,80}}|cio[A-Za-z0-9]{{32}}{_END})"),
+    ("service-key",
+     "hrku- fo1_ fm1 fm2 blob_rw_ rnd_ sb_secret_ napi_ apify_api_ bb_live_ bb_test_ e2b_ nvapi- pul- vck_ vcp_",
+     rf"(?:HRKU-[\w-]{{30,64}}|fo1_[\w-]{{43}}|fm[12][ar]?_[A-Za-z0-9+/]{{100,4096}}={{0,2}}|vercel_blob_rw_\w{{30,64}}"
+     rf"|vc[kp]_[A-Za-z0-9]{{40,64}}|rnd_[A-Za-z0-9]{{26,40}}{_END}|sb_secret_[\w-]{{20,60}}|napi_[a-z0-9]{{60,70}}"
+     rf"|apify_api_\w{{30,50}}|bb_(?:live|test)_[\w-]{{20,40}}|e2b_[a-f0-9]{{40}}|nvapi-[\w-]{{50,80}}|pul-[a-f0-9]{{40}})"),
+    ("service-key", "atctt3 atoa 00d figd_ xsmtpsib- re_ eaaa access_token$ access- rzp_ flwseck ezak eztk pat-",
+     rf"(?:ATCTT3[\w=-]{{100,300}}|ATOA[A-Za-z0-9]{{50,80}}|00D[A-Za-z0-9]{{12}}![\w.]{{80,120}}|xsmtpsib-[a-f0-9]{{64}}-\w{{16}}"
+     rf"|re_[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{24}}{_END}|EAAA[\w-]{{55,80}}|access_token\$[a-z]{{7,10}}\$[a-z0-9]{{16}}\$[a-f0-9]{{32}}"
+     rf"|access-(?:sandbox|development|production)-{_UUID}|rzp_(?:live|test)_[A-Za-z0-9]{{14,32}}|EZ[AT]K[A-Za-z0-9]{{54}}"
+     rf"|FLWSECK(?:_TEST)?-[a-f0-9]{{32}}-X|pat-[a-z]{{2}}\d-{_UUID})"),
+    ("service-key",
+     "fc- bsa pcsk_ lin_oauth_ /1 pk_ sl. dg9ro ccipat_ ccipra_ bkua_ bkaj_ sqp_ squ_ sqa_ sdk- api- secret-",
+     rf"(?:fc-[a-f0-9]{{32}}{_END}|BSA(?=[\w-]{{0,27}}\d)[\w-]{{27,28}}(?![\w-])|pcsk_\w{{60,80}}|lin_oauth_[a-f0-9]{{64}}"
+     rf"|[12]/1\d{{12,18}}(?:/\d{{13,19}})?:[a-f0-9]{{32}}|pk_\d{{5,10}}_[A-Z0-9]{{32}}|sl\.(?:u\.)?[A-Za-z][\w-]{{100,2000}}"
+     rf"|dG9rO[A-Za-z0-9+/]{{50,60}}={{0,2}}|CCIP(?:AT|RA)_[A-Za-z0-9]{{20,24}}_[a-f0-9]{{40}}|bk(?:ua|aj)_[a-f0-9]{{40}}"
+     rf"|sq[pua]_[a-f0-9]{{40}}|(?:sdk|api)-{_UUID}|secret-(?:live|test)-[\w-]{{30,40}}=?)"),
+    ("service-key",
+     "s. .atlasv1. dp. a3- st. nral nrii- nriq- glc_ eyjrijoi sntryu_ sntrya_ hcaik_ hcxik_ dt0 clojars_",
+     rf"(?:s\.(?=[A-Za-z]{{0,23}}\d)(?=[a-z0-9]{{0,23}}[A-Z])[A-Za-z0-9]{{24}}{_END}|[A-Za-z0-9]{{14}}\.atlasv1\.[\w-]{{60,80}}"
+     rf"|dp\.(?:scim|audit|st(?:\.\w{{2,35}})?)\.[A-Za-z0-9]{{40,44}}|A3-[A-Z0-9]{{6}}(?:-[A-Z0-9]{{5,11}}){{4,5}}{_END}"
+     rf"|st\.[a-f0-9]{{24}}(?:\.[a-f0-9]{{32}}){{2}}|[A-Za-z0-9]{{32,40}}NRAL{_END}|NRI[IQ]-[\w-]{{32}}|glc_[A-Za-z0-9+/]{{32,400}}={{0,2}}"
+     rf"|eyJrIjoi[A-Za-z0-9+/]{{60,120}}={{0,2}}|sntry[ua]_[a-f0-9]{{64}}|hc[ax]ik_[a-z0-9]{{56,60}}"
+     rf"|dt0[a-z]\d\d\.[A-Z0-9]{{8,24}}\.[A-Z0-9]{{64}}|CLOJARS_[a-f0-9]{{60}})"),
+    ("service-key",
+     "akcp cmvmdgtu rdme_ cfpat- tfp_ -us oauth: k.eyj aqvn t1. y0_ ltai key0 pa- live_ test_ p8e- _s1 prv xai-",
+     rf"(?:AKCp[A-Za-z0-9]{{60,80}}|cmVmdGtu[A-Za-z0-9]{{50,64}}|rdme_[a-z0-9]{{60,72}}|CFPAT-[\w-]{{43}}|tfp_[\w-]{{40,70}}"
+     rf"|[a-f0-9]{{32}}-us\d{{1,2}}{_END}|oauth:[a-z0-9]{{30}}{_END}|[st]k\.eyJ[\w-]{{40,200}}\.[\w-]{{20,40}}|AQVN[\w-]{{35,38}}"
+     rf"|t1\.[\w-]{{60,255}}\.[\w-]{{80,90}}|y0_[\w-]{{50,70}}|LTAI[A-Za-z0-9]{{16,20}}{_END}|KEY0[A-Z0-9]{{31}}_[A-Za-z0-9]{{22}}"
+     rf"|pa-(?=[\w-]{{0,42}}\d)(?=[\w-]{{0,42}}[A-Z])[\w-]{{43}}(?![\w-])|(?:live|test)_[a-f0-9]{{35}}{_END}"
+     rf"|(?:live|test)_(?=[A-Za-z]{{0,29}}\d)[A-Za-z0-9]{{30}}{_END}|p8e-[\w-]{{32}}|at_[A-Za-z0-9]{{10}}_s1[A-Za-z0-9]{{50,120}}"
+     r"|[xyzt]prv[A-Za-z0-9]{90,112})"),
+    ("cloud-key", "q~ azdo azfu +ast +aba +asb +aeh +arm +acr +amc absk goog1e do00 akid %",
+     rf"(?:[A-Za-z0-9]{{3}}\dQ~[\w.~-]{{31,34}}|[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{_END}|[\w-]{{44}}AzFu[\w-]{{8}}={{0,2}}"
+     rf"|[A-Za-z0-9+/]{{33,76}}\+(?:ASt|ABa|ASb|AEh|ARm|ACR|AMC)[A-Za-z0-9+/]{{5,6}}={{0,2}}|ABSK[A-Za-z0-9+/]{{100,269}}={{0,2}}"
+     rf"|GOOG1E[A-Z0-9]{{20,60}}{_END}|DO00[A-Z0-9]{{16}}{_END}|AKID(?=[A-Za-z]{{0,31}}\d)[A-Za-z0-9]{{32}}{_END}"
+     r"|A{19,22}[A-Za-z0-9]{8,60}%[0-9A-Fa-f]{2}[A-Za-z0-9%]{30,100})"),
     ("age-key", "age-secret-key-1", r"(?i:AGE-SECRET-KEY-1)[A-Za-z0-9]{50,60}"),
     ("mcpproxy-key", "mcpk_ mcpt_ mcpp_ mcpa_", r"mcp[ktpa]_[\w-]{32,64}"),
 )  # fmt: skip
@@ -235,8 +273,8 @@ NAMED: Final = (
     r"pass(?:word|wd|wrd|phrase|code|wort)|passord|kennwort|contrase[nñ]a|wachtwoord|l[oö]senord|adgangskode|jelsz[oó]"
     r"|lozinka|salasana|пароль|密码|密碼|パスワード|비밀번호|mot[ _-]?de[ _-]?passe"
     r"|pwd|secret(?:[_-]?key(?:[_-]?base)?)?"
-    r"|(?:api|access|account|app|auth|consumer|encryption|functions|hmac|license|master|pre-?shared|private|session|shared"
-    r"|signing|signature|subscription)[_-]?key"
+    r"|(?:api|access|account|app|application|auth|consumer|deploy|encryption|functions|hmac|license|master|pre-?shared|private"
+    r"|session|shared|signing|signature|subscription)[_-]?key|client-key-data|samlresponse"
     r"|token|x-api-key|(?:set-)?cookie(?=[\"'\\])|(?<=[_-])(?:pass|auth|pw)|(?-i:(?<=[a-z])P(?:ass|w))"
     r"|(?<![A-Za-z])(?:pw|psw|psk|pass|senha|mdp|jwt|otp|ssn)|(?:access|auth(?:orization)?|verification)[_-]?code"
 )
@@ -293,19 +331,21 @@ def _without_values(found: re.Match[str]) -> str:
 
 ASSIGNED: Final = late(rf"(?i:((?:{NAMED})(?:[\"'\\\]]{{0,8}}\s{{0,4}}(?::=|=>|：|[:=](?!=))\s{{0,4}}))){_VALUE}")
 _KEYS: Final = (
-    "api access account app auth consumer encryption functions hmac license master preshared pre-shared pre_shared"
-    " private session shared signing signature subscription"
+    "api access account app application auth consumer deploy encryption functions hmac license master preshared"
+    " pre-shared pre_shared private session shared signing signature subscription"
 )
 NAMES_BEGIN: Final = late(
     r"pass|kennwort|pwd|pw|ps[wk]|secret|access[_-]?code|auth|token|x-api|set-cookie|cookie|contrase"
     r"|wachtwoord|l[oö]senord|adgang|jelsz|lozinka|salasana|пароль|密|パス|비밀|mot[ _-]?de|senha|mdp|jwt|otp|ssn"
-    r"|verification|" + "|".join(f"{word}[_-]?key" for word in _KEYS.split())
+    r"|verification|client-key|samlresponse|" + "|".join(f"{word}[_-]?key" for word in _KEYS.split())
 )
 """Where a name of a secret can begin in a text of small letters. Each begins with a letter of its own, which makes the
 search quick."""
 # In this order, and the shapes before the rest, so that what has a name of its own keeps it.
 SHAPED: Final = (
     _rule("---begin", r"-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,20})-----(?s:.*?)(?:-----END \1-----|\Z)",
+          "***private-key***"),
+    _rule("---- begin", r"---- BEGIN (SSH2 [A-Z0-9 ]{0,40}PRIVATE KEY) ----(?s:.*?)(?:---- END \1 ----|\Z)",
           "***private-key***"),
     _rule("private-lines", r"(Private-Lines: \d{1,3}\r?\n)(?:[A-Za-z0-9+/=]{1,80}(?:\r?\n|\Z)){1,100}",
           "\\1***private-key***\n"),
@@ -314,8 +354,9 @@ SHAPED: Final = (
     _rule("pat", r"pat(?<![A-Za-z0-9]pat)[A-Za-z0-9]{14}\.[a-f0-9]{64}", "***service-key***"),
     _rule("sk", rf"SK(?<![A-Za-z0-9]SK)[a-f0-9]{{32}}{_END}", "***service-key***"),
     _rule("bot ", r"(\bBot\s{1,4})[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,45}", r"\1***bot-token***"),
-    _rule("hooks.slack discord outlook.office",
-          r"((?:hooks\.slack\.com/services|outlook\.office(?:365)?\.com/webhook(?:b2)?|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/@-]{20,255}",
+    _rule("hooks.slack discord outlook.office webhook.office hooks.zapier",
+          r"((?:hooks\.slack\.com/(?:services|workflows|triggers)|hooks\.zapier\.com/hooks/catch/\d{3,12}"
+          r"|webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook(?:b2)?|discord(?:app)?\.com/api/webhooks/\d{5,25})/)[\w/@-]{7,255}",
           r"\1***webhook***"),
     # Any other provider's: a short word, and behind it what only a generator writes.
     _rule("_ -", _EDGE + r"(?!sha\d)([a-z][a-z0-9]{1,11}(?:[_-][a-z0-9]{1,10}){0,3}[_-])(?=[A-Za-z0-9]{0,200}[a-z])"
@@ -346,6 +387,13 @@ RULES: Final = (
           r"|[a-z]+[_-]?(?:key|token|secret))=))(?!\*\*\*)([^\s&#\"'`\\<>]{6,4096})", _unless_it_stands_in("secret")),
     _rule("curl wget --user", r"((?:\s-u\s?|--user[ =])[\"']?[^\s:\"']{1,100}:)([^\s\"']{3,256})",
           _unless_it_stands_in("password")),
+    _rule("add-authtoken", r"(\badd-authtoken\s{1,4})([\w.-]{20,255})", _unless_it_stands_in("token")),
+    _rule("login", r"(\blogin\s{1,4})([a-f0-9]{40})\b", _unless_it_stands_in("token")),
+    _rule("mnemonic phrase",
+          r"(?i:(\b(?:mnemonic|phrase)[\"']?\s{0,2}[:=]\s{0,4}[\"']?))((?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b",
+          _unless_it_stands_in("secret")),
+    _rule("\"kty", r"(\"(?:d|p|q|dp|dq|qi|k)\\{0,7}\"\s{0,4}:\s{0,4}\\{0,7}\")([\w-]{20,2048})",
+          _unless_it_stands_in("private-key")),
     _rule("sshpass", r"(sshpass\s{1,4}-p\s?[\"']?)([^\s\"']{1,256})", _unless_it_stands_in("password")),
     _rule("login", r"(\blogin\b[^\n|;&]{0,200}\s(?:-p|password)\s{1,4}[\"']?)([^\s\"'-][^\s\"']{2,255})",
           _unless_it_stands_in("password")),

@@ -86,16 +86,26 @@ BASE64_NAMES: Final = tuple(
 )
 
 SHAPES: Final = "(?i)" + "|".join((
-    r"hooks\.slack\.com/|outlook\.office|discord(?:app)?\.com/api/webhooks|---begin [a-z0-9 ]*private|private-lines",
+    r"hooks\.(?:slack|zapier)\.com/|(?:outlook|webhook)\.office|discord(?:app)?\.com/api/webhooks",
+    r"---begin [a-z0-9 ]*private|--- begin ssh2|private-lines",
     r"age-secret-key-1",
-    rf"eyj[{_W}-]{{6}}[{_W}-]*\.[{_W}-]{{6}}|(?:akia|asia|abia)[a-z0-9]{{16}}|gh[pousr]_[a-z0-9]{{20}}|github_pat_",
-    rf"gl(?:pat|rt|dt|ptt|cbt|ft|soat)-[{_W}-]{{18}}|xox[a-z][-.]|xapp-|[sr]k_(?:live|test)_|whsec_|sk-[{_W}-]{{16}}",
+    rf"eyj[{_W}-]{{6}}[{_W}-]*\.\.?[{_W}-]{{6}}|(?:akia|asia|abia)[a-z0-9]{{16}}|gh[pousr]_[a-z0-9]{{20}}|github_pat_",
+    rf"gl(?:pat|rt|dt|ptt|cbt|ft|soat|imt|agent|oas|ffct)-[{_W}-]{{18}}|gr1348941|xox[a-z][-.]|xapp-|[sr]k_(?:live|test)_|whsec_|sk-[{_W}-]{{16}}",
     rf"aiza[{_W}-]{{35}}|ya29\.|gocspx-|1//0|npm_[a-z0-9]{{36}}|hf_[a-z0-9]{{30}}|pypi-age|dckr_|sg\.[{_W}-]{{16}}",
     rf"do[opr]_v1_|dapi[a-f0-9]{{32}}|hv[sbr]\.[{_W}-]{{20}}|sbp_|pscale_|shp(?:at|ss|ca|pa)_|sq0[a-z]{{3}}-|nrak-|pmak-",
     rf"key-[a-f0-9]{{32}}|sntrys_|atatt3|atbb|dp\.(?:pt|st|ct|sa)\.|lsv2_|mcp[kt]_|[0-9]{{8}}:aa[{_W}-]{{33}}",
     r"eaa[a-z0-9]{40}|rubygems_|sgp_|figd_|ntn_|oy2[a-z0-9]{20}|glsa_|nfp_|dt0c01\.|tskey-|cio[a-z0-9]{32}",
     rf"aaaa[{_W}-]{{7}}:apa91b|pat[a-z0-9]{{14}}\.[a-f0-9]{{64}}|\.[{_W}-]{{6}}\.[{_W}-]{{27}}",
     r"sk[a-f0-9]{32}|xkeysib-|v1\.0-[a-f0-9]{24}-|ops_eyj|fw_[a-z0-9]{20}|[a-z0-9][_-][a-z0-9]{32}",
+    r"hrku-|fo1_|fm[12][ar]?_|blob_rw_|rnd_|sb_secret_|napi_|vc[kp]_|apify_api_|bb_(?:live|test)_|e2b_|nvapi-|pul-[a-f0-9]{9}",
+    r"atctt3|atoa[a-z0-9]{9}|00d[a-z0-9]{12}!|xsmtpsib-|re_[a-z0-9]{8}_|eaaa|access_token\$|access-[a-z]+-[a-f0-9]{8}-|rzp_",
+    r"flwseck|ez[at]k[a-z0-9]{9}|pat-[a-z]{2}[0-9]-|fc-[a-f0-9]{9}|bsa[a-z0-9_-]{9}|pcsk_|lin_oauth_|[12]/1[0-9]{12}|pk_[0-9]{5}",
+    r"sl\.[a-z_-]|dg9ro|ccip[ar][at]_|bk[ua][aj]_|sq[pua]_|(?:sdk|api)-[a-f0-9]{8}-|secret-[lt]|s\.[a-z0-9]{24}|\.atlasv1\.",
+    r"dp\.(?:scim|audit)\.|a3-[a-z0-9]{6}-|st\.[a-f0-9]{9}|[a-z0-9]nral|nri[iq]-|glc_|eyjrijoi|sntry[ua]_|hc[ax]ik_|dt0[a-z][0-9]",
+    r"clojars_|akcp|cmvmdgtu|rdme_|cfpat-|tfp_|[a-f0-9]{9}-us[0-9]|oauth:[a-z0-9]{9}|k\.eyj|aqvn|t1\.[a-z0-9]|y0_|ltai|key0[a-z0-9]{9}",
+    r"pa-[a-z0-9_-]{20}|(?:live|test)_[a-z0-9]{30}|p8e-|_s1[a-z0-9]{9}|[xyzt]prv[a-z0-9]{9}|q~|azdo|azfu|\+a(?:st|ba|sb|eh|rm|cr|mc)",
+    r"a{19}|absk[a-z0-9+/]{9}|goog1e|do00[a-z0-9]{9}|akid[a-z0-9]{9}|add-authtoken|login [a-f0-9]{9}",
+    r"phrase|mnemonic|samlresponse",
     # Commands, what a word tells of, and names inside base64.
     rf"{_SIGN_EDGE}{_PROGRAMS}(?:\.exe)?(?:{_SPACE}|\",)|\|{_SPACE}*sudo|--password-stdin|--with-token|chpasswd",
     r"(?:token|secret|key)s?(?:[ :='`(\\\"]+[a-z]+)*[ :='`(\\\"]+[a-z+/=.~_-]*[0-9]",
@@ -110,7 +120,7 @@ SIGNS: Final = "(?i)" + "|".join((
     r"|</|%[0-9a-f]|&gt;|\(| ?(?:\||;|\\[nt]|[\n\t])|\\*[\"'](?:\\[nr]|[\n\r])|,[^ ])",
     rf"{_PARTS}(?:s?{_SPACE}|{_CHAR}*\":)",
     rf"<[{_W}:.-]*{_LEAN}\s",
-    rf"\"(?:[{_W}-]*[_-])?{_DOUBTFUL}\":\"|\"code\":\"[{_W}./+~-]{{16}}|\"kty\":|\"(?:rows|values|data)\":\[\[",
+    rf"\"(?:[{_W}-]*[_-])?{_DOUBTFUL}\":\"|\"code\":\"[{_W}./+~-]{{16}}|kty\\*\":|\"(?:rows|values|data)\":\[\[",
     # Where a name is a value itself, beside its value in a list or an object.
     rf"\"(?:{'|'.join(NAMING)})\":\"{_CHAR}*(?:{_ENDS}(?:{_ESCAPE}|\\\\.|[^A-Za-z0-9\"])*|{_PARTS}{_CHAR}*)\"",
     rf"--?[{_W}-]*{_LEAN}",
@@ -125,7 +135,7 @@ SIGNS: Final = "(?i)" + "|".join((
     r"@(?:tcp|unix)\(|[a-z0-9]:[^ :@/\"]+@[a-z0-9.-]+:[0-9]+/|(?:\t|\\t)(?:true|false)(?:\t|\\t)[0-9]",
     r"jwt\.[a-z]|(?:credentials|login|connection|auth)\(",
     rf"(?:#define|set -g?x|env|arg){_SPACE}+[{_W}-]*{_LEAN}",
-    r"\$(?:[156y]|2[abxy]|apr1)\$|:(?:[0-9]{2,5}|\*):[a-z0-9_*-]+:[a-z0-9_*-]+:|jdbc:oracle",
+    r"\$(?:[156y]|2[abxy]|apr1|argon2id?)\$|:(?:[0-9]{2,5}|\*):[a-z0-9_*-]+:[a-z0-9_*-]+:|jdbc:oracle",
     # Addresses.
     rf"://[^\s/?#\"]+@|[?&#\" ](?:sig|code|pass|appid|auth|[{_W}-]*signature)=|signature=|code%(?:25)?3d|%3a%2f%2f",
     # Card numbers, and numbers so long that not every reader takes them.
