@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import Any, Final
 from urllib.request import getproxies, proxy_bypass
 
@@ -33,6 +34,9 @@ WRITE_TIMEOUT: Final = 30.0
 BROKEN: Final = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
 MOMENTS: Final = frozenset(("http11.send_request_headers.started", "http11.send_request_body.started"))
 """What httpx2 tells (its extension `trace`) in the turn of the loop in which it writes."""
+_SURPLUS: Final = attrgetter(
+    "stream._stream._httpcore_stream._stream._connection._h11_state.trailing_data"  # no public name leads there
+)
 _FRAMING: Final = frozenset({"connection", "content-length", "expect", "te", "transfer-encoding", "upgrade"})
 """Whoever configures one of these means something that a plain POST does not do."""
 
@@ -115,10 +119,23 @@ async def stream(client: httpx2.AsyncClient, method: str, url: str, **request: A
         following = _same_origin_redirect(response)
         if following is None:
             break
-        await response.aclose()
+        await _release(response)
         response = await client.send(following, stream=True, follow_redirects=False)
     try:
         yield response
+    finally:
+        await _release(response)
+
+
+async def _release(response: httpx2.Response) -> None:
+    """Give its connection back, or hang up: the library would take surplus bytes for the next response there."""
+    try:
+        surplus: bytes = _SURPLUS(response)[0]
+    except AttributeError:  # another version of the library
+        surplus = b"unknown"
+    try:
+        if surplus:
+            await response.extensions["network_stream"].aclose()
     finally:
         await response.aclose()
 
