@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcpproxy_py import __version__
+from mcpproxy_py.core.policy.confusables import is_invisible
 from mcpproxy_py.core.record.masking import Masker
 from mcpproxy_py.files import private_file
 from mcpproxy_py.gateway.masker import MASKER
@@ -127,4 +128,7 @@ class _Json(logging.Formatter):
 
 def _one_line(message: str) -> str:
     """Text from outside must not forge a second log line or drive the terminal."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in message)
+    if message.isascii() and message.isprintable():
+        return message
+    hidden = (char for char in set(message) if char != " " and (not char.isprintable() or is_invisible(char)))
+    return message.translate({ord(char): f"\\x{ord(char):02x}" for char in hidden})

@@ -27,11 +27,15 @@ class Format(StrEnum):
 
 
 # Colour and cursor sequences as a whole, so that a coloured log reads as text; then any control character,
-# the marks that reorder text on screen so that it reads differently than it is, and what nobody sees.
+# the marks that reorder text on screen so that it reads differently than it is, and what is invisible. Joiners and
+# variation selectors stay where they shape a letter or an emoji: behind a visible character, and at most two.
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-_CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+_HIDDEN: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_SHAPING: Final = "\u200c\u200d\ufe00-\ufe0f"
+_CONTROL: Final = re.compile(f"(?<![^\x00-\x7f])[{_HIDDEN}{_SHAPING}]+|[{_HIDDEN}]|[{_SHAPING}]{{3,}}")
 _STYLES: Final[Mapping[str, str]] = {
     "ok": "green", "success": "green", "connected": "green", "passed": "green", "read": "green",
     "warning": "yellow", "pending": "yellow", "blocked": "yellow", "connecting": "yellow", "write": "yellow",
@@ -86,7 +90,7 @@ def yaml_text(value: Any) -> str:
 
     Dumper.add_representer(str, represent)
     text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=writes_unicode(), width=2**31)
-    return _CONTROL.sub(lambda found: f"\\U{ord(found[0]):08X}", text)
+    return _CONTROL.sub(lambda found: "".join(f"\\U{ord(char):08X}" for char in found[0]), text)
 
 
 def dump(answer: Any, form: Format, stream: Any = None) -> None:

@@ -22,8 +22,13 @@ from tests.support.wire import Wire
 
 pytestmark = pytest.mark.proves("CLI-2")
 WAIT = 60
-MARKS = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x7f\u202e\u2066\u2069\u200f\u061c\u2028\u200b\ufeff\U000e0041"
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0041]")
+MARKS = (
+    "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\x7f\u202e\u2066\u2069\u200f\u061c\u2028\u200b\ufeff\U000e0041\u200d\u200c"
+    "\U000e0141\xad"
+)
+OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 WORD = "hostile"
 SAYS = f"{WORD}{MARKS}word\nINFO a forged line"
 HOSTILE = f"""

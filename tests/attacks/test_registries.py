@@ -237,6 +237,40 @@ def test_without_an_agent_s_scope_for_the_catalog_nothing_of_a_registry_is_seen(
     assert (answer["isError"], GOOD in json.dumps(answer)) == (True, False)
 
 
+CODE = [{"type": "positional", "value": "-c"}, {"type": "positional", "value": "print(1)"}]
+INTERPRETERS = [
+    ("npm", "node"), ("npm", "tsx"), ("npm", "@babel/node"), ("npm", "bun"), ("npm", "npx"), ("pypi", "python"),
+    ("pypi", "Python3.12"), ("pypi", "pypy3"), ("pypi", "uv"), ("pypi", "ipython"), ("nuget", "dotnet-script"),
+    ("oci", "python:3.12"), ("oci", "docker.io/library/alpine:3.20"), ("oci", "oven/bun:1"),
+]  # fmt: skip
+
+
+def test_a_registry_adds_no_interpreter_whose_arguments_are_the_program(site: Site) -> None:
+    names = [f"io.github.evil/runs-{number}" for number in range(len(INTERPRETERS))]
+    rows = [
+        row(name, description="interpreted", packages=[
+            {"registryType": kind, "identifier": what, "transport": {"type": "stdio"}, "packageArguments": CODE,
+             **({} if kind == "oci" else {"version": "3.12.0"})}])
+        for name, (kind, what) in zip(names, INTERPRETERS, strict=True)
+    ]  # fmt: skip
+    fine = row("io.github.user/python-tools", description="interpreted", packages=[npm("python-tools-mcp")])
+    site.registry.rows += [*rows, fine]
+    try:
+        asked = site.running.post("/catalog", {"query": "interpreted", "limit": 100}).json()
+        found = {each["slug"]: json.dumps(each) for each in asked["servers"]}
+        for name, what in zip(names, INTERPRETERS, strict=True):
+            assert "runs whatever code its arguments hold" in found[name], what
+        assert "arguments hold" not in found["io.github.user/python-tools"]
+        env = clean_environment(MCPPROXY_DATA_DIR=str(site.running.data_dir))
+        for name in (names[0], names[5]):
+            command = [sys.executable, "-m", "mcpproxy_py", "catalog", "add", name, "--yes"]
+            done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode != 0 and "arguments hold" in " ".join(done.stderr.split())
+        assert not [each for each in site.running.get("/servers")["servers"] if "runs" in each["name"]]
+    finally:
+        del site.registry.rows[-len(rows) - 1 :]
+
+
 def test_a_hostile_registry_does_not_reach_the_terminal_s_controls(site: Site) -> None:
     site.registry.rows.append(row("io.github.evil/esc", description="weather \x1b[2J\x1b]0;x\x07", packages=[npm()]))
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy_py.cli.clients.known import FilePlace, KnownClient
+from mcpproxy_py.cli.clients.writing import real_path
 from mcpproxy_py.errors import Code, GatewayError
 
 _PLATFORMS: Final = {"darwin": "macos", "win32": "windows"}
@@ -89,9 +90,18 @@ def chosen(candidates: Iterable[FilePlace], machine: Machine) -> Path | None:
 
 
 def in_project(names: Iterable[str], root: Path) -> Path | None:
-    """The file of a project: the first that is there, else the first."""
+    """The file of a project: the first that is there, else the first. Refused where a link leads out of the project:
+    the files of a repository are not the operator's own."""
     paths = [root.joinpath(*name.split("/")) for name in names]
-    return next((path for path in paths if os.path.lexists(path)), paths[0] if paths else None)
+    found = next((path for path in paths if os.path.lexists(path)), paths[0] if paths else None)
+    if found is not None and not (target := real_path(found)).is_relative_to(real_path(root)):
+        remedy = f"Replace the link, or write {target} yourself, or connect without --project."
+        raise GatewayError(
+            Code.CONFLICT,
+            f"{found} leads out of the project, to {target}; it was not written",
+            details={"remedy": remedy},
+        )
+    return found
 
 
 def servers_file(client: KnownClient, machine: Machine, project: Path | None = None) -> Path | None:

@@ -62,10 +62,10 @@ def _image(package: Mapping[str, Any]) -> str:
         raise RegistryRefused("its image has no name that a registry of images could have")
     version, base = package.get("version"), str(package.get("registryBaseUrl") or "").rstrip("/")
     tag = found[2] or (f":{version}" if isinstance(version, str) and VERSION.fullmatch(version) else None)
-    if tag is None and found[3] is None:
-        raise RegistryRefused("its image has no tag and no digest, so that anything could be started later")
-    if tag == ":latest" and found[3] is None:
-        raise RegistryRefused("its image is `latest`, so that anything could be started later")
+    if found[3] is None and tag in (None, ":latest"):
+        raise RegistryRefused(
+            "its image has no digest and no tag but `latest`, so that anything could be started later"
+        )
     host = base.removeprefix("https://")
     prefix = f"{host}/" if host and host != "docker.io" and not found[1].startswith(f"{host}/") else ""
     return f"{prefix}{found[1]}{tag or ''}{found[3] or ''}"
@@ -85,6 +85,15 @@ RUNNERS: Final[Mapping[str, PackageCommand]] = {
                   flags=frozenset(("run", "-i", "--interactive", "--rm", "--init", "--read-only")),
                   valued=frozenset(("-e", "--env", "-v", "--volume", "--mount"))),
 }  # fmt: skip
+# Programs that run code or commands from their arguments: such a package says nothing of what would run.
+_INTERPRETERS: Final = re.compile(
+    r"(?:[cib]|pt|jy|micro)?python[wt\d-]*|(?:pypy|graalpy|hy|lua|perl|ruby|php|node)[\d-]*|(?:ba|z|da|c|tc|k|fi|xon)?sh"
+    r"|node-?js|nodejs-(?:bin|wheel|wheel-binaries)|deno|bun|bunx|tsx|ts-node|ts-node-dev|esno|jiti|vite-node|babel-node|zx"
+    r"|shelljs|shx|npm|npx|pnpm|pnpx|yarn|corepack|dotenv-cli|env-cmd|cross-env|concurrently|npm-run-all|nodemon|pm2"
+    r"|coffee-?script|quickjs|luajit|uv|uvx|pip|pipx|pipenv|poetry|pdm|hatch|nox|tox|invoke|jupyter|python-dotenv|honcho"
+    r"|powershell|pwsh|dotnet-script|dotnet-repl|csharprepl|busybox|alpine|debian|ubuntu|fedora|centos|rockylinux|almalinux"
+    r"|archlinux|amazonlinux|docker|groovy|jshell|openjdk|eclipse-temurin|golang|rust|gcc|r-base|julia|erlang|elixir"
+)
 _REFUSED_KINDS: Final = {
     "mcpb": "it is a bundle (mcpb) to be downloaded and unpacked, which is not done here",
     "cargo": "it is a crate, which would have to be compiled first",
@@ -193,6 +202,9 @@ def _of_package(package: Mapping[str, Any], local: bool) -> CatalogRecipe:
     if package.get("fileSha256") and kind != "oci":
         raise RegistryRefused(f"its package has a digest, which {runner.command} does not check")
     reference = runner.reference(package)
+    name = re.sub(r"[@:].*", "", str(package.get("identifier")).lower().rpartition("/")[2])
+    if _INTERPRETERS.fullmatch(re.sub(r"[-_.]+", "-", name)):
+        raise RegistryRefused(f"its package {name} runs whatever code its arguments hold")
     asked, args, env = Asked(), [*runner.before], dict[str, str]()
     _told(package, runner, asked, args)
     for wire in listed(package, "environmentVariables", 2 * MOST_LISTED):

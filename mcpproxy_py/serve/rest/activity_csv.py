@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from mcpproxy_py.core.policy.confusables import is_invisible
 from mcpproxy_py.serve.http.asgi import json_bytes
 
 Row = Mapping[str, Any]
 
-_FORMULA: Final = re.compile(r"[\s\x00-\x1f]*[=+\-@＝＋－＠]|[\t\r\n]")
+_FORMULA: Final = frozenset("=+-@")
 
 
 def _inside(*path: str) -> Callable[[Row], Any]:
@@ -70,5 +71,8 @@ def _cell(value: Any) -> Any:
 
 
 def neutral(text: str) -> str:
-    """An apostrophe before what a spreadsheet would run: the usual guard against formulas from outside."""
-    return f"'{text}" if _FORMULA.match(text) else text
+    """An apostrophe before what a spreadsheet would run: the usual guard against formulas from outside. The first
+    character that shows decides, in its plain form."""
+    first = next((char for char in text if not (char.isspace() or is_invisible(char))), "")
+    is_formula = unicodedata.normalize("NFKC", first) in _FORMULA or text.startswith(("\t", "\r", "\n"))
+    return f"'{text}" if is_formula else text

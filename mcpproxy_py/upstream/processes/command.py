@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.errors import Code, UpstreamFailure
+from mcpproxy_py.files import PRIVATE_FILE
 from mcpproxy_py.upstream.processes import search_path
 from mcpproxy_py.upstream.processes.last_words import STDOUT, telling
 from mcpproxy_py.upstream.spec import UpstreamSpec
@@ -33,10 +34,16 @@ HARMLESS: Final = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "TERM",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
     *_PROXIES, *(name.lower() for name in _PROXIES),
+    *(f"LC_{name}" for name in (
+        "ALL", "ADDRESS", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES", "MONETARY", "NAME",
+        "NUMERIC", "PAPER", "TELEPHONE", "TIME",
+    )),
+    *(f"XDG_{name}" for name in (
+        "CACHE_HOME", "CONFIG_DIRS", "CONFIG_HOME", "DATA_DIRS", "DATA_HOME", "RUNTIME_DIR", "STATE_HOME",
+    )),
     *(_WINDOWS if sys.platform == "win32" else ()),
 })  # fmt: skip
 LONGEST_REASON: Final = 1000
-HARMLESS_PREFIXES: Final = ("LC_", "XDG_")
 HINTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("npx", "npm", "node", "pnpm", "yarn"), "install Node.js: https://nodejs.org"),
     **dict.fromkeys(("uvx", "uv"), "install uv: https://docs.astral.sh/uv"),
@@ -52,17 +59,14 @@ def child_environment(spec: UpstreamSpec, own: Mapping[str, str], cookie: Mappin
     What the operator wrote under `env` is given as it is, except that it cannot take the cookie away. A proxy is named
     without the password for it, which only a server that was given it under `env` has.
     """
-    harmless = {name: _without_password(name, value) for name, value in own.items() if _is_harmless(name)}
+    is_windows = sys.platform == "win32"
+    names = [name for name in own if (name.upper() if is_windows else name) in HARMLESS]
+    harmless = {name: _without_password(name, own[name]) for name in names}
     return {**harmless, **spec.env, **cookie}
 
 
 def _without_password(name: str, value: str) -> str:
     return _USER_INFO.sub(r"\1", value) if name.upper() in _PROXIES else value
-
-
-def _is_harmless(name: str) -> bool:
-    known = name.upper() if sys.platform == "win32" else name
-    return known in HARMLESS or known.startswith(HARMLESS_PREFIXES)
 
 
 class ResolvedCommand(NamedTuple):
@@ -109,8 +113,11 @@ def working_directory(spec: UpstreamSpec) -> str | None:
     place = Path(spec.work_dir)
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError), (place / "package.json").open("x") as file:
-            file.write('{"private": true}\n')  # here npm ends its search upwards
+        package = place / "package.json"  # here npm ends its search upwards
+        package.touch(mode=PRIVATE_FILE)
+        package.chmod(PRIVATE_FILE)
+        if not package.stat().st_size:
+            package.write_text('{"private": true}\n')
     except OSError as error:
         raise _unstartable(f"the working directory {place} cannot be made: {error.strerror}") from None
     return spec.work_dir

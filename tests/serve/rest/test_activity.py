@@ -177,12 +177,18 @@ async def test_an_export_of_nothing_is_a_header_or_nothing(http: httpx.AsyncClie
     error_of(await http.get("/api/v1/activity/export?format=xlsx"), "BAD_REQUEST")
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", " =1", "\x00=1", "＝1", "＠x"])
+BEHIND = ("\u200b", "\ufeff", "\u200b\ufeff \t", "\U000e0041", "\xad", "\u3164")
+RUN = ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", " =1", "\x00=1", "＝1", "＠x", "﹦1", "﹢1"]
+
+
+@pytest.mark.parametrize("text", [*RUN, *(f"{hidden}=1" for hidden in BEHIND)])
 async def test_what_a_spreadsheet_would_run_is_neutralised(text: str) -> None:
     assert neutral(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["", "plain", "a=b", '{"a": 1}', "1-1", "  spaced"])
+@pytest.mark.parametrize(
+    "text", ["", "plain", "a=b", '{"a": 1}', "1-1", "  spaced", "\u200b", "\ufeffplain", "\u200b1=1"]
+)
 async def test_what_is_harmless_stays_as_it_is(text: str) -> None:
     assert neutral(text) == text
 
