@@ -114,7 +114,7 @@ def reconnects(failure: UpstreamFailure | NotPermitted) -> bool:
     """Whether another connection changes this: the last one had just gone, or its server forgot the session (404)."""
     if isinstance(failure, NotPermitted):
         return failure.refusal.awaits is not None
-    unheard = not failure.sent or failure.data.get("status") == 404
+    unheard = not failure.sent or same(failure.data.get("status"), 404)
     return unheard and failure.code is Code.SERVER_UNAVAILABLE
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.store.codec import decode, encode
 from mcpproxy_py.store.database.columns import AT_ONCE, at_of, numbers, part
 from mcpproxy_py.store.database.engine import Database
@@ -131,7 +132,11 @@ def _redact(connection: Connection, sealer: Sealer, by: int, record_id: str, at:
     for row in connection.execute(select(events).where(*named)).all():
         with suppress(ValueError, RecursionError):  # one that somebody damaged, which `verify` names
             event = decode(row.head)
-            if part(event, "id") == record_id and "redacted" not in event and (left := event_left(event)) != event:
+            if (
+                part(event, "id") == record_id
+                and "redacted" not in event
+                and not same(left := event_left(event), event)
+            ):
                 head = encode(left).decode()
                 seal = {"by": by, "seal": sealer.seal(ERASED, row.chain, row.seq, row.mac, head)}
                 anew = f"{head[:-1]}{REDACTED}{encode(seal).decode()}}}"

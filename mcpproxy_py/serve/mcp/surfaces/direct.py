@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import eq
 from typing import Any, Final
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy.rungs import named_directly
 from mcpproxy_py.core.policy.scope import Access, Scope, narrowed
 from mcpproxy_py.core.policy.surface_tools import instructions, shown_directly
@@ -189,7 +189,7 @@ class DirectSurface(TableSurface):
             server, name = await self._prompt(request, outer)
             params["ref"] = {**reference, "name": name}
         elif isinstance(name := reference.get("uri"), str):
-            owner = await self._resources.template_owner(request, name, eq)
+            owner = await self._resources.template_owner(request, name, same)
             server = owner or (await self._resources.locate(request, name)).server
         else:
             raise RpcError(INVALID_PARAMS, "params.ref must name a prompt or a resource")

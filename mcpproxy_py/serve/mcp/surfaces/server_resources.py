@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
-from operator import eq
 from typing import Any, Final, Protocol
 
 import anyio.to_thread
 
 from mcpproxy_py.core import json_values
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.protocol.apps import pages_of
 from mcpproxy_py.core.protocol.constants import INVALID_PARAMS
 from mcpproxy_py.core.protocol.extensions import DIRECTORIES, SKILLS, UI, of_server
@@ -100,7 +100,7 @@ class ServerResources:
         await self._uncontested(request, uri)
         owner = await linked_owner(self._asking, self._links, request, uri, "direct")
         if owner is None:
-            listing = await self.listing_servers(request, LISTS, "uri", uri, eq)
+            listing = await self.listing_servers(request, LISTS, "uri", uri, same)
             owner = listing[0] if listing else await self.template_owner(request, uri, may_expand_to)
         if owner is None:
             raise unknown_resource(uri)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
 from functools import partial
-from operator import eq
 from typing import Any, Final, NoReturn, TypeVar
 
 import anyio
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
+from mcpproxy_py.core.json_values import same
 from mcpproxy_py.core.policy import confirmation
 from mcpproxy_py.core.policy.tool_class import call_with
 from mcpproxy_py.core.policy.tool_results import refusal_json
@@ -45,7 +45,7 @@ async def call_tool(x: RestRequest) -> Mapping[str, Any]:
     if said is not None:
         shown = x.parts.questions.take(said.token, x.caller.principal)
         channel = AnsweredBefore(x.caller, shown and shown.text, said.model_dump())
-        ask = ask if shown is None else ask._replace(asked_by=partial(eq, shown.server))
+        ask = ask if shown is None else ask._replace(asked_by=partial(same, shown.server))
     reply = await while_connected(x.request, x.parts.gateway.call(ask, channel))
     if reply.refusal is not None:
         refuse(reply.refusal, reply.id)
