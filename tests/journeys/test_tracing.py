@@ -263,8 +263,8 @@ def test_without_an_exporter_nothing_is_imported_and_what_a_client_sent_goes_on_
         with gateway(tmp_path / "data", {"mcpServers": {"web": {"url": f"{web}/mcp"}}}, env=env) as running:
             wire = Wire(running.mcp)
             wire.headers["traceparent"] = parent("f" * 32)
-            wire.call("call_tool_read", {"name": "web:echo", "intent": READ}, traceparent="as it came")
-            assert lines(tmp_path / "calls")[-1]["_meta"]["traceparent"] == "as it came"
+            wire.call("call_tool_read", {"name": "web:echo", "intent": READ}, traceparent=parent("e" * 32))
+            assert lines(tmp_path / "calls")[-1]["_meta"]["traceparent"] == parent("e" * 32)
             assert "traceparent" not in lines(tmp_path / "headers")[-1]
     assert "mcpproxy_py.gateway.gateway" in running.stderr()
     assert "opentelemetry" not in running.stderr()
