@@ -7,7 +7,7 @@ import unicodedata
 from typing import Final, Literal, NamedTuple
 
 FindingKind = Literal[
-    "instructs", "names_other_tools", "hides_characters", "encoded", "asks_for_secrets", "shadows"
+    "instructs", "names_other_tools", "hides_characters", "encoded", "asks_for_secrets", "shadows", "contradicts"
 ]  # fmt: skip
 BLOCKING: Final[frozenset[FindingKind]] = frozenset(("hides_characters",))
 """What a person cannot see, nobody can approve. All else is a hint for a person."""
