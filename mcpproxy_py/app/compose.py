@@ -220,7 +220,7 @@ async def serve_until_stopped(loaded: Loaded, idle_exit: float | None, detached:
         )
         patience = settings.limits.input_timeout
         gateway.login_offers = LoginOffers(logins, upstreams, admin.on_record, shares.questions, patience)
-        pins.serve(admin.on_record, upstreams.judge_again)
+        pins.serve(admin.on_record, upstreams.judge_again, upstreams.names)
         waiting.serve(admin.on_record)
         approvals = ApprovalService(store.approvals, admin.on_record, store.append, new_id, catalog.command_for, masker)
         tokens = TokenService(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import anyio.abc
 from mcpproxy_py.core.json_size import MAX_VALUES
 from mcpproxy_py.core.json_values import quoted
 from mcpproxy_py.core.pending_checks import CheckVerdict, PendingCheck
+from mcpproxy_py.core.pins.scan.finding import ABOUT_OTHERS
 from mcpproxy_py.core.policy.tool_class import by_class
 from mcpproxy_py.core.record.masking import mask_text
 from mcpproxy_py.core.values import Policy
@@ -144,6 +145,14 @@ class Supervisor:
             self._publisher.retain(wanted)
             for worker in removed:
                 await worker.done.wait()
+            for worker in list(self._workers.values()) if removed else ():
+                findings = worker.tool_list.review.get("findings", ())
+                if any(each["kind"] in ABOUT_OTHERS for each in findings):  # perhaps about a removed server
+                    await worker.tool_list.derive()
+
+    def names(self) -> Container[str]:
+        """Of the servers that are configured, connected or not."""
+        return self._workers.keys()
 
     async def _apply_one(self, spec: UpstreamSpec) -> None:
         worker = self._workers.get(spec.name)

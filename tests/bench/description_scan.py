@@ -22,7 +22,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mcpproxy_py.core.pins.text_scan import Finding, OtherTools, scan_prompt, scan_text, scan_tool
-from tests.bench.descriptions import DATA, HALVES, Described, PublishedServer, harmless, others, poisoned, published
+from tests.bench.descriptions import (
+    DATA,
+    HALVES,
+    Described,
+    PublishedServer,
+    fresh_harmless,
+    fresh_poisoned,
+    harmless,
+    others,
+    poisoned,
+    published,
+)
 
 EXPECTED: Final = DATA / "expected.json"
 
@@ -54,6 +65,21 @@ def found_by_id() -> dict[str, list[str]]:
     """Of each text of our own the kinds of its findings; what a test compares."""
     texts = {"poisoned": poisoned(), "harmless": harmless()}
     return {f"{label} {each.id}": sorted(scanned(each).kinds) for label, own in texts.items() for each in own}
+
+
+def report_fresh(half: str, show: bool) -> None:
+    bad = [scanned(text) for text in fresh_poisoned() if text.half == half]
+    good = [scanned(text) for text in fresh_harmless() if text.half == half]
+    print(f"{half}, second set: {len(bad)} poisoned; {len(good)} hard negatives")
+    print(f"  recall                         {share(sum(bool(each.findings) for each in bad), len(bad))}")
+    print(f"  false alarms                   {share(sum(bool(each.findings) for each in good), len(good))}")
+    if show:
+        for each in bad:
+            if not each.findings:
+                print(f"  missed: {each.name} ({each.kind})")
+        for each in good:
+            for finding in each.findings:
+                print(f"  {each.name}: {finding.kind} at {finding.where}: {finding.excerpt}")
 
 
 def of_servers(servers: Sequence[PublishedServer]) -> Iterator[Scanned]:
@@ -134,6 +160,7 @@ def main() -> None:
         return
     for half in [given.half] if given.half else HALVES:
         report(half, given.show)
+        report_fresh(half, given.show)
     if given.theirs:
         theirs(given.theirs, given.show)
 

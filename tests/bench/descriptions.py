@@ -7,6 +7,9 @@ other people's texts, so the repository has only their digests (`published.json`
 Halves were fixed before the first rule was written: our own texts by the digest of the text, published ones by the
 digest of the package's name, so that no server's way of writing is in both. `tune` is what rules were made with,
 `report` was looked at once, at the end.
+
+`fresh_poisoned.jsonl` and `fresh_harmless.jsonl` are a second set. Its author wrote it before reading any rule,
+and split it the same way.
 """
 
 from __future__ import annotations
@@ -62,6 +65,16 @@ def poisoned() -> list[Described]:
 
 def harmless() -> list[Described]:
     return list(_own("harmless.jsonl"))
+
+
+def fresh_poisoned() -> list[Described]:
+    """Attacks of the second set."""
+    return list(_own("fresh_poisoned.jsonl"))
+
+
+def fresh_harmless() -> list[Described]:
+    """Hard negatives of the second set: they quote attacks, give orders to the model, or work with secrets."""
+    return list(_own("fresh_harmless.jsonl"))
 
 
 def others() -> dict[str, list[dict[str, Any]]]:

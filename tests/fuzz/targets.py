@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tests.bench.descriptions import poisoned
+from tests.bench.descriptions import fresh_poisoned, poisoned
 from tests.core.corpus import samples
 from tests.core.pins.cases import CASES
 from tests.core.pins.listings import LISTINGS, changed
@@ -107,7 +107,7 @@ JSON_WORDS: Final = (
 
 DESCRIBED: Final = tuple(
     as_bytes({key: value for key, value in (("description", each.instructions), *(each.tool or {}).items()) if value})
-    for each in poisoned()
+    for each in (*poisoned(), *fresh_poisoned())
 )
 DESCRIBED_WORDS: Final = (
     b"ignore ", b"previous instructions", b"do not tell the user ",

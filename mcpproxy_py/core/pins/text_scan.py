@@ -10,15 +10,20 @@ The scan is pure and takes time in proportion to the texts; of a very long text 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
+from mcpproxy_py.core.json_values import as_object
 from mcpproxy_py.core.pins.scan.encoded_text import encoded_texts
 from mcpproxy_py.core.pins.scan.finding import BLOCKING, Finding, FindingKind, excerpt_of
 from mcpproxy_py.core.pins.scan.hidden_characters import hidden_characters
 from mcpproxy_py.core.pins.scan.listed_texts import ListedText, texts_of, written
 from mcpproxy_py.core.pins.scan.other_tools import OtherTools
-from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, spelled_out, undisguised
+from mcpproxy_py.core.pins.scan.plain_text import plain_name, plain_text, spelled_out, undisguised, without_reports
+from mcpproxy_py.core.pins.scan.sentence_rules import CONTRADICTIONS, DENIED, SENTENCE_RULES
 from mcpproxy_py.core.pins.scan.text_rules import (
     ABOUT_AGENTS,
     CONTEXT_ARGUMENTS,
@@ -34,6 +39,12 @@ __all__ = (
 )  # fmt: skip
 
 NO_OTHERS: Final = OtherTools({})
+ALL_RULES: Final = (*RULES, *SENTENCE_RULES)
+ANCHORS: Final[dict[str, list[int]]] = defaultdict(list)
+"""Of each anchor of a rule's first set the rules that want it."""
+for _index, _rule in enumerate(ALL_RULES):
+    for _anchor in _rule.anchors[0]:
+        ANCHORS[_anchor].append(_index)
 MAX_FINDINGS: Final = 32
 """Of one tool; more say nothing new."""
 MAX_READ: Final = 98_304
@@ -87,6 +98,7 @@ def _distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def _of_tool(wire: Mapping[str, Any], others: OtherTools, name: str) -> Iterator[Finding]:
     texts = list(texts_of(wire))
     yield from _of_texts(texts, others, name)
+    yield from _contradictions(wire, texts)
     if (other := others.shadowed_by(wire)) is not None:
         yield Finding(
             "shadows", "name", excerpt_of(name, 0, len(name)),
@@ -103,7 +115,7 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
                 f"It has {hidden.what}.",
             )  # fmt: skip
     left = MAX_READ
-    found: set[str] = set()
+    read: list[tuple[ListedText, str]] = []
     for listed in texts:
         if len(listed.text) < FEWEST_LETTERS:
             continue
@@ -114,27 +126,29 @@ def _of_texts(texts: Sequence[ListedText], others: OtherTools, tool: str) -> Ite
             )  # fmt: skip
             listed = listed._replace(text=f"{listed.text[:left]}\n{listed.text[-max(left, 4096) :]}")
         left = max(0, left - len(listed.text))
-        for finding in _of_one(listed, others, tool):
+        read.append((listed, plain_name(listed.text) if listed.role == "name" else plain_text(listed.text)))
+    whole = "\n".join(plain for _, plain in read)
+    anchors = [anchor for anchor in ANCHORS if anchor in whole]
+    found: set[str] = set()
+    for listed, plain in read:
+        for finding in _of_one(listed, plain, anchors, others, tool):
             found.add(finding.kind)
             yield finding
     yield from (finding for finding in _in_pieces(texts) if finding.kind not in found)
 
 
-def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Finding]:
+def _of_one(listed: ListedText, plain: str, anchors: Iterable[str], others: OtherTools, tool: str) -> Iterator[Finding]:
     text = listed.text
+    yield from _by_rules(plain, listed, anchors)
     if listed.role == "name":
-        plain = plain_name(text)
-        yield from _by_rules(plain, plain, listed)
         if listed.at[0] is not None and CONTEXT_ARGUMENTS.search(plain) and not ABOUT_AGENTS.search(plain_name(tool)):
             yield Finding(
                 "asks_for_secrets", written(listed.at), excerpt_of(text, 0, len(text)),
                 "A parameter of this name takes what an agent should keep to itself.",
             )  # fmt: skip
     else:
-        plain = plain_text(text)
-        yield from _by_rules(plain, plain, listed)
         if (again := undisguised(plain)) is not None:
-            yield from _by_rules(again, again, listed)
+            yield from _by_rules(again, listed)
         if (run := spelled_out(plain)) is not None:
             yield Finding(
                 "instructs", written(listed.at), excerpt_of(plain, *run.span()), "It spells words out letter by letter."
@@ -165,29 +179,82 @@ def _of_one(listed: ListedText, others: OtherTools, tool: str) -> Iterator[Findi
         )  # fmt: skip
 
 
-def _by_rules(plain: str, shown: str, listed: ListedText) -> Iterator[Finding]:
+def _contradictions(wire: Mapping[str, Any], texts: Sequence[ListedText]) -> Iterator[Finding]:
+    """Where a description claims that the tool does no harm, and the rest or `destructiveHint` says otherwise."""
+    description = wire.get("description")
+    said = plain_text(description[:MAX_READ]) if isinstance(description, str) else ""
+    for what, claim, deed in CONTRADICTIONS:
+        claimed = claim.search(said)
+        if claimed is None or DENIED.search(said, max(0, claimed.start() - 50), claimed.start()):
+            continue
+        destroys = (as_object(wire.get("annotations")) or {}).get("destructiveHint") is True
+        if destroys and claim is CONTRADICTIONS[0][1]:
+            yield Finding(
+                "contradicts", "annotations.destructiveHint", excerpt_of(said, *claimed.span()), f"It {what}."
+            )
+            return
+        for listed in (each for each in texts if each.parameter or each.at == (None, "description")):
+            text = plain_text(listed.text) if listed.parameter else said
+            if (found := deed.search(text)) is not None:
+                yield Finding("contradicts", written(listed.at), excerpt_of(text, *found.span()), f"It {what}.")
+                return
+
+
+def _by_rules(plain: str, listed: ListedText, anchors: Iterable[str] = ANCHORS) -> Iterator[Finding]:
+    """One finding for each sentence: what one sentence wants is one cause, however many rules it meets."""
     if " " not in plain and plain.isascii():
         return  # one word gives no order
-    for rule in RULES:
-        if any(anchor in plain for anchor in rule.anchors) and (found := _match(rule, plain)) is not None:
-            yield Finding(rule.kind, written(listed.at), excerpt_of(shown, *found.span()), f"It {rule.what}.")
+    claimed: set[int] = set()
+    sentences: list[tuple[int, int]] = []
+    reported: str | None = None
+    for index in sorted({index for anchor in filter(plain.__contains__, anchors) for index in ANCHORS[anchor]}):
+        rule = ALL_RULES[index]
+        if not all(any(map(plain.__contains__, each)) for each in rule.anchors[1:]):
+            continue
+        if not sentences:
+            sentences = list(pairwise([0, *(end.end() for end in SENTENCE_END.finditer(plain)), len(plain)]))
+        if (found := _match(rule, plain, sentences, claimed)) is None:
+            continue
+        if reported is None:
+            reported = without_reports(plain)
+        if reported != plain and (found := _match(rule, reported, sentences, claimed)) is None:
+            continue
+        claimed.add(bisect(sentences, (found.start(), len(plain))))
+        yield Finding(rule.kind, written(listed.at), excerpt_of(plain, *found.span()), f"It {rule.what}.")
 
 
 MAX_TRIES: Final = 64
+SENTENCE_END: Final = re.compile(r"[.!?] |。")
+# before an order they make it another one
+NEGATIONS: Final = ("not ", "never ", "n't ", "n’t ", "cannot ", "without ", "avoid ")
 
 
-def _match(rule: TextRule, plain: str) -> re.Match[str] | None:
-    """The first match that nothing excuses."""
-    for _, found in zip(range(MAX_TRIES), rule.pattern.finditer(plain), strict=False):
-        if rule.unless is None or not rule.unless.search(plain, max(0, found.start() - 60), found.end()):
-            return found
+def _match(
+    rule: TextRule, plain: str, sentences: Sequence[tuple[int, int]], claimed: Collection[int]
+) -> re.Match[str] | None:
+    """The first match that nothing excuses, in a sentence that is not claimed by another rule. A rule with several sets
+    of anchors is about one sentence."""
+    for start, end in sentences if len(rule.anchors) > 1 else [(0, len(plain))]:
+        if not all(any(map(plain[start:end].__contains__, each)) for each in rule.anchors):
+            continue
+        for _, found in zip(range(MAX_TRIES), rule.pattern.finditer(plain, start, end), strict=False):
+            if plain[max(0, found.start() - 8) : found.start()].endswith(NEGATIONS):
+                continue
+            if rule.unless is not None and rule.unless.search(plain, max(start, found.start() - 60), found.end()):
+                continue
+            if bisect(sentences, (found.start(), len(plain))) not in claimed:
+                return found
     return None
 
 
 def _in_pieces(texts: Sequence[ListedText]) -> Iterator[Finding]:
     """A sentence that was cut over several short texts."""
-    pieces = [plain_text(each.text) for each in texts if each.role == "text" and 3 < len(each.text) <= SHORT_TEXT]
+    pieces = [
+        plain_text(each.text)
+        for each in texts
+        if each.role == "text" and each.key not in ("$schema", "type") and 3 < len(each.text) <= SHORT_TEXT
+    ]
     if len(pieces) > 1:
         whole = " ".join(pieces)[:MAX_READ]
-        for finding in _by_rules(whole, whole, ListedText((None, "inputSchema"), whole)):
+        for finding in _by_rules(whole, ListedText((None, "inputSchema"), whole)):
             yield finding._replace(text=f"Put together, its short texts say more than each of them. {finding.text}")

@@ -3,7 +3,8 @@ for the time it takes, so call it in a worker thread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -12,12 +13,14 @@ from mcpproxy_py.core.pins.canonical import digest
 from mcpproxy_py.core.pins.compare import Difference
 from mcpproxy_py.core.pins.judge import JudgedListing, judge
 from mcpproxy_py.core.pins.listing import INSTRUCTIONS, PROMPT, SERVER, TOOL, PinnedListing
-from mcpproxy_py.core.pins.scan.finding import Finding
+from mcpproxy_py.core.pins.scan.finding import ABOUT_OTHERS, Finding
 from mcpproxy_py.gateway.pins.storage import FindingRow, Pin
 from mcpproxy_py.upstream.lists.in_force import ListingInForce
 
 NO_TEXT: Final = "what was approved of it is known by its digest only, and this is something else"
 MOST_TOLD: Final = 20
+OTHER_SERVER: Final = re.compile(r" of server ([^ ]{1,60}?)[.:](?: |$)")
+"""The server in the sentence of such a finding."""
 Findings = Mapping[str, Sequence[Finding]]
 
 
@@ -74,6 +77,19 @@ def findings_of(review: PinReview) -> dict[str, list[FindingRow]]:
     """What was found in what is approved, and in what waits."""
     kept: dict[str, list[FindingRow]] = {subject: list(rows) for subject, rows in review.pin.findings.items()}
     return {**kept, **{subject: rows_of(found) for subject, found in review.findings.items()}}
+
+
+def without_removed(
+    findings: Mapping[str, Sequence[FindingRow]], configured: Container[str]
+) -> dict[str, list[FindingRow]]:
+    """Without what was found about tools of servers that are no longer configured."""
+    kept: dict[str, list[FindingRow]] = {}
+    for subject, rows in findings.items():
+        servers = [OTHER_SERVER.search(row[3]) if row[0] in ABOUT_OTHERS else None for row in rows]
+        left = [row for row, found in zip(rows, servers, strict=True) if found is None or found[1] in configured]
+        if left:
+            kept[subject] = left
+    return kept
 
 
 def rows_of(findings: Iterable[Finding]) -> list[FindingRow]:

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -28,7 +28,7 @@ from mcpproxy_py.core.values import Caller
 from mcpproxy_py.errors import Code, GatewayError, StoreUnavailable
 from mcpproxy_py.gateway.approvals import OnRecord
 from mcpproxy_py.gateway.pins.parts import Part, ServerPins, approved_after, merged, of_part
-from mcpproxy_py.gateway.pins.review import PinReview, findings_of, review_of, rows_of
+from mcpproxy_py.gateway.pins.review import PinReview, findings_of, review_of, rows_of, without_removed
 from mcpproxy_py.gateway.pins.storage import KIND, Pin, PinStorage, beside
 from mcpproxy_py.store.cluster.event_bus import RESYNC
 from mcpproxy_py.store.sealed_records import RecordConflict
@@ -66,6 +66,7 @@ class PinService:
         """Servers whose pin has to be read again, or written."""
         self._wake = asyncio.Event()
         self._judge_again: Callable[[str], Awaitable[None]] = _nobody
+        self._configured: Callable[[], Container[str]] = lambda: self._servers
         self._on_record: OnRecord | None = None
 
     async def load(self) -> None:
@@ -76,9 +77,16 @@ class PinService:
         except StoreUnavailable as error:
             log.warning("the pins of servers could not be read: %s", error.message)
 
-    def serve(self, on_record: OnRecord, judge_again: Callable[[str], Awaitable[None]]) -> None:
-        """`judge_again` makes the upstream room ask again what is in force of a server."""
+    def serve(
+        self,
+        on_record: OnRecord,
+        judge_again: Callable[[str], Awaitable[None]],
+        configured: Callable[[], Container[str]] | None = None,
+    ) -> None:
+        """`judge_again` makes the upstream room ask again what is in force of a server. `configured` gives the names
+        of all servers: no listing is compared with the tools of a removed one."""
         self._on_record, self._judge_again = on_record, judge_again
+        self._configured = configured or self._configured
 
     # -- what the upstream room asks
 
@@ -124,13 +132,14 @@ class PinService:
 
     async def _review(self, spec: UpstreamSpec, listed: PinnedListing, pin: Pin, part: Part, sure: bool) -> PinReview:
         """What is only remembered of a server, without a seal, may add nothing to what is approved."""
-        mine = of_part(pin, part)
+        configured = self._configured()
+        mine = of_part(replace(pin, findings=without_removed(pin.findings, configured)), part)
         if part == "listing" and not sure and mine.approved is not None and listed.instructions is None:
             listed = replace(listed, instructions=mine.approved.instructions)
         others = {
             name: list(state.listing.judged.in_force.tools.values())
             for name, state in self._servers.items()
-            if name != spec.name and state.listing is not None
+            if name != spec.name and name in configured and state.listing is not None
         }
         manual = spec.trust == "manual" or (not sure and mine.approved is not None)
         return await beside(

@@ -46,10 +46,16 @@ _ESCAPE_RUNS: Final[tuple[tuple[str, str, re.Pattern[str], Callable[[str], str]]
      lambda run: "".join(_entity(code) for code in re.findall(r"&#(x?[0-9A-Fa-f]+);", run))),
 )  # fmt: skip
 """What has to be in the text, what it is called, a run of it, and what it says."""
+_CODE_LIKE: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}")
+"""In every run of digits and of base64 or base32 that is long enough to be a sentence, and in few plain sentences."""
 _TURNED: Final = re.compile(
     r"\b(?:vtaber|qvfertneq|bireevqr|vafgehpgvbaf?|pbairefngvba|jvgubhg gryyvat|gur hfre|cnffjbeq|ncv xrl)\b", re.I
 )
 """In ROT13: ignore, disregard, override, instruction, conversation, without telling, the user, password, API key."""
+_COMMAND: Final = re.compile(
+    r"\b(?:curl|wget|iwr|invoke-webrequest|powershell|nc|ncat|bash|sh|python3?|node|eval|rm|cat|scp|chmod|sudo)\b[ (-]"
+    r"[^\n]{0,200}(?:https?:|\||\.ssh|/etc/|-rf|-enc|\+x|/dev/tcp|~/)"
+)
 _WORDS: Final = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -62,6 +68,10 @@ def encoded_texts(text: str) -> Iterator[EncodedText]:
             for run in pattern.finditer(text):
                 if _has_letters(decoded(run[0][:_MOST_READ])):
                     yield EncodedText(run.start(), run.end(), what)
+    if len(found := list(_first(_TURNED.finditer(text), 3))) == 3:
+        yield EncodedText(found[0].start(), found[-1].end(), "text with its letters turned (ROT13)")
+    if _CODE_LIKE.search(text) is None:
+        return
     yield from _runs(text, _BITS_RUN, "text in binary digits", _from_bits)
     yield from _runs(text, _HEX_RUN, "text in hexadecimal", _from_hex)
     yield from _runs(text, _BASE32_RUN, "text in base32", _from_base32)
@@ -73,8 +83,6 @@ def encoded_texts(text: str) -> Iterator[EncodedText]:
     for run in _PIECES.finditer(text):
         if _is_sentence(_from_base64(re.sub(r"[ ,\n]", "", run[0][:_MOST_READ]))):
             yield EncodedText(run.start(), run.end(), "text in base64, in pieces")
-    if len(found := list(_first(_TURNED.finditer(text), 3))) == 3:
-        yield EncodedText(found[0].start(), found[-1].end(), "text with its letters turned (ROT13)")
 
 
 def _first(matches: Iterator[re.Match[str]], count: int) -> Iterator[re.Match[str]]:
@@ -143,8 +151,12 @@ def _text(data: bytes) -> str:
 
 
 def _is_sentence(text: str) -> bool:
-    """Words between spaces, and hardly anything else."""
-    if len(text) < 10 or " " not in text or not text.replace("\n", " ").isprintable():
+    """Words between spaces and hardly anything else, or a command of a shell."""
+    if len(text) < 10 or not text.replace("\n", " ").isprintable():
+        return False
+    if _COMMAND.search(text):
+        return True
+    if " " not in text:
         return False
     words = _WORDS.findall(text)
     return len(words) > FEWEST_WORDS and sum(map(len, words)) > 0.6 * len(text)

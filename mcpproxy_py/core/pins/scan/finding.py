@@ -7,10 +7,12 @@ import unicodedata
 from typing import Final, Literal, NamedTuple
 
 FindingKind = Literal[
-    "instructs", "names_other_tools", "hides_characters", "encoded", "asks_for_secrets", "shadows"
+    "instructs", "names_other_tools", "hides_characters", "encoded", "asks_for_secrets", "shadows", "contradicts"
 ]  # fmt: skip
 BLOCKING: Final[frozenset[FindingKind]] = frozenset(("hides_characters",))
 """What a person cannot see, nobody can approve. All else is a hint for a person."""
+ABOUT_OTHERS: Final[frozenset[FindingKind]] = frozenset(("names_other_tools", "shadows"))
+"""They hold for as long as the other server is configured."""
 MAX_EXCERPT: Final = 120
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]+")
 

@@ -19,7 +19,9 @@ from mcpproxy_py.core.policy.confusables import similar
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:(?:[_\-.:/]|__)[A-Za-z0-9]+)*")
 _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
-_VERSION: Final = re.compile(r"(?<=[a-z])(?:v?\d{1,2}|new|pro|plus|fast|safe|latest)$")
+_VERSION: Final = re.compile(
+    r"(?<=[a-z])(?:v?\d{1,2}|new|pro|plus|fast|safe|secure|trusted|official|improved|better|latest)$"
+)
 _CAMEL: Final = re.compile(r"[a-z0-9][A-Z]")
 _LOOK: Final = str.maketrans({"1": "l", "0": "o", "i": "l", "|": "l"})
 FEWEST_LETTERS: Final = 6

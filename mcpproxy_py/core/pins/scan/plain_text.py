@@ -19,6 +19,36 @@ _DIGITS_IN_WORDS: Final = re.compile(r"\b(?=\w{0,30}[a-z])(?=\w{0,30}[013457$@])
 _AS_LETTERS: Final = str.maketrans("013457$@", "oieastsa")
 _MIXED: Final = re.compile(r"(?<!\w)\w*?(?:[a-z][\u0370-\u052f\u0530-\u058f]|[\u0370-\u052f\u0530-\u058f][a-z])\w*")
 _NAME_PARTS: Final = re.compile(r"[_\-./:]+|(?<=[a-z0-9])(?=[A-Z])")
+_QUOTE: Final = "|".join((
+    r"\"[^\"]{3,200}\"", r"“[^”]{3,200}”", r"«[^»]{3,200}»", r"(?<!\w)'(?:[^']|(?<=\w)'(?=\w)){3,200}'(?!\w)",
+    r"‘[^’]{3,200}’(?!\w)", r"`[^`]{3,200}`", r"<!--[^>]{3,200}-->",
+))  # fmt: skip
+_QUOTED: Final = re.compile(
+    r"((?:\b(?:(?:like|such as|for example|for instance|including|includes?|phrases?|sentences?|strings?|patterns?|"
+    r"says?|"
+    r"saying|questions?|posts?|quotes?|examples?|titled|called|labels?|becomes|why|contains?|cases?|checks? (?:that|if|"
+    r"whether)|(?:tries|try|trying|attempts?|asks?|asking|wants?|means?|told) to)\b|e\.g\.)[^.!?\"'“«‘`]{0,60}|\()\s?)"
+    rf"((?:{_QUOTE})(?:(?:,? (?:or|and)|,) (?:{_QUOTE})){{0,8}})"
+)
+"""A quotation after words that introduce one: group 1 is the introduction."""
+_IN_SENTENCE: Final = r"(?:[^.!?]|\.(?=\w))"
+_DESCRIBED: Final = re.compile(
+    r"((?:(?:^|[.!?:] )(?:this tool |it )?(?:detects|scans|flags|finds|blocks|checks|classifies|rates|audits|"
+    r"identifies|reports|"
+    r"warns|matches|recogni[sz]es|analy[sz]es|refuses|rejects|catches)\b[^.!?]{0,120}?\b(?:that|if|whether|when|who|"
+    r"which|for|as|"
+    r"attempts?|instructions?|processes)|\band (?:warns|reports|says|checks|alerts|flags) (?:if|when|whether)|"
+    r"\bto (?:find|detect|flag|spot|catch|block|identify) [^.!?]{0,40}?\b(?:that|which|who)|"
+    r"\b(?:jailbreaks?|attacks?|attackers?|adversar(?:y|ies)|malware|phishing|injections?|threat actors?|senders|"
+    r"scammers?|"
+    r"hackers?|third parties|malicious (?:\w+ ){0,2}\w+)\b[^.!?]{0,20}? (?:may|might|could|can|tr(?:y|ies)|attempts?|"
+    r"asks?|"
+    r"urges?|wants?|would|orders?|tells?)|\btypical signs?:)(?!\w))"
+    rf"(?!{_IN_SENTENCE}{{0,200}}(?:https?://|\byou must\b|\band (?:sends?|posts?|uploads?|transmits?|forwards?)\b|"
+    rf"\bto (?:us|our|"
+    rf"me)\b))({_IN_SENTENCE}{{1,300}})"
+)
+"""What a tool looks for in texts, or what attackers do: group 1 is the introduction."""
 FEWEST_DISGUISED: Final = 3
 """Words with digits in place of letters; ids and versions have a few."""
 
@@ -35,6 +65,13 @@ def plain_text(text: str) -> str:
 def plain_name(name: str) -> str:
     """`ignore_allRules` as words."""
     return plain_text(_NAME_PARTS.sub(" ", name))
+
+
+def without_reports(plain: str) -> str:
+    """The text in which all that is only quoted, or said of attackers, is blanked. Its length stays."""
+    for pattern in (_QUOTED, _DESCRIBED):
+        plain = pattern.sub(lambda found: found[1] + "\0" * len(found[2]), plain)
+    return plain
 
 
 def spelled_out(plain: str) -> re.Match[str] | None:

@@ -15,25 +15,25 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+RuleKind = Literal["instructs", "asks_for_secrets"]
+
 
 class TextRule(NamedTuple):
-    kind: Literal["instructs", "asks_for_secrets"]
+    kind: RuleKind
     what: str
     """What the text does: `tells an agent to ...`."""
-    anchors: tuple[str, ...]
-    """One of them is in every text that matches: looked for first, as that is fast."""
+    anchors: tuple[frozenset[str], ...]
+    """One of each set is in every text that matches: looked for first, as that is fast."""
     pattern: re.Pattern[str]
     unless: re.Pattern[str] | None = None
     """Matched at what stands up to 60 characters before, and up to the end of the match."""
 
 
-def _rule(
-    kind: Literal["instructs", "asks_for_secrets"], what: str, anchors: str, pattern: str, unless: str | None = None
-) -> TextRule:
+def text_rule(kind: RuleKind, what: str, anchors: str, pattern: str, unless: str | None = None) -> TextRule:
     return TextRule(
         kind,
         what,
-        tuple(anchors.split("|")),
+        tuple(frozenset(each.split("|")) for each in anchors.split("&")),
         re.compile(_filled(pattern)),
         re.compile(_filled(unless)) if unless else None,
     )
@@ -52,7 +52,8 @@ _PARTS: Final = {
               r"text|output|files?|documents?))\b",
     "THEIRS": r"\b(?:previous|prior|preceding|earlier|above|existing|former|other|all|any|every|whatever|your|system|"
               r"developer'?s?|user'?s|safety|security|original|initial|them|his|her)\b",
-    "USER": r"\b(?:the )?(?:user|human|person|end[- ]user|customer|operator|people)\b(?!s?['’]?s? (?:id|name|"
+    "USER": r"\b(?:the )?(?:user|human|person|end[- ]user|customer|operator|people)\b(?![’']s\b)(?!s?['’]?s? (?:id|"
+            r"name|"
             r"account))",
     "NOT": r"\b(?:do not|don[’']?t|never|must not|mustn[’']?t|should not|shouldn[’']?t|may not|not to|no need to|"
            r"need not|without|avoid|refrain from|instead of|rather than|cannot|under no circumstances)\b",
@@ -79,19 +80,20 @@ _PARTS: Final = {
 
 RULES: Final[Sequence[TextRule]] = (
     # orders
-    _rule("instructs", "tells an agent to set its instructions aside",
+    text_rule("instructs", "tells an agent to set its instructions aside",
           "ignor|disregard|forget|overrid|bypass|overrul|supersed|neglect|set aside|dismiss",
           r"\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget|overrid(?:e|ing|es)|bypass(?:ing)?|overrul(?:e|es)|"
           r"supersedes?|"
           r"neglect|set aside|dismiss)\b(?=~~(?:<ORDERS>|\btold\b|\bsaid\b|\bmessage\b|\brequest\b))~<THEIRS>"
-          r"(?:~(?:<ORDERS>)(?!<INSIDE>)|~\b(?:you|user|developer)\b~\b(?:told|said|gave|given|messages?|requests?|taught)\b)",
+          r"(?:~(?:<ORDERS>)(?!<INSIDE>)|~\b(?:you|user|developer)\b~\b(?:told|said|gave|given|messages?|requests?|"
+          r"taught)\b)",
           r"(?:\bnever\b|\bnot\b|don[’']t|\bany instructions? in\b|\binstructions? (?:in|inside|within|from) "
           r"(?:the |it|its|"
           r"them|this|results?|content|data)|\b(?:treat|as data)\b)[^.]{0,40}$|in (?:it|them|the results?)$"),
-    _rule("instructs", "tells an agent to set its instructions aside", "user|developer|told|said",
+    text_rule("instructs", "tells an agent to set its instructions aside", "user|developer|told|said",
           r"\b(?:ignore|disregard|forget)\b ~\b(?:what|whatever|anything|everything|rules|wishes)\b~(?:user|developer|"
           r"people|you (?:were|are|have been))~(?:said|told|says|given|typed|asked)"),
-    _rule("instructs", "tells an agent to keep something from the user",
+    text_rule("instructs", "tells an agent to keep something from the user",
           "tell|mention|inform|reveal|disclos|notif|alert|know|point|bother|admit|explain|warn|confess|show|"
           "acknowledg|report|announc",
           r"<NOT>~<SAY>~(?:<USER>|\bthem\b|\banyone\b|\bhim\b|\bher\b)(?! (?:to\b|how\b|where\b|(?:that "
@@ -103,13 +105,13 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:never|not) (?:\w+ ){0,3}(?:reveal|show|disclose|report|explain)\b(?=[^.]*(?:id|token|key|"
           r"secret|password|"
           r"path|url|json|raw|internal|schema|name|error|stack))"),
-    _rule("instructs", "tells an agent to keep something from the user",
+    text_rule("instructs", "tells an agent to keep something from the user",
           "hid|conceal|secret|silent|quiet|keep|covert|discre",
           r"\b(?:hid(?:e|ing)|conceal(?:ing)?|keep(?:ing)?|withhold(?:ing)?)\b~(?:\bfrom\b|\bto yourself\b|"
           r"\bsecret\b|\bthat you\b)"
           r"(?: ~(?:<USER>|\bthem\b))?(?<!from)",
           r"\b(?:secrets?|sync|up|track|state|keys?)\b"),
-    _rule("instructs", "tells an agent to act without the user's knowledge",
+    text_rule("instructs", "tells an agent to act without the user's knowledge",
           "silent|secret|without|covert|quietly|discreet|unnotic",
           r"<AGENT>~\b(?:silently|secretly|covertly|quietly|discreetly|without (?:asking|telling|informing|mentioning|"
           r"notifying)~(?:user|them|human))\b|"
@@ -119,24 +121,26 @@ RULES: Final[Sequence[TextRule]] = (
           r"anyone)?)~~"
           r"\b(?:send|forward|upload|post|read|run|execute|delete|copy|push|install|approve|change|commit|transfer)\b~"
           r"(?:user|file|command|script|shell|secret|key|message|all)"),
-    _rule("instructs", "does away with the user's consent", "confirm|permission|consent|approv|asking|agreed",
-          r"\b(?:skip(?:ping)?|no longer (?:ask|need|require)|need(?:s|ed)? no|do(?:es)? not (?:need|require))\b~"
+    text_rule("instructs", "does away with the user's consent", "confirm|permission|consent|approv|asking|agreed",
+          r"(?<!not )(?<!never )\b(?:skip(?:ping)?|no longer (?:ask|need|require)|need(?:s|ed)? no|"
+          r"do(?:es)? not (?:need|require))\b~"
           r"\b(?:confirm\w{0,12}|permission|consent|approv\w{0,12}|asking (?:the user|for))\b|\bapprove "
           r"(?:every|all|any) (?:\w+ )?(?:actions?|"
           r"requests?|changes?|calls?|commands?|things?)\b|"
           r"\bconfirmations?\b~\b(?:are|is) not (?:required|needed)|\buser (?:has |have )?already (?:agreed|"
           r"consented|approved|confirmed)",
           r"\b(?:if|unless|when|whether|parameter|flag|set to|true|false|requires?|default|option|only)\b"),
-    _rule("instructs", "speaks in the name of the system or the user",
+    text_rule("instructs", "speaks in the name of the system or the user",
           "<important|<system|<|im_|[inst]|</tool|</desc|<instr|[[assistant|[system|<secret|<hidden|<assistant|"
           "<<sys|<user>|</system|<critical",
-          r"</?(?:system|assistant|tool|tools|description|user|hidden|secret|admin|developer|function)(?:[ "
+          r"</?(?:system|assistant|tool|tools|description|user|hidden|secret|admin|developer|"
+          r"function)(?:[ "
           r"_-]?(?:prompt|message|"
           r"instructions?|note|override))?\s?>|<(?:important|critical|urgent|attention)>|<\|(?:im_start|im_end|system|"
           r"user|assistant|start_header_id|endoftext)\|?>?|\[/?inst\]|<</?sys>>|\[\[?\s?(?:system|assistant|"
           r"agent|model|ai)\b\s?[:\]]",
           r"[\"'`]$|\b(?:html|xml|tag|tags|element)\b"),
-    _rule("instructs", "speaks in the name of the system or the user",
+    text_rule("instructs", "speaks in the name of the system or the user",
           "system:|assistant:|human:|user:|system note|developer:|admin:|instructions for|for the model|for the "
           "assistant|note to|"
           "attention|dear |to the ai|to all|new instructions|instructions to",
@@ -148,7 +152,7 @@ RULES: Final[Sequence[TextRule]] = (
           r"only\b|\bnew (?:instructions|task|rules?)\b"
           r"(?:~\b(?:assistant|model|agent|you)\b| ?:| is)|(?:^|[.!?:] )assistant(?: \w+){0,2}: ",
           r"\b(?:file|operating|example|e\.g\.|one of|role|either|type|values?|enum|format)\b[^.]{0,60}$"),
-    _rule("instructs", "puts itself above the user or the system",
+    text_rule("instructs", "puts itself above the user or the system",
           "precedence|outrank|priority over|above all|obey|trump|regardless of what|even if the user|no matter "
           "what|before those of|loyal",
           r"\b(?:takes?|has|have) (?:precedence|priority) over\b~(?:\b(?:system|user|developer|all|any|"
@@ -160,10 +164,12 @@ RULES: Final[Sequence[TextRule]] = (
           r"objects?|wants?|"
           r"refuses?|told|disagrees?)|\bwhose wishes come before\b|\b(?:loyal|devoted) (?:agent|servant|assistant)\b",
           r"\b(?:robots|rate|css|constraint|flag)\b"),
-    _rule("instructs", "gives the agent another role",
+    text_rule("instructs", "gives the agent another role",
           "you are now|pretend|act as|from now on|from here on|from this m|henceforth|without restrictions|no "
           "restrictions|mode:|role of|play a game|jailbreak|dan ",
-          r"\byou are (?:now|no longer)\b|\b(?:pretend|act as|behave as|play the role of)\b~(?:you|"
+          r"\byou are (?:now|no longer)\b~~\b(?:rules?|unrestricted|restrict\w{0,5}|mode|limit\w{0,5}|polic\w{1,3}|"
+          r"filters?|free|root|admin\w{0,9}|dan|bound|obey|must|agent|assistant|system|developer|evil|ignore|no)\b|"
+          r"\b(?:pretend|act as|behave as|play the role of)\b~(?:you|"
           r"administrator|root|without|no "
           r"restriction|unrestricted|loyal|another assistant|evil|developer mode)|\b(?:from now on|from here on|"
           r"from this (?:message|"
@@ -173,7 +179,7 @@ RULES: Final[Sequence[TextRule]] = (
           r")?restrictions\b|"
           r"\bdeveloper mode\b~\benabled|\b(?:run|call|do|act|work|tests?)\b~\bfrom (?:now|here) on\b",
           r"\byou are now (?:able|connected|authenticated|logged|ready|viewing|on)\b"),
-    _rule("instructs", "wants to be called in each conversation, whatever it is about",
+    text_rule("instructs", "wants to be called in each conversation, whatever it is about",
           "every |each |any |other tool|no other",
           r"\b(?:before|prior to|at the (?:start|beginning|end) of|after|with)\b~\b(?:every|each|any|all)\b(?: "
           r"\w+){0,2} (?:answers?|repl(?:y|ies)|"
@@ -183,20 +189,20 @@ RULES: Final[Sequence[TextRule]] = (
           r"\bnever\b)|"
           r"\bno other tool\b~\b(?:used|called|before|until)\b",
           r"\b(?:email|mail|thread|sms|whatsapp|slack|inbox|error|validation|http|api|response format)\b"),
-    _rule("instructs", "tells an agent to pass the user's words on", "user|conversation|message|question",
+    text_rule("instructs", "tells an agent to pass the user's words on", "user|conversation|message|question",
           r"<GIVE>~(?:\bcopy of\b|\beverything\b|\ball\b|\bevery\b|\beach\b|\bsummary of the whole\b|"
           r"\bwhat\b)~\b(?:user|human|conversation|"
           r"chat)\b~(?:question|types?|say|says|said|asks?|message|wrote|writes|input|so far|"
           r"conversation)?~\b(?:to|at|into|with|as|in)\b"
           r"(?= ~(?:@|https?:|this tool|our |server|the address|address))"),
-    _rule("instructs", "has a command from the net run", "curl|wget|iwr|invoke-webrequest",
+    text_rule("instructs", "has a command from the net run", "curl|wget|iwr|invoke-webrequest",
           r"\b(?:curl|wget|iwr)\b[^|;]{1,120}\|\s?(?:sudo )?(?:ba|z)?sh\b",
           r"\binstall(?:ed|ation|er|ing)? (?:with|via|using|by|it|the cli|:)"),
-    _rule("instructs", "has commands prefixed or run", "chmod|sudo|rm -rf|commands",
+    text_rule("instructs", "has commands prefixed or run", "chmod|sudo|rm -rf|commands",
           r"\b(?:all|every|each|any)\b~\bcommands?\b~\b(?:prefixed|preceded|start|begin|end|followed)\b|"
           r"\b(?:assistant|agent|must|please|"
           r"you)\b~\b(?:run|execute)\b~(?:`?sudo|`?rm -rf|`?chmod|any command|whatever)"),
-    _rule("instructs", "has what comes from outside obeyed",
+    text_rule("instructs", "has what comes from outside obeyed",
           "carried out|to the letter|as orders|as instructions|act on them|follow it|result contains|as coming "
           "from|execute it|do what",
           r"\b(?:loaded|fetched|read|downloaded)\b~\band (?:carried out|executed|followed|obeyed)\b|"
@@ -207,12 +213,12 @@ RULES: Final[Sequence[TextRule]] = (
           r"?(?:command )?~\b(?:result|page|"
           r"output|response)s? (?:contains?|says?|asks?)|\bexecute it immediately\b",
           r"\b(?:never|not|don[’']t)\b[^.]{0,40}$|\bnever\b"),
-    _rule("instructs", "has the agent's memory or rules rewritten",
+    text_rule("instructs", "has the agent's memory or rules rewritten",
           "claude.md|agents.md|.cursorrules|future sessions|future conversations|remember",
           r"\b(?:write|add|append|save|put|store)\b~(?:claude\.md|agents\.md|\.cursorrules|"
           r"copilot-instructions)~(?:\bno\b|\bnot\b|\bnever\b|"
           r"\bsilent|\bdo not\b|\bwithout\b|:)|\bremember\b~\b(?:all |every )?future (?:sessions|conversations)\b"),
-    _rule("instructs", "has the user steered",
+    text_rule("instructs", "has the user steered",
           "recommend|steer|advert|promot|negative|looks good|leave out|was audited|is safe",
           r"\b(?:always|whenever|gently|you (?:must|should))\b~\b(?:recommend|steer|promote|advertise|"
           r"favou?r)\b~(?:user|\.example|\.com|instead|over |the broker|"
@@ -220,15 +226,20 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:say|answer|reply|claim|tell)\b~\bthat it (?:looks good|is safe|was audited|is secure)\b|"
           r"\bmake\b~\b(?:summary|answer|review|comparison)\b~\b(?:negative|positive|worse|better)\b~\bwithout\b|"
           r"\bleave out of your (?:answers?|repl)"),
-    _rule("instructs", "has the answer to the user falsified", "change|swap|replace|in your answer|your answer",
+    text_rule("instructs", "has the answer to the user falsified", "change|swap|replace|in your answer|your answer",
           r"\b(?:change|swap|replace|alter|falsif)\w{0,12}\b~~\bin your (?:answer|reply|response|summary|output)s?\b"),
-    _rule("instructs", "says what only an agent is meant to read", "<!--",
+    text_rule("instructs", "says what only an agent is meant to read", "<!--",
           r"<!--[^>]{0,200}(?:\bmodel\b|\bassistant\b|\bagent\b|\bai\b|\bllm\b|\bnever\b|\buser\b|"
           r"\bignore\b)[^>]{0,200}(?:-->|$)"),
     # orders, in other languages
-    _rule("instructs", "tells an agent to set its instructions aside",
-          "ignorier|missacht|vergiss|ignora|omite|olvida|ignore|oublie|игнорир|забудь|忽略|无视|無視|忘记|"
+    text_rule("instructs", "tells an agent to set its instructions aside",
+          "무시|잊|negeer|vergeet|dimentica|plus compte|これまで|ignorier|missacht|"
+          "vergiss|ignora|omite|olvida|ignore|oublie|"
+          "игнорир|забудь|忽略|无视|無視|忘记|"
           "esqueça|ignorez",
+          r"(?:지시|명령|규칙)\w{0,3} ?(?:무시|잊)|\b(?:negeer|vergeet)\b~(?:instructies|regels|opdrachten)|"
+          r"\bdimentica\b~(?:istruzioni|regole)|\bplus compte\b~(?:consignes|instructions)|"
+          r"これまで[^。]{0,8}(?:無視|忘れ)|"
           r"\b(?:ignoriere|missachte|vergiss)\b~(?:anweisung|regel|vorgabe|befehl)|\b(?:ignora|olvida|omite|"
           r"descarta)\b~(?:instrucci|regla|orden|istruzion)|"
           r"\b(?:ignore[zr]?|oublie[zr]?|néglige[zr]?)\b~(?:instructions? (?:précédentes?|antérieures?|"
@@ -236,9 +247,11 @@ RULES: Final[Sequence[TextRule]] = (
           r"(?:игнорир|забудь|пренебрег)\w{0,12}~(?:инструкц|указани|правил)|(?:忽略|无视|無視|忘记|忘掉|"
           r"不要理会)[^。]{0,20}(?:指令|指示|说明|规则|提示)|"
           r"(?:指示|命令|ルール)[^。]{0,12}(?:無視|忘れ)"),
-    _rule("instructs", "tells an agent to keep something from the user",
-          "benutzer|nutzer|anwender|usuario|utilisateur|usuário|пользовател|用户|用戶|ユーザー",
-          r"(?:(?:sag|erwähn|verrat|mitteil|teil|erzähl|zeig|informier)\w{0,12}~(?:benutzer|nutzer|"
+    text_rule("instructs", "tells an agent to keep something from the user",
+          "사용자|utente|gebruiker|知らせ|benutzer|nutzer|anwender|usuario|utilisateur|usuário|пользовател|用户|用戶|ユーザー",
+          r"사용자에게 ?\S{0,10} ?(?:알리지|말하지|보여주지)|\bnon (?:dire|informare|mostrare)\w{0,3}\b~utente|"
+          r"\b(?:vertel|zeg|toon)\b~gebruiker~\b(?:niet|niets)\b|ユーザー[^。]{0,6}知らせ(?:ず|ない)|(?:(?:sag|erwähn|verrat|"
+          r"mitteil|teil|erzähl|zeig|informier)\w{0,12}~(?:benutzer|nutzer|"
           r"anwender)\w{0,12}~\b(?:nicht|nichts|keinesfalls|auf keinen fall|niemals)\b)|"
           r"(?:\b(?:ohne|niemals|nie|nicht)\b~(?:benutzer|nutzer|anwender)\w{0,12}~(?:sag|erwähn|informier|"
           r"mitzuteil|zu frag|zeig|verrat))|"
@@ -253,14 +266,14 @@ RULES: Final[Sequence[TextRule]] = (
           r"向)[^。]{0,8}(?:用户|用戶)|(?:瞒着|隐瞒|對)[^。]{0,6}用户|"
           r"ユーザー[^。]{0,10}(?:知らせない|言わない|伝えない|見せない|明かさない)|ユーザーに(?:内緒|黙って)",
           r"users\b"),
-    _rule("instructs", "gives the agent another role",
+    text_rule("instructs", "gives the agent another role",
           "a partir de ahora|ab jetzt|von nun an|с этого момента|отныне|从现在起|从现在开始|à partir de "
           "maintenant|a partir de agora|今から|должен всегда",
           r"\b(?:a partir de (?:ahora|agora)|ab jetzt|von nun an|ab sofort|с этого момента|отныне|à partir de "
           r"maintenant)\b~\b(?:debes|deves|du|musst|bist|ты|tu|vous|você|siempre|immer)\b|"
           r"\bты должен всегда\b|从现在(?:起|开始)[^。]{0,12}(?:你|必须)|今から[^。]{0,12}(?:あなた|必ず)"),
     # secrets and files
-    _rule("asks_for_secrets", "asks for a file that holds secrets",
+    text_rule("asks_for_secrets", "asks for a file that holds secrets",
           ".ssh|id_rsa|id_ed25519|id_ecdsa|.aws/|.git-credentials|.netrc|.pgpass|.gnupg|.kube/|.docker/|.npmrc|"
           ".pypirc|mcp.json|claude_desktop|/etc/|_history|wallet.dat|login data|credentials.json|"
           "application_default|.vault-token",
@@ -268,20 +281,20 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:never|not|don[’']t|configured|default(?:s)? to|located|stored|uses|reads|loads|saved|written|"
           r"via|profiles?)\b"
           r"(?![^.]{0,60}\b(?:pass|send|give|hand|paste|include)\b)"),
-    _rule("asks_for_secrets", "asks for a file that holds secrets", ".env",
+    text_rule("asks_for_secrets", "asks for a file that holds secrets", ".env",
           r"\b(?:contents?|values?|pass|paste|send|include|inhalt|contenido|conteúdo|contenu|"
           r"содержимое)\b~(?<![\w)])\.env\b|(?<![\w)])\.env\b~"
           r"\b(?:contents?|pass|paste|send|inhalt|contenido|conteúdo|содержимое)\b|内容[^。]{0,20}\.env|"
           r"\.env[^。]{0,12}内容",
           r"\b(?:never|not|don[’']t|adds?|updates?|writes?|creates?|sets?)\b"),
-    _rule("asks_for_secrets", "asks for the conversation or the system prompt",
+    text_rule("asks_for_secrets", "asks for the conversation or the system prompt",
           "conversation|chat|dialog|message|system prompt|transcript|system-prompt|context window|instructions",
           r"<GIVE>~\b<ALL_OF>\b~\b(?:<TALK>|system prompt)\b(?! (?:id|thread|channel))|<GIVE>~\b(?:<TALK>)\b "
           r"(?:so far|history)\b|"
           r"<GIVE>~\b(?:your|the) (?:system prompt|hidden (?:reasoning|instructions))\b",
           r"\b(?:never|not|don[’']t|list|lists|returns?|retrieves?|gets?|fetch(?:es)?|channel|inbox|thread|"
           r"slack|email|mail|sms|template)\b"),
-    _rule("asks_for_secrets", "asks for what was said to the agent", "user|you |assistant",
+    text_rule("asks_for_secrets", "asks for what was said to the agent", "user|you |assistant",
           r"\beverything the (?:user|human|person) (?:has |have )?(?:said|told|typed|written|wrote|asked)|\ball "
           r"(?:the )?(?:messages|turns) of the (?:user|assistant|human)\b|"
           r"\byour (?:complete|full|entire|whole|own|hidden|exact)~\b(?:system prompt|prompt|instructions|"
@@ -289,7 +302,7 @@ RULES: Final[Sequence[TextRule]] = (
           r"\b(?:dump|copy|contents?|everything)\b~\b(?:assistant[’']?s?|your|agent[’']?s?|model[’']?s?) "
           r"(?:memory|memories|context|instructions|system prompt)|"
           r"\bconfidential instructions\b"),
-    _rule("asks_for_secrets", "asks for keys, tokens or passwords",
+    text_rule("asks_for_secrets", "asks for keys, tokens or passwords",
           "key|token|password|credential|secret|phrase|cookie|code|card|cvc|mnemonic|pin",
           r"\b(?:ask|prompt|get|request|obtain)\b(?: the)?(?: user)?~\bfor\b~\b(?:password|passphrase|seed "
           r"phrase|recovery phrase|private key|verification code|"
@@ -305,18 +318,18 @@ RULES: Final[Sequence[TextRule]] = (
           r"\bverification code\b~(?:\bask\b|\bput it\b|\bpass\b|\bsend it\b)|\b(?:bearer token|api key|"
           r"token)s? (?:found )?in (?:the )?headers of\b",
           r"\bexamples?\b|\b(?:never|not|don[’']t|instead of|no)\b[^.]{0,60}$|\b(?:never|do not|don[’']t)\b"),
-    _rule("asks_for_secrets", "asks for the environment", "environment variable|env var|environ",
+    text_rule("asks_for_secrets", "asks for the environment", "environment variable|env var|environ",
           r"\b(?:values?|contents?|dump|all|every)\b (?:\w+ ){0,3}(?:environment variables|env vars)\b(?!~(?:of "
           r"(?:a|the|this) (?:deployment|app|service|project|"
           r"site|function|container)|to set|for the))",
           r"\b(?:sets?|lists?|gets?|returns?|adds?|updates?|project|app|deployment|service|container|deletes?|"
           r"object|map|json)\b"),
-    _rule("asks_for_secrets", "asks for the user's files", "file|workspace",
+    text_rule("asks_for_secrets", "asks for the user's files", "file|workspace",
           r"\b(?:attach|send|upload|include|hand over|paste)\b~\b(?:source files|source code|all files|"
           r"files)\b~\bof the (?:user[’']?s? )?(?:project|workspace|machine|home)|"
           r"\bcontents? of (?:a|every|each|any|all)(?: the)? files? (?:from|in|of) the (?:user[’']?s? "
           r")?(?:workspace|home|project)\b"),
-    _rule("asks_for_secrets", "asks for the conversation or the system prompt",
+    text_rule("asks_for_secrets", "asks for the conversation or the system prompt",
           "gesprächsverlauf|systemprompt|chatverlauf|conversación|prompt del sistema|对话|聊天记录|系统提示|"
           "对话记录|переписк|системн|会話|conversa",
           r"\b(?:vollständige|gesamte|bisherige|komplette)\w{0,12}~(?:gesprächsverlauf|chatverlauf|unterhaltung|"
@@ -343,7 +356,9 @@ CONTEXT_TEXT: Final = re.compile(
     _filled(
         r"^(?:the |a |your )?(?:\w+ ){0,3}(?:full|entire|complete|whole|verbatim|bisherige) ~\b(?:<TALK>|system "
         r"prompt)\b|"
-        r"^(?:the )?(?:contents? of|what is in) ~<SECRET_FILE>"
+        r"^(?:the )?(?:contents? of|what is in) ~(?:<SECRET_FILE>|\.env\b)|"
+        r"\b(?:all|every) (?:previous |prior |earlier )?(?:tool results|user messages)\b|"
+        r"^reasoning of the (?:model|assistant|agent)\b|\bthe (?:assistant|model|agent) fills this\b"
     )
 )
 """Descriptions of parameters that take it."""
