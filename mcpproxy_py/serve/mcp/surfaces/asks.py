@@ -89,7 +89,7 @@ class AskRunner:
             return await self._first(ask, exchange)
         exchange.asks = _CallTurn(self, ask)
         reply = await self.gateway.call(ask, exchange)
-        if reply.refusal is not None:
+        if reply.refusal is not None and reply.refusal.code is Code.INSUFFICIENT_SCOPE:
             _challenge(reply.refusal, exchange)
         return reply
 
@@ -166,7 +166,7 @@ class AskRunner:
         """A server's own questions, which end its turn, go out with our state around its own."""
         if not isinstance(what, Call):
             return what
-        if what.refusal is not None:
+        if what.refusal is not None and what.refusal.code is Code.INSUFFICIENT_SCOPE:
             _challenge(what.refusal, exchange)
         if what.status == "pending" and what.result.get("resultType") != TASK:
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange))
@@ -234,9 +234,7 @@ def _challenge(refusal: Refusal, exchange: McpRequest) -> None:
     """A client that lacks scopes is answered with 403 and the scopes to ask for (MCP 2026-07-28, Authorization, Scope
     Challenge Handling). Where the answer has become a stream already, it gets the refusal like any other."""
     access = exchange.peer.access
-    if refusal.code is not Code.INSUFFICIENT_SCOPE or access is None or access.scopes_for is None:
-        return
-    if not exchange.is_streaming:
+    if access is not None and access.scopes_for is not None and not exchange.is_streaming:
         scopes = access.scopes_for(refusal.details["operation"])
         raise GatewayError(refusal.code, f"{refusal.message}: {scopes}", details={"scope": scopes})
 
