@@ -13,7 +13,7 @@ import pytest
 from tests.attacks.target import ALL_SURFACES, DOORS, ERAS, Log, fresh, heard, params, path_of
 from tests.support.gateway import Running, gateway
 from tests.support.identity import IdentityServer, identity_server
-from tests.support.wire import MODERN, NAMED, RpcError, Wire
+from tests.support.wire import HANDSHAKE, MODERN, NAMED, RpcError, Wire
 
 pytestmark = pytest.mark.proves("SEC-2")
 
@@ -36,7 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(folder: Path, provider: IdentityServer) -> Iterator[Running]:
     config = {
         "surfaces": ALL_SURFACES,
-        "mcpServers": {"one": heard(folder, "one")},
+        "mcpServers": {
+            "one": heard(folder, "one"),
+            "late": heard(folder, "late", "--hello", str(folder / "go"), lazy=True, connect_timeout=60),
+        },
         "profiles": {"reader": {"servers": ["one"], "operations": ["read"]}},
         "auth": {"jwt": {"issuer": provider.issuer, "audience": provider.audience, "operations": SCOPES, "leeway": 0}},
     }
@@ -90,6 +93,22 @@ def test_a_call_above_the_token_asks_for_its_scopes_and_reaches_no_server(
         wire.headers["authorization"] = f"Bearer {provider.token(scope='look')}"
     rows = [row for row in running.activities(principal="user:alice") if mark in str(row["arguments"])]
     assert [(row["status"], row["error"]["code"]) for row in rows] == [("blocked", "INSUFFICIENT_SCOPE")]
+
+
+def test_an_answer_that_is_a_stream_already_tells_of_the_scopes_in_the_stream(
+    provider: IdentityServer, running: Running, folder: Path
+) -> None:
+    """Its server is started for the call, and the answer becomes a stream meanwhile. The next call is challenged."""
+    wire = Wire(f"{running.url}/mcp/direct", HANDSHAKE, token=provider.token(scope="look"))
+    mark = fresh()
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params("direct", "late", "wipe", mark)}
+    with wire.http.stream("POST", wire.url, headers=wire.headers, json=body) as answer:
+        assert answer.status_code == 200
+        (folder / "go").touch()
+        text = answer.read().decode()
+    assert '"INSUFFICIENT_SCOPE"' in text
+    assert challenge(posted(wire, "tools/call", params("direct", "late", "wipe", mark))) == "look all"
+    assert not Log(folder / "late.heard").has(mark)
 
 
 @ERAS
