@@ -4,8 +4,8 @@
 
 Five clients (the Python SDK 1 and 2, the TypeScript SDK 1 and 2, fastmcp's) with npm's `oidc-provider`: once as it
 comes (strict: a client may only ask for scopes that it registered with), and once lenient. Each client is installed
-from a lock into an environment of its own under `.cache`. Prints a table; `--write` puts it into
-`docs/explanation/login-matrix.md`.
+from a lock into an environment of its own under `.cache`. Prints a table; `--write` puts what was tried into
+the one in `docs/explanation/login-matrix.md`.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ CLIENTS: Final[Mapping[str, str]] = {
 PROVIDERS: Final = ("strict", "lenient")
 SCOPES: Final = {"mcp:read": "read", "mcp:write": ["read", "write"], "mcp:all": "destructive"}
 PATHS: Final = {"gate": "/mcp", "direct": "/mcp/direct", "passthrough": "/mcp/s/sdk"}
+KEPT: Final = CACHE.parent / "login-matrix.json"
+"""What runs with `--write` found, cell by cell, so that a run of a part replaces that part of the table."""
 LIVES: Final = 3
 """Seconds of a token that is to end."""
 PATIENCE: Final = 90.0
@@ -353,8 +355,19 @@ def main() -> None:
                     print(f"{provider:8} {kind:13} {what:22} {problem or 'yes'}"[:400], flush=True)
     print("\n".join(table(results)))
     if chosen.write:
+        kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        kept |= {"/".join(cell): problem for cell, problem in results.items()}
+        KEPT.write_text(json.dumps(kept, indent=1))
+        whole: Results = {(provider, what, kind): problem for provider, what, kind, problem in _cells(kept)}
         head = DOCUMENT.read_text("utf-8").partition("\n## With the ")[0]
-        DOCUMENT.write_text("\n".join([head.rstrip(), *table(results), ""]), "utf-8")
+        DOCUMENT.write_text("\n".join([head.rstrip(), *table(whole), ""]), "utf-8")
+
+
+def _cells(kept: Mapping[str, str | None]) -> Iterator[tuple[str, str, str, str | None]]:
+    for cell, problem in kept.items():
+        provider, what, kind = cell.split("/")
+        if provider in PROVIDERS and what in ATTEMPTS and kind in CLIENTS:
+            yield provider, what, kind, problem
 
 
 if __name__ == "__main__":

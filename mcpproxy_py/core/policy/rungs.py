@@ -243,7 +243,7 @@ def _ceiling(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal 
     if RANK[draft.risk] <= RANK[token_ceiling]:
         return None
     if RANK[draft.risk] <= RANK[ceiling]:
-        return needs_scopes(f"A call that may be {draft.risk}", draft.risk)
+        return needs_scopes(f"A {draft.risk} call", draft.risk)
     message = f"Tool '{draft.name}' is unavailable: with these arguments it is {draft.risk}, and you may {ceiling} only"
     return RungRefusal(Code.TOOL_UNAVAILABLE, message)
 
