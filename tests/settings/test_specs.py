@@ -65,7 +65,12 @@ def test_how_to_log_in_reaches_the_spec_and_what_is_configured_goes_before_what_
         client_id="me", issuer="https://as.example", grant="client_credentials", scopes=("a",), resource=False,
         signs=True, expected=True,
     )  # fmt: skip
-    idp = {"issuer": "https://idp.example", "client_id": "us", "client_secret": "s3same", "subject_token": "t0ken"}
+    idp: dict[str, Any] = {
+        "issuer": "https://idp.example",
+        "client_id": "us",
+        "client_secret": "s3same",
+        "subject_token": "t0ken",
+    }
     person = spec(auth={"type": "oauth", "grant": "identity_assertion", "client_id": "me", "client_secret": "PEM",
                         "issuer": "https://as.example", "identity_provider": idp})  # fmt: skip
     assert person.oauth is not None and person.oauth.identity_provider == AssertionSource(**idp)

@@ -66,7 +66,7 @@ class Storage:
 
 def login() -> Any:
     if KIND == "fastmcp":
-        from fastmcp.client.auth import OAuth
+        from fastmcp.client.auth import OAuth  # pyright: ignore[reportMissingImports]
 
         class Login(OAuth):
             async def redirect_handler(self, authorization_url: str) -> None:
@@ -88,12 +88,12 @@ def login() -> Any:
 
 async def connected(stack: AsyncExitStack, auth: Any) -> Any:
     if KIND == "fastmcp":
-        from fastmcp import Client
+        from fastmcp import Client  # pyright: ignore[reportMissingImports]
 
         return await stack.enter_async_context(Client(URL, auth=auth))
     if KIND == "python-1":
         from mcp import ClientSession
-        from mcp.client.streamable_http import streamablehttp_client
+        from mcp.client.streamable_http import streamablehttp_client  # pyright: ignore[reportAttributeAccessIssue]
 
         read, write, _ = await stack.enter_async_context(streamablehttp_client(URL, auth=auth))
         session = await stack.enter_async_context(ClientSession(read, write))
