@@ -23,7 +23,7 @@ async ({url, revision, token, modern}) => {
   const messages = async (answer) => {
     const text = await answer.text();
     if (!(answer.headers.get('content-type') || '').startsWith('text/event-stream')) return [JSON.parse(text)];
-    return text.split('\n').filter((line) => line.startsWith('data:') && line.length > 6)
+    return text.split('\n').filter((line) => line.startsWith('data:') && line.slice(5).trim())
       .map((line) => JSON.parse(line.slice(5)));
   };
   const base = {'content-type': 'application/json', accept: 'application/json, text/event-stream'};
