@@ -137,19 +137,26 @@ class RpcError(Exception):
 class GatewayError(Exception):
     """A request turned down before it became an ask. `message` is for people; `details` is JSON."""
 
-    def __init__(self, code: Code, message: str, *, details: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: Code, message: str, *, details: Mapping[str, Any] | None = None, hint: str | None = None
+    ) -> None:
+        """`hint` where the code's own does not fit."""
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = dict(details or {})
+        self.hint = hint
 
     def as_json(self) -> dict[str, Any]:
         """The one JSON shape every error of the REST interface has."""
-        return error_json(self.code, self.message, self.details)
+        return error_json(self.code, self.message, self.details, self.hint)
 
 
-def error_json(code: Code, message: str, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {"error": {"code": code.value, "message": message, "hint": FACTS[code].hint, "details": dict(details or {})}}
+def error_json(
+    code: Code, message: str, details: Mapping[str, Any] | None = None, hint: str | None = None
+) -> dict[str, Any]:
+    hint = hint or FACTS[code].hint
+    return {"error": {"code": code.value, "message": message, "hint": hint, "details": dict(details or {})}}
 
 
 class StoreUnavailable(GatewayError):

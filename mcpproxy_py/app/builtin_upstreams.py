@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from mcpproxy_py.core.oauth.options import OAuthOptions
+from mcpproxy_py.core.oauth.options import AssertionSource, OAuthOptions
 from mcpproxy_py.providers import Loader, installed
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings, check_name
 from mcpproxy_py.upstream.spec import ShowsPages, UpstreamSpec
@@ -64,10 +64,12 @@ def _credentials(server: ServerSettings) -> dict[str, Any]:
         return {"headers": {**headers, "Authorization": f"Bearer {auth.token}"}}
     if auth is None:
         return {"headers": headers, "oauth": OAuthOptions()}
-    taken = {field.name for field in fields(OAuthOptions)} - {"signs", "expected"}
+    taken = {field.name for field in fields(OAuthOptions)} - {"signs", "expected", "identity_provider"}
+    provider = auth.identity_provider
     options = OAuthOptions(
-        **{name: getattr(auth, name) for name in taken}, signs=auth.private_key is not None, expected=True
-    )
+        **{name: getattr(auth, name) for name in taken}, signs=auth.private_key is not None, expected=True,
+        identity_provider=None if provider is None else AssertionSource(**provider.model_dump()),
+    )  # fmt: skip
     key = {"private_key": auth.private_key, "signing_algorithm": auth.signing_algorithm}
     return {"headers": headers, "oauth": options, **key}
 

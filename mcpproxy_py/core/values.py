@@ -269,6 +269,8 @@ class Policy:
     """How `retrieve_tools` shows tools where nobody says."""
     ceiling: Operation = "destructive"
     """The highest risk a call may have; lower only for a principal with a narrower scope."""
+    token_ceiling: Operation = "destructive"
+    """The same with the token at hand, at most `ceiling`. For calls in between, a client can get another token."""
 
     @property
     def mode(self) -> str:
@@ -285,6 +287,7 @@ class Policy:
             offers_requests=self.offers_requests and other.offers_requests,
             detail=other.detail,
             ceiling=min(self.ceiling, other.ceiling, key=RANK.__getitem__),
+            token_ceiling=min(self.token_ceiling, other.token_ceiling, key=RANK.__getitem__),
         )
 
 

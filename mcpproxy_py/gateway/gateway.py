@@ -15,7 +15,14 @@ from typing import Any
 
 from mcpproxy_py.core.policy import decide, tool_results
 from mcpproxy_py.core.policy.scope import Access
-from mcpproxy_py.core.protocol.client_channel import FORWARDED_META, ClientChannel, NoClient, forwarded_meta, narrowed
+from mcpproxy_py.core.protocol.client_channel import (
+    FORWARDED_META,
+    ClientChannel,
+    NoClient,
+    ReturningClient,
+    forwarded_meta,
+    narrowed,
+)
 from mcpproxy_py.core.protocol.request_state import INPUT_REQUIRED, answers_problem, answers_to, began, questions_of
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin, with_tasks
 from mcpproxy_py.core.record import events
@@ -194,6 +201,8 @@ class Gateway:
                 call.ask, call.decision, call.snapshot = await decided_with_checks(self.upstreams, call.ask)
             decision = call.decision
             if isinstance(decision, Refusal):
+                if decision.code is Code.INSUFFICIENT_SCOPE and isinstance(channel, ReturningClient):
+                    channel.at_once()  # the challenge is a status of HTTP
                 call.refuse(decision)
             elif isinstance(decision, LocalAnswer):
                 await self.local.answer(call, decision)

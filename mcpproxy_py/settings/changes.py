@@ -329,6 +329,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "auth.jwt.operations": within(operations_changed),
     "auth.jwt.servers_claim": within(replaced("{key}: other claims decide which servers are in reach")),
     "auth.jwt.required_scopes": within(listed("tighter", "scope {each} is needed", "scope {each} is not needed")),
+    "auth.jwt.login_scopes": neutral,  # what clients ask for; tokens are held to `operations`
     "auth.jwt.leeway": within(sized("looser")),
     "sealing_keys": _sealing,
     "api_key": neutral,  # there is always one

@@ -15,7 +15,7 @@ from mcpproxy_py.settings.servers import ProviderSettings, ServerSettings
 MASK: Final = "***"
 _SECRET_KEYS: Final = ("mcp_token", "api_key", "sealing_keys", "database_url")
 _SECRET_MAPPINGS: Final = ("env", "headers")
-_OF_A_LOGIN: Final = ("token", "client_secret", "private_key")
+_OF_A_LOGIN: Final = frozenset(("token", "client_secret", "private_key", "subject_token"))
 _WORDS: Final = "token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth"
 _WORD: Final = rf"[\w.-]*(?:{_WORDS})[\w.-]*"
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/?#]*@")
@@ -27,7 +27,7 @@ _OPTION: Final = re.compile(rf"--?{_WORD}", re.IGNORECASE)
 def is_secret_place(path: KeyPath) -> bool:
     """Whether the value at this path is a secret, or part of one."""
     if path and path[0] == "mcpServers":
-        is_of_login = len(path) > 3 and path[2] == "auth" and path[3] in _OF_A_LOGIN
+        is_of_login = path[2:3] == ("auth",) and not _OF_A_LOGIN.isdisjoint(path[3:])
         return is_of_login or (len(path) > 2 and path[2] in _SECRET_MAPPINGS)
     return any(key in _SECRET_KEYS for key in path)
 
@@ -82,10 +82,15 @@ def _mask_server(server: dict[str, Any], written: dict[str, Any]) -> None:
 
 
 def _masked_login(auth: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _masked_value(value) if name in _OF_A_LOGIN else masked_text(value) if isinstance(value, str) else value
-        for name, value in auth.items()
-    }
+    return {name: _masked_of_login(name, value) for name, value in auth.items()}
+
+
+def _masked_of_login(name: str, value: Any) -> Any:
+    if name in _OF_A_LOGIN:
+        return _masked_value(value)
+    if isinstance(value, Mapping):
+        return _masked_login(value)
+    return masked_text(value) if isinstance(value, str) else value
 
 
 def _at(said: Any, name: str) -> Any:

@@ -292,7 +292,11 @@ class Settings(BaseSettings):
         default=None, description=f"Admin key to use instead of the one made at first start. {REFERENCES}"
     )
     allowed_hosts: tuple[AllowedHost, ...] = Field(default=(), description="Additional `Host` headers to accept.")
-    allowed_origins: tuple[AllowedOrigin, ...] = Field(default=(), description="Additional `Origin` headers to accept.")
+    allowed_origins: tuple[AllowedOrigin, ...] = Field(
+        default=(),
+        description="Additional `Origin` headers to accept. Pages of these origins may also read the MCP surfaces and "
+        "their metadata (CORS).",
+    )
     intent_declaration: IntentDeclaration = IntentDeclaration()
     discovery: Discovery = Discovery()
     catalog: CatalogSettings = CatalogSettings()

@@ -31,6 +31,8 @@ PLACES: Final = (
     ("mcpServers", "*", "auth", "client_id"),
     ("mcpServers", "*", "auth", "client_secret"),
     ("mcpServers", "*", "auth", "private_key"),
+    ("mcpServers", "*", "auth", "identity_provider", "client_secret"),
+    ("mcpServers", "*", "auth", "identity_provider", "subject_token"),
 )
 SERVERS: Final = "mcpServers"
 KINDS: Final = ("env", "file", "keyring")

@@ -157,6 +157,23 @@ class UpstreamSettings(BaseModel):
         }
 
 
+class AssertionSettings(BaseModel):
+    """The enterprise's identity provider, which says at a server's authorization server who the person is (enterprise-
+    managed authorization, SEP-990)."""
+
+    model_config = FROZEN
+
+    issuer: UpstreamUrl = Field(description="The identity provider. The tokens here are sent to it only.")
+    client_id: Text = Field(description="The client that it knows the gateway by.")
+    client_secret: Line | None = Field(default=None, description=f"The secret of that client. {REFERENCES}", repr=False)
+    subject_token: Line = Field(
+        description=f"The person's token, which it exchanges for an assertion. {REFERENCES}", repr=False
+    )
+    subject_token_type: Literal["id_token", "refresh_token"] = Field(
+        default="id_token", description="What that token is. An ID token ends soon; a refresh token lasts."
+    )
+
+
 class LoginSettings(BaseModel):
     """How the gateway shows a server whose requests these are. Without it that is found out: a server that answers 401
     and says where to log in needs `mcpproxy upstream login`."""
@@ -187,8 +204,13 @@ class LoginSettings(BaseModel):
     scopes: tuple[Text, ...] | None = Field(
         default=None, description="What to ask for, instead of what the server names."
     )
-    grant: Literal["authorization_code", "client_credentials"] = Field(
-        default="authorization_code", description="`client_credentials`: a machine, for which nobody logs in."
+    grant: Literal["authorization_code", "client_credentials", "identity_assertion"] = Field(
+        default="authorization_code",
+        description="`client_credentials`: a machine, for which nobody logs in. `identity_assertion`: the enterprise's "
+        "`identity_provider` says who it is.",
+    )
+    identity_provider: AssertionSettings | None = Field(
+        default=None, description="For the grant `identity_assertion`: whom to ask, and with which token."
     )
     private_key: Line | None = Field(
         default=None,
@@ -220,8 +242,10 @@ class LoginSettings(BaseModel):
             raise ValueError("`client_id` and `issuer` beside a secret: it is sent to no other authorization server")
         if self.client_secret and self.private_key:
             raise ValueError("`client_secret` or `private_key`, not both")
-        if self.grant == "client_credentials" and not (self.client_secret or self.private_key):
-            raise ValueError("`client_secret` or `private_key` for the grant client_credentials")
+        if self.grant != "authorization_code" and not (self.client_secret or self.private_key):
+            raise ValueError(f"`client_secret` or `private_key` for the grant {self.grant}")
+        if (self.identity_provider is not None) != (self.grant == "identity_assertion"):
+            raise ValueError("`identity_provider` with the grant identity_assertion, and with no other")
         return self
 
 

@@ -50,25 +50,34 @@ def running(provider: IdentityServer, tmp_path: Path) -> Iterator[Running]:
         yield found
 
 
-@pytest.mark.parametrize(("sdk", "era", "revision"), BY_SDK)
+@pytest.mark.parametrize(
+    ("sdk", "era", "revision", "path"),
+    [*((*each, "/mcp") for each in BY_SDK), (*BY_SDK[0], "/mcp/direct"), (*BY_SDK[2], "/mcp/s/sdk")],
+)
 def test_a_real_client_is_led_to_the_provider_logs_in_and_comes_back_for_more(
-    provider: IdentityServer, tmp_path: Path, sdk: str, era: str, revision: str
+    provider: IdentityServer, tmp_path: Path, sdk: str, era: str, revision: str, path: str
 ) -> None:
     calls = [{"name": "call_tool_read", "arguments": ECHO}, {"name": "call_tool_destructive", "arguments": DELETE}]
+    if path != "/mcp":
+        prefix = "sdk__" if path == "/mcp/direct" else ""
+        calls = [{"name": f"{prefix}{tool}", "arguments": args}
+                 for tool, args in (("echo", {"text": "hallo"}), ("delete", {"name": "x"}))]  # fmt: skip
     with kept_port() as port:
-        provider.audience = f"http://127.0.0.1:{port}/mcp"
-        with gateway(tmp_path / "data", settings(provider), port=port) as running:
-            told = javascript(script(PROJECT, "login.mjs"), sdk, era, json.dumps(calls), running.mcp, home=tmp_path)
+        provider.audience = f"http://127.0.0.1:{port}{path}"
+        with gateway(tmp_path / "data", settings(provider, login_scopes=["mcp:read"]), port=port) as running:
+            url = running.url + path
+            told = javascript(script(PROJECT, "login.mjs"), sdk, era, json.dumps(calls), url, home=tmp_path)
             found = json.loads(told)
             rows = running.activities(client=f"typescript-{sdk}")
     echoed, deleted = found["results"]
-    assert set(found["tools"]) == GATE_TOOLS
+    if path == "/mcp":
+        assert set(found["tools"]) == GATE_TOOLS
     assert found.get("revision", revision) == revision
     assert echoed["content"][0]["text"] == "hallo"
     assert not deleted.get("isError"), deleted
     assert found["asked"] == [
-        {"scope": "mcp:read", "resource": running.mcp},
-        {"scope": "mcp:read mcp:all", "resource": running.mcp},
+        {"scope": "mcp:read", "resource": url},
+        {"scope": "mcp:read mcp:all", "resource": url},
     ]
     assert provider.granted == ["mcp:read", "mcp:read mcp:all"]
     assert found["sameSession"]
@@ -76,6 +85,18 @@ def test_a_real_client_is_led_to_the_provider_logs_in_and_comes_back_for_more(
     assert [(row["status"], (row["error"] or {}).get("code")) for row in reversed(rows) if row["tool"] != "echo"] == [
         ("blocked", "INSUFFICIENT_SCOPE"), ("success", None),
     ]  # fmt: skip
+
+
+def test_the_first_login_asks_for_all_that_the_person_may_be_given(provider: IdentityServer, tmp_path: Path) -> None:
+    calls = json.dumps([{"name": "call_tool_destructive", "arguments": DELETE}])
+    with kept_port() as port:
+        provider.audience = f"http://127.0.0.1:{port}/mcp"
+        with gateway(tmp_path / "data", settings(provider), port=port) as running:
+            told = javascript(script(PROJECT, "login.mjs"), "v2", MODERN, calls, running.mcp, home=tmp_path)
+    found = json.loads(told)
+    assert not found["results"][0].get("isError"), found["results"]
+    assert found["asked"] == [{"scope": "mcp:read mcp:write mcp:all", "resource": running.mcp}]
+    assert provider.granted == ["mcp:read mcp:write mcp:all"]
 
 
 def test_a_client_whose_person_may_not_do_more_gives_up_and_nothing_reaches_the_server(
@@ -92,7 +113,8 @@ def test_a_client_whose_person_may_not_do_more_gives_up_and_nothing_reaches_the_
 
 
 @pytest.mark.parametrize(
-    "surface", ["/mcp", "/mcp/direct", "/mcp/s/sdk", "/mcp/s/none", "/mcp/p/frontend", "/mcp/p/none"]
+    "surface",
+    ["/mcp", "/mcp/direct", "/mcp/s/sdk", "/mcp/s/none", "/mcp/p/frontend", "/mcp/p/none", "/mcp/p/frontend/direct"],
 )
 def test_each_surface_says_where_tokens_come_from_whether_it_is_there_or_not(
     provider: IdentityServer, running: Running, surface: str
@@ -104,12 +126,13 @@ def test_each_surface_says_where_tokens_come_from_whether_it_is_there_or_not(
     assert answer.json() == {
         "resource": running.url + surface,
         "authorization_servers": [provider.issuer],
-        "scopes_supported": ["mcp:read"],
+        "scopes_supported": ["mcp:read", "mcp:write", "mcp:all"],
         "bearer_methods_supported": ["header"],
         "resource_name": "mcpproxy",
     }
     assert refused.status_code == 401
-    said = f'Bearer realm="mcpproxy", scope="mcp:read", resource_metadata="{running.url}{WELL_KNOWN}{surface}"'
+    scopes, where = "mcp:read mcp:write mcp:all", f"{running.url}{WELL_KNOWN}{surface}"
+    said = f'Bearer realm="mcpproxy", scope="{scopes}", resource_metadata="{where}"'
     assert refused.headers["www-authenticate"] == said
 
 

@@ -108,6 +108,7 @@ OF_JWT: dict[str, tuple[Any, Any, set[str], set[str]]] = {
     "operations": ({"mcp": ["read"]}, {"mcp": ["read", "write"]}, L, T),
     "servers_claim": ("servers", NOTHING, L, L),
     "required_scopes": (["mcp"], [], L, T),
+    "login_scopes": (["r"], ["r", "w"], N, N),
     "leeway": (0, 60, L, T),
 }
 """Of `auth.jwt`, where there is one before and after."""

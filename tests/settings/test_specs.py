@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpproxy_py.app.builtin_upstreams import server_specs, spec_of
-from mcpproxy_py.core.oauth.options import OAuthOptions
+from mcpproxy_py.core.oauth.options import AssertionSource, OAuthOptions
 from mcpproxy_py.settings import ProviderSettings, ServerSettings, Settings, UpstreamSettings
 from mcpproxy_py.upstream.spec import UpstreamSpec
 
@@ -65,6 +65,16 @@ def test_how_to_log_in_reaches_the_spec_and_what_is_configured_goes_before_what_
         client_id="me", issuer="https://as.example", grant="client_credentials", scopes=("a",), resource=False,
         signs=True, expected=True,
     )  # fmt: skip
+    idp: dict[str, Any] = {
+        "issuer": "https://idp.example",
+        "client_id": "us",
+        "client_secret": "s3same",
+        "subject_token": "t0ken",
+    }
+    person = spec(auth={"type": "oauth", "grant": "identity_assertion", "client_id": "me", "client_secret": "PEM",
+                        "issuer": "https://as.example", "identity_provider": idp})  # fmt: skip
+    assert person.oauth is not None and person.oauth.identity_provider == AssertionSource(**idp)
+    assert not {each for each in ("PEM", "s3same", "t0ken") if each in repr(person)}
     assert machine.private_key == "PEM"
     assert "PEM" not in repr(machine)
 
@@ -76,6 +86,11 @@ def test_how_to_log_in_reaches_the_spec_and_what_is_configured_goes_before_what_
         {"type": "oauth", "client_secret": "x"}, {"type": "oauth", "client_id": "x", "client_secret": "x"},
         {"type": "oauth", "grant": "client_credentials"}, {"type": "oauth", "prompt": "please"}, {"type": "magic"},
         {"type": "oauth", "client_id": "x", "issuer": "https://x", "client_secret": "x", "private_key": "x"},
+        {"type": "oauth", "client_id": "x", "issuer": "https://x", "client_secret": "x", "grant": "identity_assertion"},
+        {"type": "oauth", "client_id": "x", "issuer": "https://x", "client_secret": "x", "identity_provider": {
+            "issuer": "https://idp.example", "client_id": "us", "subject_token": "t"}},
+        {"type": "oauth", "client_id": "x", "issuer": "https://x", "grant": "identity_assertion", "identity_provider": {
+            "issuer": "https://idp.example", "client_id": "us", "subject_token": "t"}},
     ],
 )  # fmt: skip
 def test_an_auth_that_could_not_work_or_would_tell_a_secret_to_anybody_is_refused(auth: dict[str, Any]) -> None:

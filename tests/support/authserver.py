@@ -207,7 +207,7 @@ class AuthServer:
         form = asked.form
         grant = form["grant_type"].rpartition(":")[2]
         self.counts[grant] += 1
-        if grant == "client_credentials":
+        if grant in ("client_credentials", "jwt-bearer"):
             return self._granted("known", self.scopes)
         if form.get("client_id") not in self._clients:
             return oauth_error("invalid_client", 401)

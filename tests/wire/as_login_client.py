@@ -51,7 +51,7 @@ def main() -> None:
 def _auth(scenario: str, url: str, context: dict[str, Any]) -> dict[str, Any]:
     if scenario.endswith("basic-cimd"):
         return {"auth": {"type": "oauth", "client_metadata_url": DOCUMENT, "redirect_uri": _somewhere()}}
-    if "client_id" not in context or "idp_client_id" in context or "valid_jwt" in context:
+    if "client_id" not in context or "valid_jwt" in context:
         return {}
     known: dict[str, Any] = {"type": "oauth", "client_id": context["client_id"]}
     if "private_key_pem" in context:
@@ -63,6 +63,12 @@ def _auth(scenario: str, url: str, context: dict[str, Any]) -> dict[str, Any]:
     else:  # an operator would know it
         place = url.removesuffix("/mcp") + "/.well-known/oauth-protected-resource/mcp"
         known |= {"issuer": httpx.get(place).json()["authorization_servers"][0], "grant": "client_credentials"}
+    if "idp_id_token" in context:
+        provider = {"issuer": context["idp_issuer"], "client_id": context["idp_client_id"]}
+        known |= {
+            "grant": "identity_assertion",
+            "identity_provider": {**provider, "subject_token": context["idp_id_token"]},
+        }
     return {"auth": {**known, "redirect_uri": _somewhere()}}
 
 

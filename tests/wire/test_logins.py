@@ -16,10 +16,11 @@ from tests.wire.as_login_client import DATA_DIR
 from tests.wire.suite import HERE, run_client
 
 UNSCORED = [(None, "auth/client-credentials-jwt"), (None, "auth/client-credentials-basic"),
+            (None, "auth/enterprise-managed-authorization"),
             ("2025-03-26", "auth/2025-03-26-oauth-metadata-backcompat")]  # fmt: skip
-"""Not required, and they work all the same. Not so `dpop`, `dpop-nonce`, `enterprise-managed-authorization` and
-`wif-jwt-bearer`, which are extensions, and `2025-03-26-oauth-endpoint-fallback`, where a server without any metadata is
-logged in to only if its entry says `auth: {"type": "oauth"}`."""
+"""Not required, and they work all the same. Not so `dpop`, `dpop-nonce` and `wif-jwt-bearer`, which are extensions, and
+`2025-03-26-oauth-endpoint-fallback`, where a server without any metadata is logged in to only if its entry says
+`auth: {"type": "oauth"}`."""
 
 
 def scored() -> list[tuple[str, str]]:

@@ -105,7 +105,7 @@ def discover(context: LoginContext, challenge: Challenge | None, known: StoredLo
     names it."""
     resource = yield from _resource_metadata(context, challenge)
     issuer = _issuer(context, resource, known)
-    server = yield from _server_metadata(context, issuer)
+    server = yield from server_metadata(context, issuer)
     if context.options.issuer is not None and not context.blocks.same_issuer(server.issuer, context.options.issuer):
         raise OAuthRefused(f"the server believes {shown(server.issuer)}, and its entry says {context.options.issuer}")
     for name, url in server.endpoints().items():
@@ -189,7 +189,7 @@ def _issuer(context: LoginContext, resource: ResourceDescription | None, known: 
     return offered[0]
 
 
-def _server_metadata(context: LoginContext, issuer: str | None) -> Flow[AuthorizationServer]:
+def server_metadata(context: LoginContext, issuer: str | None) -> Flow[AuthorizationServer]:
     what = "the metadata of the authorization server"
     expected = issuer if issuer is not None else origin_of(context.server_url)
     context.rules.check(expected, "the authorization server")

@@ -9,8 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Grant = Literal["authorization_code", "client_credentials"]
+Grant = Literal["authorization_code", "client_credentials", "identity_assertion"]
 Prompt = Literal["auto", "omit", "consent", "login", "select_account"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssertionSource:
+    """The enterprise's identity provider, and the token that it exchanges for an assertion (SEP-990)."""
+
+    issuer: str
+    client_id: str
+    subject_token: str = field(repr=False)
+    client_secret: str | None = field(default=None, repr=False)
+    subject_token_type: Literal["id_token", "refresh_token"] = "id_token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +32,8 @@ class OAuthOptions:
     issuer: str | None = None
     scopes: tuple[str, ...] | None = None
     grant: Grant = "authorization_code"
+    identity_provider: AssertionSource | None = None
+    """For the grant `identity_assertion`."""
     signs: bool = False
     """There is a private key to show who we are with."""
     resource: bool = True

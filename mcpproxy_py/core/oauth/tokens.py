@@ -18,9 +18,12 @@ from mcpproxy_py.core.oauth.discovery import (
     chosen_scope,
     discover,
     error_of,
+    server_metadata,
 )
 from mcpproxy_py.core.oauth.errors import OAuthRefused, OAuthUnreachable
+from mcpproxy_py.core.oauth.options import AssertionSource
 from mcpproxy_py.core.oauth.values import (
+    AssertionWanted,
     AuthorizationServer,
     Flow,
     HttpAnswer,
@@ -33,6 +36,10 @@ from mcpproxy_py.core.oauth.values import (
 
 MAX_TOKEN: Final = 16_384
 """More fits into no header that a server would take."""
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
+TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:"
+ID_JAG: Final = f"{TOKEN_TYPE}id-jag"
 MAX_LIFE: Final = 10 * 366 * 86_400
 SIGNED: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TOKEN: Final = re.compile(r"[!-~]+")
@@ -123,7 +130,7 @@ def machine_login(context: LoginContext, challenge: Challenge | None, known: Sto
     found = yield from discover(context, challenge, known)
     options = context.options
     if options.client_id is None:
-        raise OAuthRefused("`auth` needs a client_id for the grant client_credentials")
+        raise OAuthRefused(f"`auth` needs a client_id for the grant {options.grant}")
     method = "private_key_jwt" if options.signs else "client_secret_basic"
     offered = found.server.token_endpoint_auth_methods
     if not options.signs and offered and method not in offered and "client_secret_post" in offered:
@@ -132,10 +139,39 @@ def machine_login(context: LoginContext, challenge: Challenge | None, known: Sto
     scope = chosen_scope(context, found, challenge, None)
     context.progress.on("answered")
     form = {"grant_type": "client_credentials", "scope": scope, "resource": found.resource}
+    if options.grant == "identity_assertion":
+        assertion: str = yield AssertionWanted(found.server.issuer, found.resource, scope)
+        form |= {"grant_type": JWT_BEARER, "assertion": assertion}
     answer = yield from token_request(context, found.server, client, form, "the token")
     tokens = granted(answer, None, scope)
     context.progress.on("granted")
     return StoredLogin(context.server_url, found.server.issuer, found.server, client, found.resource, tokens, scope)
+
+
+def identity_assertion(context: LoginContext, source: AssertionSource, wanted: AssertionWanted) -> Flow[str]:
+    """Exchanges the person's token at the enterprise's identity provider (RFC 8693) for an assertion that the
+    authorization server of an MCP server takes (ID-JAG, SEP-990). The token is sent to that provider only."""
+    server = yield from server_metadata(context, source.issuer)
+    method = "none" if source.client_secret is None else "client_secret_basic"
+    offered = server.token_endpoint_auth_methods
+    if source.client_secret is not None and offered and method not in offered and "client_secret_post" in offered:
+        method = "client_secret_post"
+    client = OAuthClient(source.client_id, "configured", source.client_secret, method)
+    form = {
+        "grant_type": TOKEN_EXCHANGE, "requested_token_type": ID_JAG, "audience": wanted.audience,
+        "resource": wanted.resource, "scope": wanted.scope, "subject_token": source.subject_token,
+        "subject_token_type": f"{TOKEN_TYPE}{source.subject_token_type}",
+    }  # fmt: skip
+    answer = yield from token_request(context, server, client, form, "the assertion of the identity provider")
+    if answer.status >= 500 or answer.status == 429:
+        raise OAuthUnreachable(f"the identity provider answered with HTTP status {answer.status}")
+    found = as_object(answer.body)
+    if answer.status != 200 or found is None:
+        error, said = error_of(answer)
+        raise OAuthRefused(f"the identity provider refused: {said}", error)
+    if found.get("issued_token_type") != ID_JAG:
+        raise OAuthRefused("the identity provider gave a token of another type than an ID-JAG")
+    return _token(found.get("access_token"), "an assertion")
 
 
 def revoke(context: LoginContext, login: StoredLogin) -> Flow[None]:

@@ -60,11 +60,20 @@ class SignatureWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class AssertionWanted:
+    """An assertion of the enterprise's identity provider (ID-JAG) for this authorization server and resource."""
+
+    audience: str
+    resource: str | None
+    scope: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PauseWanted:
     seconds: float
 
 
-Wanted = HttpWanted | PersonWanted | SignatureWanted | PauseWanted
+Wanted = HttpWanted | PersonWanted | SignatureWanted | AssertionWanted | PauseWanted
 T = TypeVar("T")
 Flow = Generator[Wanted, Any, T]
 """A flow yields what it wants, is sent what came of it, and returns its result. It raises `OAuthRefused`, and lets

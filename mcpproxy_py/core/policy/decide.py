@@ -18,6 +18,8 @@ The rungs of a `call_tool_*` ask, in order; the first that fails decides, and it
 
 For a principal whose scope has a ceiling (SEC-2), `ceiling` stands before `freeze`: what the call risks is not above
 it. What is above it whatever the arguments, and a variant above it, is not there at all: such a snapshot is narrowed.
+What is above the ceiling of the token only, and would not be with another token that the client can get, is there and
+refused with `INSUFFICIENT_SCOPE`; a variant is, before anything else of the call is looked at.
 
 On the direct and passthrough surfaces nothing is declared, so the same rungs stand in another order, with
 four of their own: `outer_name` finds the tool, `arguments` takes them as they are, `passive` takes off the
@@ -105,7 +107,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
     if ask.surface in UNDECLARING:
         own = ask.tool == WISH_ON.get(ask.surface)
     else:
-        own = (variant := VARIANTS.get(ask.tool)) is None or RANK[variant] > RANK[snapshot.policy.ceiling]
+        own = (variant := VARIANTS.get(ask.tool)) is None or RANK[variant] > RANK[snapshot.policy.token_ceiling]
     if own:
         return _local(ask, snapshot)
     draft, ladder = _begin(ask, snapshot)
@@ -122,7 +124,7 @@ def decide(ask: Ask, snapshot: Snapshot) -> Decision:
 
 def _begin(ask: Ask, snapshot: Snapshot) -> tuple[DecisionDraft, tuple[Step, ...]]:
     surface = ask.surface
-    ladders = _LADDERS if snapshot.policy.ceiling == "destructive" else _LADDERS_BELOW
+    ladders = _LADDERS if snapshot.policy.token_ceiling == "destructive" else _LADDERS_BELOW
     return DecisionDraft("write" if surface in UNDECLARING else VARIANTS[ask.tool]), ladders[surface]
 
 
@@ -176,14 +178,14 @@ def refuse(to: Route | Relay, code: Code, rule: str, message: str, details: Mapp
 def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
     subject = ask.tool or ask.method
     risk: Operation = RISKS.get(ask.method, "write")
-    if ask.method not in RISKS and snapshot.policy.ceiling != "destructive":
+    if ask.method not in RISKS and snapshot.policy.token_ceiling != "destructive":
         risk = "destructive"  # who may not do everything may not do what nobody knows either
     elif ask.task is not None and risk != "read":
         risk = ask.task.risk  # of the call that it goes on with, to which a person has said yes
     server = ask.server or ""
     draft = DecisionDraft(risk)
     draft.split, draft.name, draft.risk = (server, subject), f"{server}:{subject}", risk
-    for rule, rung in RELAYED if snapshot.policy.ceiling == "destructive" else BELOW_CEILING[RELAYED]:
+    for rule, rung in RELAYED if snapshot.policy.token_ceiling == "destructive" else BELOW_CEILING[RELAYED]:
         refused = rung(ask, snapshot, draft)
         if refused is not None:
             return _refusal(rule, refused, draft, variant=None)
@@ -191,6 +193,9 @@ def _relay(ask: Ask, snapshot: Snapshot) -> Relay | Refusal:
 
 
 def _local(ask: Ask, snapshot: Snapshot) -> Decision:
+    variant = VARIANTS.get(ask.tool)
+    if variant is not None and RANK[variant] <= RANK[snapshot.policy.ceiling]:
+        return _refusal("token_scope", rungs.needs_scopes(ask.tool, variant), DecisionDraft(variant), variant=None)
     exists = ask.tool in surface_tools.PARAMS and (snapshot.policy.offers_requests or ask.tool != "request_capability")
     if not exists:
         gone = ask.tool == "call_tool"

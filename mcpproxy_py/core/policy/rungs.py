@@ -240,12 +240,21 @@ def _class(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | 
 
 
 def _ceiling(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:
-    """What is always above it is not there at all; this is for what the arguments make of a tool."""
-    ceiling = snapshot.policy.ceiling
-    if RANK[draft.risk] <= RANK[ceiling]:
+    """What is always above it is not there at all; this is for what the arguments make of a tool, and for what the
+    client can get another token for."""
+    ceiling, token_ceiling = snapshot.policy.ceiling, snapshot.policy.token_ceiling
+    if RANK[draft.risk] <= RANK[token_ceiling]:
         return None
+    if RANK[draft.risk] <= RANK[ceiling]:
+        return needs_scopes(f"A {draft.risk} call", draft.risk)
     message = f"Tool '{draft.name}' is unavailable: with these arguments it is {draft.risk}, and you may {ceiling} only"
     return RungRefusal(Code.TOOL_UNAVAILABLE, message)
+
+
+def needs_scopes(what: str, operation: Operation) -> RungRefusal:
+    """A client can get a token that allows this. The message tells nothing of the tool."""
+    message = f"{what} needs a token with more scopes"
+    return RungRefusal(Code.INSUFFICIENT_SCOPE, message, details={"operation": operation})
 
 
 def _freeze(ask: Ask, snapshot: Snapshot, draft: DecisionDraft) -> RungRefusal | None:

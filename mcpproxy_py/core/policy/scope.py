@@ -20,7 +20,6 @@ from mcpproxy_py.core.search.narrowed import FoundMapping, IndexOfSome
 from mcpproxy_py.core.values import (
     FORBIDS,
     NARROWS,
-    OPERATIONS,
     RANK,
     ConfirmBy,
     Operation,
@@ -55,11 +54,15 @@ class Scope:
     unannotated: Unannotated = "allow"
     confirm: Confirm = "none"
     confirm_by: ConfirmBy = "either"
+    token_ceiling: Operation = "destructive"
+    """The highest risk that this token allows. What lies between this and `ceiling` is visible, because the client can
+    get a token that allows it (step-up); calls of it are refused."""
     key: str = field(init=False, compare=False, repr=False)
     """All of it, as text. Every call looks for what is in scope, and the hash of a text is known."""
 
     def __post_init__(self) -> None:
-        said = self.servers, self.tools, self.ceiling, self.strict, self.unannotated, self.confirm, self.confirm_by
+        ceilings = self.ceiling, self.token_ceiling
+        said = self.servers, self.tools, ceilings, self.strict, self.unannotated, self.confirm, self.confirm_by
         object.__setattr__(self, "key", repr(said))
 
     def within(self, other: Scope) -> Scope:
@@ -68,6 +71,7 @@ class Scope:
             servers=tuple(dict.fromkeys(self.servers + other.servers)),
             tools=tuple(dict.fromkeys(self.tools + other.tools)),
             ceiling=min(self.ceiling, other.ceiling, key=RANK.__getitem__),
+            token_ceiling=min(self.token_ceiling, other.token_ceiling, key=RANK.__getitem__),
             strict=self.strict or other.strict,
             unannotated=max(self.unannotated, other.unannotated, key=FORBIDS.__getitem__),
             confirm=max(self.confirm, other.confirm, key=_CONFIRMS.__getitem__),
@@ -106,11 +110,13 @@ class Scope:
         return not lists or all(each.matches(normal_form(name)) for each in lists)
 
     def tightened(self, policy: Policy) -> Policy:
+        ceiling = min(policy.ceiling, self.ceiling, key=RANK.__getitem__)
         return replace(
             policy,
             strict=policy.strict or self.strict,
             unannotated=max(policy.unannotated, self.unannotated, key=FORBIDS.__getitem__),
-            ceiling=min(policy.ceiling, self.ceiling, key=RANK.__getitem__),
+            ceiling=ceiling,
+            token_ceiling=min(ceiling, policy.token_ceiling, self.token_ceiling, key=RANK.__getitem__),
         )
 
 
@@ -272,26 +278,22 @@ def narrowed(snapshot: Snapshot, scope: Scope) -> Snapshot:
     return found
 
 
-Lacks = Callable[[Operation], str | None]
-
-
-def lacks_nothing(operation: Operation) -> str | None:
-    """Of who has no token that another one could do more than."""
+ScopesFor = Callable[[Operation], str]
 
 
 class Access:
     """Who was let in, and what there is for them. It may change between two looks: a token is revoked, a profile is
     edited; so every decision asks `view` anew, which costs next to nothing while nothing changed."""
 
-    __slots__ = ("_inner", "_scope", "ends_with", "everything", "lacks", "principal", "settled")
+    __slots__ = ("_inner", "_scope", "ends_with", "everything", "principal", "scopes_for", "settled")
 
     def __init__(
-        self, principal: str, scope: Callable[[], Scope | None] | None = None, lacks: Lacks = lacks_nothing
+        self, principal: str, scope: Callable[[], Scope | None] | None = None, scopes_for: ScopesFor | None = None
     ) -> None:
         """`scope` gives what is in scope now; `None`: everything."""
         self.principal = principal
-        self.lacks = lacks
-        """The scopes that a new token would need for calls of this risk; None where this one will do, or none would."""
+        self.scopes_for = scopes_for
+        """The scopes that a token needs for calls of this risk; `None` where clients cannot ask for scopes."""
         self.everything = scope is None
         """Then what is asked on its behalf needs no `view`."""
         self.ends_with: str | None = None if scope is None else principal
@@ -320,25 +322,8 @@ class Access:
             self._inner = {}
         found = self._inner.get(scope)
         if found is None:
-            lacks = self.lacks if self.lacks is lacks_nothing else self._lacks_within(scope)
-            found = self._inner[scope] = Access(self.principal, self._both(scope), lacks)
+            found = self._inner[scope] = Access(self.principal, self._both(scope), self.scopes_for)
         return found
-
-    def _lacks_within(self, scope: Callable[[], Scope | None]) -> Lacks:
-        """No new token helps with what the other scope forbids."""
-
-        def lacks(operation: Operation) -> str | None:
-            other = scope()
-            return None if other is not None and RANK[operation] > RANK[other.ceiling] else self.lacks(operation)
-
-        return lacks
-
-    @property
-    def highest(self) -> Operation:
-        """The risk up to which calls are in scope, or would be with a token that a client can ask for."""
-        scope = self.scope
-        ceiling: Operation = "destructive" if scope is None else scope.ceiling
-        return max((ceiling, *(each for each in OPERATIONS if self.lacks(each))), key=RANK.__getitem__)
 
     def _both(self, scope: Callable[[], Scope | None]) -> Callable[[], Scope | None]:
         memo: tuple[Scope | None, Scope | None, Scope | None] = (None, None, None)

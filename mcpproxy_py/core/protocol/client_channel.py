@@ -150,6 +150,10 @@ class ReturningClient(Protocol):
         """Send it away, where it is of the era that then comes back at once."""
         ...
 
+    def at_once(self) -> None:
+        """The answer comes now, and nothing before it."""
+        ...
+
 
 class NoClient:
     """A caller that hears nothing and cannot be asked."""

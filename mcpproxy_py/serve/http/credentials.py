@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from mcpproxy_py.serve.http.identity.provider import IdentityProvider
 
 AGENT: Final = Access("agent")
+LOGIN_HINT: Final = (
+    "Connect with a client that supports MCP authorization: it opens the login page of the identity provider. Other "
+    "clients send an agent token as Authorization: Bearer."
+)
+"""For people without a token that gives access, where an identity provider is configured."""
 
 
 class Admission(Protocol):

@@ -4,7 +4,7 @@ In this order, and the first that fails answers:
 
 1. headers that decide something come once     400
 2. the `Host` is ours                          421 (except for the two probes)
-3. the `Origin`, where there is one, is ours   403 (the same)
+3. the `Origin`, where there is one, is ours   403 (the same); the preflight of an allowed one is answered
 4. no page of another site asks without one    403 (`Sec-Fetch-Site`; except for what is open to everybody)
 5. the credential fits the zone                401
 6. the body is not too long                    413 (declared or streamed)
@@ -34,7 +34,8 @@ from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.core.policy.token_terms import PREFIX
 from mcpproxy_py.errors import FACTS, Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, bad_request, error_json, json_bytes
-from mcpproxy_py.serve.http.credentials import AGENT, AgentCredentials, AgentTokens
+from mcpproxy_py.serve.http.cors import answer_headers, answer_preflight, is_readable
+from mcpproxy_py.serve.http.credentials import AGENT, LOGIN_HINT, AgentCredentials, AgentTokens
 from mcpproxy_py.serve.http.hosts import authority, host_list, is_loopback, origin_list
 from mcpproxy_py.serve.http.outside import answer_outside
 from mcpproxy_py.serve.http.request import Handler, HttpRequest, RequestHead
@@ -121,7 +122,9 @@ class AccessControl:
             if head.host not in self._known_hosts:
                 self._check_host(head.host)
             if head.origin is not None:
-                self._check_origin(head)
+                self._check_origin(head, request)
+                if request.cors and head.method == "OPTIONS":
+                    return LOCAL  # a preflight, which the guard itself answers
         zone = head.zone
         if zone is None:
             zone = head.zone = zone_of(head.path)
@@ -149,11 +152,14 @@ class AccessControl:
         if len(self._known_hosts) < MOST_KNOWN_HOSTS:
             self._known_hosts.add(host)
 
-    def _check_origin(self, head: RequestHead) -> None:
-        if not self._origins.allows(head.origin or "", head.host):
+    def _check_origin(self, head: RequestHead, request: HttpRequest) -> None:
+        origin = head.origin or ""
+        if not self._origins.allows(origin, head.host):
             shown = quoted(head.origin)
             message = f"Pages from '{shown}' are not allowed to use this gateway"
             raise GatewayError(Code.FOREIGN_ORIGIN, message, details={"origin": shown})
+        if is_readable(head.path) and self._origins.names(origin):
+            request.cors = answer_headers(origin)
 
     def _agent(self, head: RequestHead) -> Access | Awaitable[Access]:
         given = _bearer(head)
@@ -165,12 +171,15 @@ class AccessControl:
             return coming
         if not self._agents_need_token and not self._credentials.refuses(given):
             return LOCAL
+        hint = None if self._rules.identity is None else LOGIN_HINT
         if same_secret(given, self._rules.admin_key()):
-            raise _unauthorized("The admin key gives no access to MCP surfaces; send the agent token")
-        if given is None:
-            or_another = "" if self._rules.identity is None else ", or one of the identity provider"
-            raise _unauthorized(f"MCP surfaces need the agent token{or_another}, as Authorization: Bearer")
-        raise _unauthorized("This agent token opens nothing here: it is wrong, expired or revoked")
+            instead = "send the agent token" if hint is None else "log in with the identity provider"
+            raise _unauthorized(f"The admin key gives no access to MCP surfaces; {instead}", hint)
+        if given is not None:
+            raise _unauthorized("This token gives no access: it is wrong, expired or revoked", hint)
+        if hint is None:
+            raise _unauthorized("MCP surfaces need the agent token, as Authorization: Bearer")
+        raise _unauthorized("You are not logged in to this gateway", hint)
 
     def _admin(self, head: RequestHead, request: HttpRequest) -> Access | Awaitable[Access]:
         given = head.api_key or _bearer(head)
@@ -231,8 +240,8 @@ def _bearer(head: RequestHead) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _unauthorized(message: str) -> GatewayError:
-    return GatewayError(Code.UNAUTHORIZED, message)
+def _unauthorized(message: str, hint: str | None = None) -> GatewayError:
+    return GatewayError(Code.UNAUTHORIZED, message, hint=hint)
 
 
 class Guard:
@@ -272,6 +281,9 @@ class Guard:
         try:
             access = self._access.access(head, request)
             request.access = access if isinstance(access, Access) else await access
+            if request.cors and head.method == "OPTIONS":
+                await answer_preflight(request)
+                return
             request.limit, request.max_values = self._max_body_bytes, self._max_body_values
             if not 0 <= head.length <= self._max_body_bytes:
                 raise _bad_length(request)

@@ -111,6 +111,11 @@ class OriginList:
     hosts: HostList
     everything: bool
 
+    def names(self, origin: str) -> bool:
+        """Whether an entry names this origin."""
+        found = _ORIGIN.fullmatch(origin.lower())
+        return found is not None and _without_default_port(found) in self.exact
+
     def allows(self, origin: str, host: str) -> bool:
         """Of a request with this `Host`. `null` is what sandboxed frames and files send: it names nobody and is never
         allowed."""

@@ -165,6 +165,8 @@ class HttpRequest:
     gone = False
     started = False
     answered = False
+    cors: tuple[tuple[bytes, bytes], ...] = ()
+    """What lets the page of another origin read the answer (`cors`)."""
     listens = False
     """Whether its answer is a stream that has no end of its own."""
     on_left: Callable[[], object] | None = None
@@ -282,6 +284,8 @@ class HttpRequest:
             return
         if self.started:
             raise RuntimeError("an answer is under way")
+        if self.cors:
+            headers = [*headers, *self.cors]
         lines = _checked(b"".join([b"%b: %b\r\n" % line for line in headers]), headers) if headers else b""
         if connection.server.default_headers is not connection.default_headers:
             connection.use_default_headers()
@@ -309,7 +313,7 @@ class HttpRequest:
         self._begin(status, [*self._connection.server.default_headers, *headers, *self._own_lines()])
 
     def _own_lines(self) -> Headers:
-        return [(b"x-request-id", self.id.encode())] if self.id else []
+        return [(b"x-request-id", self.id.encode()), *self.cors] if self.id else []
 
     def _begin(self, status: int, lines: Headers) -> None:
         names = dict(lines)

@@ -264,6 +264,10 @@ class McpRequest:
         """The answer has no end of its own."""
         cast(HttpRequest, self._http).listens = True
 
+    @property
+    def is_streaming(self) -> bool:
+        return self._stream is not None
+
     def at_once(self) -> None:
         """The answer comes now, and with a status of HTTP: it must not become a stream."""
         self._endpoint.slow.discard(self)

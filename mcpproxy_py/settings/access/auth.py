@@ -158,6 +158,12 @@ class JwtAuth(BaseModel):
     required_scopes: tuple[ScopeName, ...] = Field(
         default=(), max_length=50, description="Scopes that every token needs."
     )
+    login_scopes: Annotated[tuple[ScopeName, ...], Field(max_length=100)] | None = Field(
+        default=None,
+        description="The scopes that clients ask for at the first login, besides `required_scopes`; they ask for more "
+        "when a call needs more. None means all scopes of `operations`: the provider gives each person what they may "
+        "have.",
+    )
     leeway: Leeway = Field(default=60.0, description="Seconds by which clocks may differ.")
 
     @model_validator(mode="after")
@@ -169,6 +175,22 @@ class JwtAuth(BaseModel):
                 except ValueError as error:
                     raise ValueError(f"scopes as keys of `operations`; {each!r} is not {error}") from None
         return self
+
+    @property
+    def scopes_to_ask_for(self) -> tuple[str, ...]:
+        """Those of `operations`, where a client can ask for them: it cannot ask for a role."""
+        return tuple(self.operations) if self.scopes_claim is None else ()
+
+    @property
+    def first_scopes(self) -> tuple[str, ...]:
+        """What the challenge to a client without a token names."""
+        more = self.scopes_to_ask_for if self.login_scopes is None else self.login_scopes
+        return tuple(dict.fromkeys((*self.required_scopes, *more)))
+
+    @property
+    def all_scopes(self) -> tuple[str, ...]:
+        """What the metadata of the surfaces names."""
+        return tuple(dict.fromkeys((*self.first_scopes, *self.scopes_to_ask_for)))
 
     def ceiling_of(self, value: str) -> Operation:
         """The highest operation that this scope, or role, allows."""

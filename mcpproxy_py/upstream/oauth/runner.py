@@ -17,9 +17,17 @@ from mcpproxy_py.core.oauth.addresses import AddressRules
 from mcpproxy_py.core.oauth.discovery import LoginContext
 from mcpproxy_py.core.oauth.errors import OAuthRefused
 from mcpproxy_py.core.oauth.login import LoginSecrets
-from mcpproxy_py.core.oauth.options import OAuthOptions
+from mcpproxy_py.core.oauth.options import AssertionSource, OAuthOptions
 from mcpproxy_py.core.oauth.states import LoginProgress
-from mcpproxy_py.core.oauth.values import Flow, HttpWanted, PauseWanted, PersonWanted, SignatureWanted
+from mcpproxy_py.core.oauth.tokens import identity_assertion
+from mcpproxy_py.core.oauth.values import (
+    AssertionWanted,
+    Flow,
+    HttpWanted,
+    PauseWanted,
+    PersonWanted,
+    SignatureWanted,
+)
 from mcpproxy_py.upstream.oauth.auth import LoginStore
 
 if TYPE_CHECKING:
@@ -91,8 +99,9 @@ class FlowRunner:
         return LoginSecrets(secrets.token_urlsafe(32), verifier, challenge)
 
     async def run(
-        self, flow: Flow[T], rules: AddressRules, key: PrivateKey | None = None, ask: AskPerson | None = None
-    ) -> T:
+        self, flow: Flow[T], rules: AddressRules, key: PrivateKey | None = None, ask: AskPerson | None = None,
+        source: AssertionSource | None = None,
+    ) -> T:  # fmt: skip
         """What the flow returns. Raises `OAuthRefused` and `OAuthUnreachable`."""
         came: Any = None
         thrown: Exception | None = None
@@ -110,6 +119,11 @@ class FlowRunner:
                         if key is None:
                             raise OAuthRefused("there is no private key to sign with")
                         came = key.assertion(wanted, self.clock())
+                    case AssertionWanted():
+                        if source is None:
+                            raise OAuthRefused("there is no identity provider to ask for an assertion")
+                        there = await self.context(source.issuer, OAuthOptions(expected=True), LoginProgress())
+                        came = await self.run(identity_assertion(there, source, wanted), there.rules)
                     case PauseWanted():
                         await anyio.sleep(wanted.seconds)
                     case PersonWanted():

@@ -66,7 +66,7 @@ class ServerLogin:
 
     @property
     def _is_machine(self) -> bool:
-        return self.options.grant == "client_credentials"
+        return self.options.grant != "authorization_code"
 
     # As a `ServerAuth`.
 
@@ -274,7 +274,8 @@ class ServerLogin:
         try:
             context = await self._runner.context(self.url, self.options, self.progress)
             flow = machine_login(context, challenge, self.stored)
-            await self.keep(await self._runner.run(flow, context.rules, self.key))
+            source = self.options.identity_provider
+            await self.keep(await self._runner.run(flow, context.rules, self.key, source=source))
         except (OAuthRefused, OAuthUnreachable) as error:
             self.progress.on("refused")
             self.refusal = str(error)

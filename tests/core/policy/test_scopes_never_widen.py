@@ -28,6 +28,7 @@ SCOPES = st.builds(
     strict=st.booleans(),
     unannotated=st.sampled_from(("allow", "write", "destructive")),
     confirm=st.sampled_from(("none", "write", "destructive")),
+    token_ceiling=st.sampled_from(OPERATIONS),
 )
 HINTS = st.fixed_dictionaries({}, optional={"readOnlyHint": st.booleans(), "destructiveHint": st.booleans()})
 OVERRIDES = st.sampled_from(((), (Override("read", None),), (Override("destructive", None),)))
@@ -96,10 +97,11 @@ def test_in_which_order_scopes_are_put_together_does_not_matter(one: Scope, two:
     left, right = one.within(two).within(three), one.within(two.within(three))
     assert left == right
     swapped = two.within(one)
-    assert (swapped.ceiling, swapped.strict, swapped.unannotated, swapped.confirm) == (
-        one.within(two).ceiling, one.within(two).strict, one.within(two).unannotated, one.within(two).confirm,
+    together = one.within(two)
+    assert (swapped.ceiling, swapped.token_ceiling, swapped.strict, swapped.unannotated, swapped.confirm) == (
+        together.ceiling, together.token_ceiling, together.strict, together.unannotated, together.confirm,
     )  # fmt: skip
     assert one.within(one) == Scope(
         tuple(dict.fromkeys(one.servers)), tuple(dict.fromkeys(one.tools)), one.ceiling, one.strict, one.unannotated,
-        one.confirm,
+        one.confirm, token_ceiling=one.token_ceiling,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Scope
+from mcpproxy_py.core.values import Policy
 from mcpproxy_py.serve.http.identity import keys as keys_module
 from mcpproxy_py.serve.http.identity.claims import Lacking
 from mcpproxy_py.serve.http.identity.fetch import KeysUnavailable
@@ -271,7 +272,8 @@ async def test_claims_narrow_and_what_is_missing_narrows_most(
     if scope is None or found is None:
         assert found is scope
     else:
-        assert (found.servers, found.ceiling) == (scope.servers, scope.ceiling)
+        allowed = found.tightened(Policy()).token_ceiling
+        assert (found.servers, allowed) == (scope.servers, scope.ceiling)
 
 
 @pytest.mark.parametrize(
@@ -305,41 +307,83 @@ async def test_an_email_counts_unless_the_provider_says_that_it_is_not_verified(
     assert "space" in await refused(provider, provider.token(sub="ann "))
 
 
+RULES = {"operations": {"r": "read", "all": "destructive", "w": "write"}, "required_scopes": ["base"]}
+
+
 @pytest.mark.parametrize(
     ("has", "operation", "scopes"),
     [
-        ("r", "read", None),
+        ("r", "read", "base r"),
         ("r", "write", "base r w"),
         ("r", "destructive", "base r all"),
-        ("w", "write", None),
         ("w", "destructive", "base w all"),
-        ("all", "destructive", None),
+        ("", "read", "base r"),
     ],
 )
 async def test_the_scopes_that_would_allow_more_are_told_with_those_that_there_are(
-    provider: IdentityServer, has: str, operation: Any, scopes: str | None
+    provider: IdentityServer, has: str, operation: Any, scopes: str
 ) -> None:
-    rules = {"operations": {"r": "read", "all": "destructive", "w": "write"}, "required_scopes": ["base"]}
-    access = await verified(provider, provider.token(scope=f"base {has} other"), **rules)
-    assert access.lacks(operation) == scopes
-    assert access.within(lambda: None).lacks(operation) == scopes
+    """Scopes of the token that the gateway does not know are not repeated: they go into a header."""
+    known = tokens(provider, **RULES)
+    assert known.scopes_for(frozenset(f'base {has} other "quoted"'.split()), operation) == scopes
+    if has:
+        access = await known.verified(provider.token(scope=f"base {has} other"))
+        assert access.scopes_for is not None and access.scopes_for(operation) == scopes
+        inner = access.within(lambda: None)
+        assert inner.scopes_for is not None and inner.scopes_for(operation) == scopes
+
+
+@pytest.mark.parametrize(("has", "ceiling"), [("r", "read"), ("w", "write"), ("r w", "write"), ("all", "destructive")])
+async def test_what_another_token_would_allow_is_visible_and_not_allowed(
+    provider: IdentityServer, has: str, ceiling: str
+) -> None:
+    scope = (await verified(provider, provider.token(scope=f"base {has}"), **RULES)).scope
+    if ceiling == "destructive":
+        assert scope is None
+    else:
+        assert scope is not None and (scope.ceiling, scope.token_ceiling) == ("destructive", ceiling)
+        policy = scope.tightened(Policy())
+        assert (policy.ceiling, policy.token_ceiling) == ("destructive", ceiling)
 
 
 async def test_a_profile_that_forbids_it_is_no_reason_to_ask_for_more_scopes(provider: IdentityServer) -> None:
     rules = {"operations": {"r": "read", "all": "destructive"}}
     own = await verified(provider, provider.token(scope="r"), **rules, profile="frontend")
-    assert (own.lacks("write"), own.lacks("destructive"), own.highest) == ("r all", None, "write")
     by_path = (await verified(provider, provider.token(scope="r"), **rules)).within(lambda: PROFILES["frontend"])
-    assert (by_path.lacks("write"), by_path.lacks("destructive"), by_path.highest) == ("r all", None, "write")
+    for access in (own, by_path):
+        assert access.scope is not None
+        assert (access.scope.ceiling, access.scope.token_ceiling) == ("write", "read")
 
 
 async def test_where_no_scope_would_help_none_is_told(provider: IdentityServer) -> None:
-    by_role = await verified(
-        provider, provider.token(roles=["dev"]), operations={"dev": "read", "admin": "write"}, scopes_claim="roles"
-    )
-    assert by_role.lacks("write") is None
+    roles = {"operations": {"dev": "read", "admin": "write"}, "scopes_claim": "roles"}
+    by_role = await verified(provider, provider.token(roles=["dev"]), **roles)
     nobody_may = await verified(provider, provider.token(scope="r"), operations={"r": "read"})
-    assert nobody_may.lacks("destructive") is None
+    for access in (by_role, nobody_may):
+        assert access.scope is not None and access.scope.tightened(Policy()).ceiling == "read"
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "every"),
+    [
+        ({}, "base r all w", "base r all w"),
+        ({"login_scopes": ["r"]}, "base r", "base r all w"),
+        ({"login_scopes": []}, "base", "base r all w"),
+        ({"login_scopes": ["api://gate/r", "w"]}, "base api://gate/r w", "base api://gate/r w r all"),
+        ({"scopes_claim": "roles"}, "base", "base"),
+    ],
+)
+def test_the_first_login_asks_for_what_the_operator_says_or_for_all(
+    settings: dict[str, Any], first: str, every: str
+) -> None:
+    told = JwtAuth.model_validate({"issuer": "https://login.example", "audience": "gate", **RULES, **settings})
+    assert (" ".join(told.first_scopes), " ".join(told.all_scopes)) == (first, every)
+
+
+@pytest.mark.parametrize("scope", ['mcp:"read', "mcp\\read", "mcp read", "", "mcp\r\nread"])
+def test_a_scope_that_breaks_the_header_is_no_login_scope(scope: str) -> None:
+    with pytest.raises(ValueError, match="a scope"):
+        JwtAuth.model_validate({"issuer": "https://login.example", "audience": "gate", "login_scopes": [scope]})
 
 
 # Its keys.

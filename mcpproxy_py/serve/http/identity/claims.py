@@ -6,7 +6,7 @@ What is missing, or is not what it should be, narrows: a token without the claim
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -28,15 +28,17 @@ class Grant:
 
     principal: str
     scope: Callable[[], Scope | None]
-    ceiling: Operation
     scopes: frozenset[str]
     """What it has of what was asked for."""
     ends: float
-    profile: Callable[[], Scope] | None = None
 
 
 class Lacking(Exception):
-    """The token is good, and not for this gateway: scopes that it needs are not among its own."""
+    """The token is good, and not for this gateway: scopes that it needs are not among its own, which are `scopes`."""
+
+    def __init__(self, scopes: frozenset[str]) -> None:
+        super().__init__("scopes that it needs are missing")
+        self.scopes = scopes
 
 
 ProfileScope = Callable[[str], Scope]
@@ -85,23 +87,27 @@ class ClaimRules:
         has = _scopes(claims)
         values = has if settings.scopes_claim is None else _listed(_claim(claims, settings.scopes_claim))
         if not has.issuperset(settings.required_scopes):
-            raise Lacking
+            raise Lacking(has)
         ceiling: Operation = "destructive"
+        own = Scope()
         if settings.operations:
             allowed: list[Operation] = [settings.ceiling_of(each) for each in settings.operations if each in values]
             if not allowed:
-                raise Lacking
+                raise Lacking(has)
             ceiling = max(allowed, key=lambda each: RANK[each])
-        own = Scope(ceiling=ceiling)
+            own = Scope(ceiling=ceiling)
+            if settings.scopes_claim is None:  # a client can ask for the scopes that this token lacks
+                reachable: list[Operation] = [settings.ceiling_of(each) for each in settings.operations]
+                own = Scope(ceiling=max(reachable, key=lambda each: RANK[each]), token_ceiling=ceiling)
         if settings.servers_claim is not None:
             servers = tuple(sorted(_listed(_claim(claims, settings.servers_claim))))
-            own = Scope(servers=(servers,), ceiling=ceiling)
+            own = replace(own, servers=(servers,))
         profile = self._profile(claims)
         if profile is None:
             unlimited = own == Scope()
-            return Grant(principal, lambda: None if unlimited else own, ceiling, has, ends)
+            return Grant(principal, lambda: None if unlimited else own, has, ends)
         both = Access("", lambda: own).within(profile)
-        return Grant(principal, lambda: both.scope, ceiling, has, ends, profile)
+        return Grant(principal, lambda: both.scope, has, ends)
 
     def _principal(self, claims: Mapping[str, Any]) -> str:
         name = self._settings.principal_claim

@@ -14,20 +14,20 @@ from mcp.shared.auth import ProtectedResourceMetadata
 
 from mcpproxy_py.errors import Code, GatewayError
 from mcpproxy_py.serve.http.asgi import NO_STORE, json_bytes
+from mcpproxy_py.serve.http.cors import SURFACE, WELL_KNOWN
 from mcpproxy_py.serve.http.request import HttpRequest, RequestHead
+from mcpproxy_py.settings.access.auth import JwtAuth
 
-WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 GATE: Final = "/mcp"
-_SURFACE: Final = re.compile(r"/mcp(/direct|/[sp]/[A-Za-z0-9_-]{1,64})?")
 _FIT: Final = re.compile(r'[^\x20-\x7e]|["\\]')
 _SECURE: Final = (b"x-forwarded-proto", b"https")
 
 
 class ResourceMetadata:
-    def __init__(self, issuer: str, first_scopes: str, public_url: str | None) -> None:
+    def __init__(self, settings: JwtAuth, public_url: str | None) -> None:
         """`public_url` where clients use another address than they say in `Host`."""
-        self._issuer = issuer
-        self._first_scopes = first_scopes
+        self._issuer = settings.issuer
+        self._scopes = list(settings.all_scopes)
         self._public_url = public_url
 
     def origin(self, head: RequestHead) -> str:
@@ -46,7 +46,7 @@ class ResourceMetadata:
             raise GatewayError(Code.METHOD_NOT_ALLOWED, "Metadata can only be read: GET")
         found = ProtectedResourceMetadata.model_validate({
             "resource": self.origin(head) + surface, "authorization_servers": [self._issuer],
-            "scopes_supported": self._first_scopes.split() or None, "resource_name": "mcpproxy",
+            "scopes_supported": self._scopes or None, "resource_name": "mcpproxy",
         })  # fmt: skip
         body = json_bytes(found.model_dump(mode="json", exclude_none=True))
         await request.respond(200, body, [(name.encode(), value.encode()) for name, value in NO_STORE.items()])
@@ -64,4 +64,4 @@ class ResourceMetadata:
 def _surface_at(path: str) -> str | None:
     """The path of a surface; without one it is the gate's."""
     path = path.rstrip("/") or GATE
-    return path if _SURFACE.fullmatch(path) else None
+    return path if SURFACE.fullmatch(path) else None

@@ -10,9 +10,11 @@ from typing import Final
 
 from mcpproxy_py.core.policy.scope import Access
 from mcpproxy_py.errors import Code, GatewayError
+from mcpproxy_py.serve.http.cors import WELL_KNOWN
+from mcpproxy_py.serve.http.credentials import LOGIN_HINT
 from mcpproxy_py.serve.http.identity.claims import Lacking, ProfileScope
 from mcpproxy_py.serve.http.identity.fetch import KeysUnavailable
-from mcpproxy_py.serve.http.identity.metadata import WELL_KNOWN, ResourceMetadata
+from mcpproxy_py.serve.http.identity.metadata import ResourceMetadata
 from mcpproxy_py.serve.http.identity.parsing import BadToken, looks_like_jwt
 from mcpproxy_py.serve.http.identity.tokens import IdentityTokens, UserAccess
 from mcpproxy_py.serve.http.open_requests import OpenRequests
@@ -27,7 +29,8 @@ RETRY: Final = ("retry-after", "15")
 class IdentityProvider:
     def __init__(self, settings: Auth, jwt: JwtAuth, profile_scope: ProfileScope) -> None:
         self._tokens = IdentityTokens(jwt, profile_scope, on_end=self._ended)
-        self._metadata = ResourceMetadata(jwt.issuer, self._tokens.first_scopes, settings.public_url)
+        self._metadata = ResourceMetadata(jwt, settings.public_url)
+        self._first_scopes = " ".join(jwt.first_scopes)
         self._open = OpenRequests()
 
     async def run(self) -> None:
@@ -46,10 +49,11 @@ class IdentityProvider:
         try:
             return await self._tokens.verified(bearer)
         except BadToken as bad:
-            raise GatewayError(Code.UNAUTHORIZED, f"This token is not accepted: {bad}") from None
-        except Lacking:
+            raise GatewayError(Code.UNAUTHORIZED, f"This token is not accepted: {bad}", hint=LOGIN_HINT) from None
+        except Lacking as lacking:
             message = "This token has none of the scopes that this gateway asks for"
-            raise GatewayError(Code.INSUFFICIENT_SCOPE, message, details={"scope": self._tokens.first_scopes}) from None
+            scopes = self._tokens.scopes_for(lacking.scopes, "read")
+            raise GatewayError(Code.INSUFFICIENT_SCOPE, message, details={"scope": scopes}) from None
         except KeysUnavailable:  # the log and `mcpproxy doctor` say why
             message = "This token cannot be checked now: the keys of the identity provider are not available"
             raise GatewayError(Code.IDENTITY_UNAVAILABLE, message) from None
@@ -95,7 +99,4 @@ class IdentityProvider:
             yield "www-authenticate", self._metadata.challenge(head, scopes, "insufficient_scope", error.message)
         elif error.code is Code.UNAUTHORIZED:
             wrong = "invalid_token" if (head.authorization or "").lower().startswith("bearer") else None
-            yield (
-                "www-authenticate",
-                self._metadata.challenge(head, self._tokens.first_scopes, wrong, error.message),
-            )
+            yield "www-authenticate", self._metadata.challenge(head, self._first_scopes, wrong, error.message)

@@ -14,9 +14,10 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope
+from mcpproxy_py.core.policy.scope import NOTHING_IN_SCOPE, Access, Scope, ScopesFor
 from mcpproxy_py.core.values import RANK, Operation
 from mcpproxy_py.serve.http.identity.claims import ClaimRules, Grant, ProfileScope
 from mcpproxy_py.serve.http.identity.keys import SigningKey, SigningKeys
@@ -32,31 +33,19 @@ BAD_FOR: Final = 30.0
 class UserAccess(Access):
     """What one token gives, for as long as it is good."""
 
-    __slots__ = ("_clock", "_grant", "_scopes_for", "ends", "thumbprint")
+    __slots__ = ("_clock", "_grant", "ends", "thumbprint")
 
-    def __init__(
-        self, grant: Grant, thumbprint: str, scopes_for: Callable[[Operation, frozenset[str]], str | None],
-        clock: Callable[[], float],
-    ) -> None:  # fmt: skip
-        super().__init__(grant.principal, self._in_scope, self._lacked)
+    def __init__(self, grant: Grant, thumbprint: str, scopes_for: ScopesFor, clock: Callable[[], float]) -> None:
+        super().__init__(grant.principal, self._in_scope, scopes_for)
         self.ends = grant.ends
         self.thumbprint = thumbprint
         """Of the key that signed it."""
         self._grant = grant
-        self._scopes_for = scopes_for
         self._clock = clock
 
     def _in_scope(self) -> Scope | None:
         """A call that waited until the token ended is not sent any more."""
         return self._grant.scope() if self._clock() < self.ends else NOTHING_IN_SCOPE
-
-    def _lacked(self, operation: Operation) -> str | None:
-        if RANK[operation] <= RANK[self._grant.ceiling]:
-            return None
-        profile = self._grant.profile
-        if profile is not None and RANK[operation] > RANK[profile().ceiling]:
-            return None
-        return self._scopes_for(operation, self._grant.scopes)
 
 
 class IdentityTokens:
@@ -118,7 +107,8 @@ class IdentityTokens:
             raise BadToken("the token is signed with a key (kid) that the provider does not have")
         self._check_signature(token, key, algorithm)
         ends = self._rules.check_times(parsed.claims, self._clock())  # the key may have been long in coming
-        return UserAccess(self._rules.grant(parsed.claims, ends), key.thumbprint, self.scopes_for, self._clock)
+        grant = self._rules.grant(parsed.claims, ends)
+        return UserAccess(grant, key.thumbprint, partial(self.scopes_for, grant.scopes), self._clock)
 
     def _check_signature(self, token: str, key: SigningKey, algorithm: str) -> None:
         import jwt
@@ -139,27 +129,11 @@ class IdentityTokens:
 
     # What a client has to ask its authorization server for.
 
-    @property
-    def first_scopes(self) -> str:
-        """For a start, which is the least that opens anything."""
-        return self._asked_for(self._cheapest("read"), frozenset())
-
-    def scopes_for(self, operation: Operation, has: frozenset[str]) -> str | None:
-        """For calls of this risk, with those that the token has; None where no scope would help."""
-        if self.settings.scopes_claim is not None:
-            return None
-        cheapest = self._cheapest(operation)
-        return self._asked_for(cheapest, has) if cheapest is not None else None
-
-    def _asked_for(self, more: str | None, has: frozenset[str]) -> str:
-        known = [*self.settings.required_scopes, *self.settings.operations]
-        kept = [each for each in known if each in has or each in self.settings.required_scopes]
-        return " ".join(dict.fromkeys([*kept, *([] if more is None else [more])]))
-
-    def _cheapest(self, operation: Operation) -> str | None:
-        """The scope that allows it and the least beyond it."""
-        if self.settings.scopes_claim is not None:
-            return None
-        ceilings = {each: RANK[self.settings.ceiling_of(each)] for each in self.settings.operations}
-        enough = [each for each in ceilings if ceilings[each] >= RANK[operation]]
-        return min(enough, key=ceilings.__getitem__, default=None)
+    def scopes_for(self, has: frozenset[str], operation: Operation) -> str:
+        """For calls of this risk, with those that the token has: of the scopes that allow it, the one that allows least
+        beyond it."""
+        required, operations = self.settings.required_scopes, self.settings.scopes_to_ask_for
+        ceilings = {each: RANK[self.settings.ceiling_of(each)] for each in operations}
+        enough = [each for each in operations if ceilings[each] >= RANK[operation]]
+        cheapest = sorted(enough, key=ceilings.__getitem__)[:1]
+        return " ".join(dict.fromkeys([*required, *(each for each in operations if each in has), *cheapest]))

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from mcpproxy_py.core.policy import tool_results
 from mcpproxy_py.core.policy.decide import refuse
-from mcpproxy_py.core.policy.scope import lacks_nothing
 from mcpproxy_py.core.protocol import request_state
 from mcpproxy_py.core.protocol.constants import (
     INTERNAL_ERROR,
@@ -29,7 +28,7 @@ from mcpproxy_py.core.protocol.constants import (
 )
 from mcpproxy_py.core.protocol.request_state import RequestState
 from mcpproxy_py.core.protocol.tasks import TASK, TaskOrigin
-from mcpproxy_py.core.values import VARIANTS, Ask, Decision, Refusal, Relay, Route, Server, Surface
+from mcpproxy_py.core.values import Ask, Decision, Refusal, Relay, Route, Server, Surface
 from mcpproxy_py.errors import FACTS, Code, GatewayError, RpcError, StoreUnavailable
 from mcpproxy_py.gateway.gateway import Gateway
 from mcpproxy_py.gateway.recorder import Call
@@ -111,25 +110,14 @@ class AskRunner:
         await self.gateway.turn_down(ask, refusal)
         return refused(refusal, INVALID_PARAMS)
 
-    async def insufficient(self, exchange: McpRequest, surface: Surface, variant: str, scopes: str) -> GatewayError:
-        """The error for a variant above what the token allows. It says which scopes would allow it, whatever the call
-        is about: whether there is such a tool, it does not tell."""
-        exchange.at_once()
-        peer = exchange.peer
-        ask = self.gateway.new_ask(
-            variant, exchange.params.get("arguments", {}), source="mcp", surface=surface, principal=peer.principal,
-            client=peer.client, session_id=peer.session_id, request_id=str(exchange.id)[:CLAIM_LIMIT],
-            method=exchange.method, plain=exchange.plain, access=peer.access,
-        )  # fmt: skip
-        message, code = f"{variant} needs a token with more scopes: {scopes}", Code.INSUFFICIENT_SCOPE
-        await self.gateway.turn_down(ask, Refusal(code, message, "token_scope", FACTS[code].hint))
-        return GatewayError(code, message, details={"scope": scopes})
-
     async def _run(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         if exchange.peer.modern:
             return await self._first(ask, exchange)
         exchange.asks = _CallTurn(self, ask)
-        return await self.gateway.call(ask, exchange)
+        reply = await self.gateway.call(ask, exchange)
+        if reply.refusal is not None and reply.refusal.code is Code.INSUFFICIENT_SCOPE:
+            _challenge(reply.refusal, exchange)
+        return reply
 
     async def _later_round(self, ask: Ask, exchange: McpRequest) -> Call | dict[str, Any]:
         """What a client says to questions is only taken with a state of ours that asked them, and each state once."""
@@ -204,7 +192,11 @@ class AskRunner:
 
     def _told(self, what: dict[str, Any] | Call, ask: Ask, exchange: McpRequest) -> dict[str, Any] | Call:
         """A server's own questions, which end its turn, go out with our state around its own."""
-        if isinstance(what, Call) and what.status == "pending" and what.result.get("resultType") != TASK:
+        if not isinstance(what, Call):
+            return what
+        if what.refusal is not None and what.refusal.code is Code.INSUFFICIENT_SCOPE:
+            _challenge(what.refusal, exchange)
+        if what.status == "pending" and what.result.get("resultType") != TASK:
             assert isinstance(what.decision, Route | Relay)
             asker = what.snapshot.servers[what.decision.server].identity
             return self.rounds.wrap(what.id, what.result, _bound(ask, exchange), asker)
@@ -266,6 +258,15 @@ class _CallTurn:
     def _cancel(self, why: object) -> None:
         if self._task is not None:
             self._task.cancel(why)
+
+
+def _challenge(refusal: Refusal, exchange: McpRequest) -> None:
+    """A client that lacks scopes is answered with 403 and the scopes to ask for (MCP 2026-07-28, Authorization, Scope
+    Challenge Handling). Where the answer has become a stream already, it gets the refusal like any other."""
+    access = exchange.peer.access
+    if access is not None and access.scopes_for is not None and not exchange.is_streaming:
+        scopes = access.scopes_for(refusal.details["operation"])
+        raise GatewayError(refusal.code, f"{refusal.message}: {scopes}", details={"scope": scopes})
 
 
 def _leave(exchange: McpRequest, what: dict[str, Any] | Call) -> None:
@@ -392,10 +393,6 @@ async def call_linking(
     name = exchange.params.get("name")
     if type(name) is not str:
         name = text_param(exchange, "name")
-    access = exchange.peer.access
-    lacks = lacks_nothing if access is None else access.lacks
-    if lacks is not lacks_nothing and kind == "gate" and name in VARIANTS and (lacked := lacks(VARIANTS[name])):
-        raise await asking.insufficient(exchange, kind, name, lacked)
     reply = await asking.call(exchange, kind, name, exchange.params.get("arguments", {}))
     result = result_of(reply)
     if isinstance(reply, Call):

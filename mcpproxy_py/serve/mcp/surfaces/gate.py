@@ -58,7 +58,7 @@ class GateOptions:
     def seen_with(self, access: Access | None) -> GateOptions:
         """As they are for who has this access."""
         scope = None if access is None else access.scope
-        return self if access is None or scope is None else within_scope(self, scope, access.highest)
+        return self if access is None or scope is None else within_scope(self, scope)
 
     def tools(self) -> list[dict[str, Any]]:
         return definitions(
@@ -73,11 +73,9 @@ class GateOptions:
 
 
 @lru_cache(maxsize=1024)
-def within_scope(options: GateOptions, scope: Scope, ceiling: Operation | None = None) -> GateOptions:
-    """`ceiling` is the scope's own, or above it where a client can ask for a token that allows more: what it is not
-    shown, it will not ask for."""
+def within_scope(options: GateOptions, scope: Scope) -> GateOptions:
     in_reach = tuple(name for name in options.in_reach if scope.has_server(name))
-    return replace(options, private=True, in_reach=in_reach, ceiling=ceiling or scope.ceiling)
+    return replace(options, private=True, in_reach=in_reach, ceiling=scope.ceiling)
 
 
 class GateSurface(TableSurface):
