@@ -432,7 +432,7 @@ async def test_only_direct_tells_servers_of_clients_that_show_pages(tmp_path: Pa
         for door, wanted in (
             ("gate", tasks),
             ("direct", {UI: {"mimeTypes": [MIME]}, **tasks}),
-            ("passthrough", able["extensions"]),
+            ("passthrough", {UI: {"mimeTypes": [MIME]}}),
         ):
             mark = fresh()
             called: Message = {"name": "play" if door == "passthrough" else "crm__play", "arguments": {"mark": mark}}
