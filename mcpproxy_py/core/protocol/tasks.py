@@ -28,6 +28,8 @@ GET: Final = "tasks/get"
 UPDATE: Final = "tasks/update"
 CANCEL: Final = "tasks/cancel"
 REQUESTS: Final = (GET, UPDATE, CANCEL)
+MISSING_CAPABILITY: Final = -32021
+"""The error of a request that its server refuses because the client does not declare a capability."""
 OPEN: Final = frozenset(("working", "input_required"))
 ENDED: Final = frozenset(("completed", "failed", "cancelled"))
 LONGEST_ID: Final = 1024
@@ -84,6 +86,15 @@ def with_tasks(channel: ClientChannel) -> ClientChannel:
     """As a server hears of it whose tasks are followed here."""
     declared = channel.capabilities
     return NarrowedChannel(channel, {**declared, EXTENSIONS: {**declared.get(EXTENSIONS, NOTHING), TASKS: {}}})
+
+
+def without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As a session-based server hears of them, whose revision has no such tasks."""
+    if not declares(capabilities):
+        return capabilities
+    others = {name: said for name, said in capabilities[EXTENSIONS].items() if name != TASKS}
+    rest = {name: said for name, said in capabilities.items() if name != EXTENSIONS}
+    return {**rest, EXTENSIONS: others} if others else rest
 
 
 def id_of(begun: Mapping[str, Any]) -> str | None:
