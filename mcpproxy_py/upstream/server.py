@@ -15,7 +15,7 @@ from typing import Any, Final
 import anyio
 
 from mcpproxy_py.core.protocol.methods import with_check
-from mcpproxy_py.core.protocol.tasks import declares
+from mcpproxy_py.core.protocol.tasks import declares, without_tasks
 from mcpproxy_py.core.search.index import IndexSegment
 from mcpproxy_py.core.values import Server, ServerState
 from mcpproxy_py.errors import Code, UpstreamFailure, bad_answer
@@ -165,7 +165,7 @@ class UpstreamServer:
             return await self._set_level(permit)
         uri = str(permit().params.get("uri"))
         main, timeout, begins = self.main_session(), self.spec.timeout, permit.method == SUBSCRIBE
-        if self.legacy_sessions.watches(main, permit.channel, self.calls.sessions, uri):
+        if self.legacy_sessions.watches(main, permit, self.calls.sessions, uri):
             return await (self.legacy_sessions.watch if begins else self.legacy_sessions.unwatch)(permit, uri, timeout)
         return await (self.notifications.subscribe if begins else self.notifications.unsubscribe)(
             main, permit, uri, timeout
@@ -176,7 +176,7 @@ class UpstreamServer:
         come. Modern sessions hear it with each call."""
         main, kind = self.main_session(), self.calls.sessions
         if kind == "per_client":
-            its_own = not main.modern or self.legacy_sessions.wanted_for(main, permit.channel, kind)
+            its_own = self.legacy_sessions.is_session_based(main, permit, kind)
             return await self.calls.request(permit) if its_own else {}
         answer = {} if main.modern else await main.request(permit, timeout=self.spec.timeout)
         self._opener.log_level = self._legacy_opener.log_level = permit().params
@@ -290,18 +290,18 @@ class UpstreamServer:
 
     @asynccontextmanager
     async def _open_another(
-        self, number: int, permit: Permit | None, for_it_alone: bool
+        self, number: int, permit: Permit | None, for_it_alone: bool, can_ask: bool
     ) -> AsyncIterator[UpstreamSession]:
         modern = self.main_session().modern
-        async with self._beside(self._opener, number, permit, for_it_alone, modern) as session:
+        async with self._beside(self._opener, number, permit, for_it_alone, can_ask, modern) as session:
             yield session
 
     @asynccontextmanager
     async def _open_legacy(
-        self, number: int, permit: Permit | None, for_it_alone: bool
+        self, number: int, permit: Permit | None, for_it_alone: bool, can_ask: bool
     ) -> AsyncIterator[UpstreamSession]:
         try:
-            async with self._beside(self._legacy_opener, number, permit, for_it_alone, False) as session:
+            async with self._beside(self._legacy_opener, number, permit, for_it_alone, can_ask, False) as session:
                 if session.modern:
                     raise bad_answer("it speaks no revision of the handshake era")
                 yield session
@@ -311,8 +311,9 @@ class UpstreamServer:
 
     @asynccontextmanager
     async def _beside(
-        self, opener: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, modern: bool
-    ) -> AsyncIterator[UpstreamSession]:
+        self, opener: SessionOpener, number: int, permit: Permit | None, for_it_alone: bool, can_ask: bool,
+        modern: bool,
+    ) -> AsyncIterator[UpstreamSession]:  # fmt: skip
         """A session beside the main one. Its client can be asked from the first moment on."""
         spec, log = self._living, self._log.beside()
         async with self._dialer.open(spec, log, number) as connection:
@@ -321,7 +322,9 @@ class UpstreamServer:
             channel = permit.channel if permit is not None else None
             if permit is not None and channel is not None:
                 connection.bind_client(permit)
-            capabilities = channel.capabilities if channel is not None and for_it_alone else None
+            capabilities = None if can_ask else {}
+            if channel is not None and for_it_alone:
+                capabilities = without_tasks(channel.capabilities)
             with attempt(connection, spec, log):
                 session = await opener.greet_again(connection, spec, modern, capabilities)
             yield session

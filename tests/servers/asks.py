@@ -1,13 +1,16 @@
 """A server that asks back: questions, subscriptions, logs and floods, over stdio or streamable HTTP, in either era.
 
     python asks.py [--http PORT] [--modern | --both] [--pid-file FILE] [--roots] [--log FILE] [--slow-to-tell]
+                   [--tasks] [--late-stream SECONDS]
 
 `--both`, over stdio only: it speaks the era it is spoken to in, and only in the handshake era does
 it ask, and tell of resources.
 Over HTTP the first line on stdout is `PORT <n>`, and it ends with its stdin. `--roots`: asks for the roots as soon
 as a client says that it is initialized. `--log`: a JSON line for each message received. `--slow-to-tell`: opens the
 stream for what it says unasked only after `sprout` has changed its tools, so nobody hears of that, and, of several
-listeners that wait for that, only to the last.
+listeners that wait for that, only to the last. `--tasks`: it declares the tasks extension in the stateless revision,
+and its tool `needs_task` refuses every client that does not; with `always`, the others too. `--late-stream`: over HTTP,
+the response to a GET begins so much later, and what the server sends beside a call before that is lost.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ Send = Callable[[dict[str, Any]], None]
 MODERN = "2026-07-28"
 UNSUPPORTED = -32022
 META = "io.modelcontextprotocol/"
+TASKS = f"{META}tasks"
 READS = {"readOnlyHint": True}
 NAMES = ("ask", "ask_and_leave", "ask_late", "ask_twice", "ask_many", "withdraw", "go_on", "wait", "log", "progress",
-         "changed", "whoami", "answers", "touch", "grow", "sprout", "broken_off", "die")  # fmt: skip
+         "changed", "whoami", "answers", "touch", "grow", "sprout", "broken_off", "needs_task", "die")  # fmt: skip
 BREAK = "break"
 QUESTIONS = itertools.count(1)
 
@@ -56,6 +60,7 @@ class Session:
         self.listeners: dict[Any, tuple[Send, dict[str, Any]]] = {}
         self.calls: dict[Any, asyncio.Task[None]] = {}
         self.prompts = 1
+        self.listening = False
         self.names = NAMES
         self.telling = asyncio.Event()
         if not args.slow_to_tell:
@@ -103,6 +108,8 @@ class Session:
                         "resources": {"subscribe": True, "listChanged": True}, "logging": {}}  # fmt: skip
         if method == "server/discover" and self.args.both:
             capabilities["resources"] = {}
+        if method == "server/discover" and self.args.tasks:
+            capabilities["extensions"] = {TASKS: {}}
         if method == "server/discover" and self.modern:
             self.discovered = True
             return result(request_id, {"supportedVersions": [MODERN], "capabilities": capabilities})
@@ -175,7 +182,9 @@ class Session:
         except asyncio.CancelledError:
             record(self.args.log, {"given up": request_id})
             raise
-        if said is not None:
+        if isinstance(said, dict) and "refuses" in said:
+            own(error(request_id, *said["refuses"]))
+        elif said is not None:
             raw = isinstance(said, dict) and "resultType" in said
             own(result(request_id, said if raw else text(json.dumps(said))))
 
@@ -191,6 +200,13 @@ class Session:
             return {"responses": params["inputResponses"], "state": params.get("requestState")}
         question = {"method": args["method"], "params": args.get("params") or {}}
         return {"resultType": "input_required", "inputRequests": {"one": question}, "requestState": "sealed"}
+
+    async def do_needs_task(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
+        declared = (params.get("_meta") or {}).get(f"{META}clientCapabilities") or {}
+        if args.get("always") or TASKS not in (declared.get("extensions") or {}):
+            needed = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+            return {"refuses": (-32021, "it runs as a task only", needed)}
+        return "ran as a task"
 
     async def do_ask_and_leave(self, args: Any, params: Any, own: Send, request_id: Any) -> Any:
         self.put(args["method"], {}, self.aside if args.get("outside") else own)
@@ -318,7 +334,13 @@ def over_http(args: argparse.Namespace) -> None:
 
     def opened(session_id: str) -> tuple[Session, asyncio.Queue[Any]]:
         box: asyncio.Queue[Any] = asyncio.Queue()
-        sessions[session_id] = Session(args, box.put_nowait), box
+
+        def aside(message: dict[str, Any]) -> None:
+            if args.late_stream is None or session.listening:
+                box.put_nowait(message)
+
+        session = Session(args, aside)
+        sessions[session_id] = session, box
         return sessions[session_id]
 
     async def events(session: Session, queue: asyncio.Queue[Any]) -> AsyncIterator[bytes]:
@@ -367,6 +389,9 @@ def over_http(args: argparse.Namespace) -> None:
             box = session.broken.pop(last or "")
             session.resumed.set()
         await session.telling.wait()
+        if args.late_stream is not None:
+            await asyncio.sleep(args.late_stream)
+            session.listening = True
         if args.slow_to_tell:
             while not box.empty():  # what was said to nobody
                 box.get_nowait()
@@ -395,6 +420,8 @@ def main() -> None:
     parser.add_argument("--both", action="store_true")
     parser.add_argument("--roots", action="store_true")
     parser.add_argument("--slow-to-tell", action="store_true")
+    parser.add_argument("--tasks", action="store_true")
+    parser.add_argument("--late-stream", type=float)
     parser.add_argument("--pid-file")
     parser.add_argument("--log")
     args = parser.parse_args()

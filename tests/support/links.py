@@ -120,9 +120,12 @@ async def _events(answer: httpx.Response) -> AsyncIterator[Message]:
 
 class StdioLink:
     def __init__(
-        self, command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
-    ) -> None:
+        self, command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None,
+        skips_junk: bool = False,
+    ) -> None:  # fmt: skip
+        """`skips_junk`: lines that are no JSON objects are left out, as the SDKs' clients do."""
         self.command = [*command]
+        self.skips_junk = skips_junk
         self.cwd = cwd
         self.env = dict(env) if env is not None else dict(os.environ)
 
@@ -141,7 +144,7 @@ class StdioLink:
             async for chunk in self.process.stdout:
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    if line.strip():
+                    if line.startswith(b"{") if self.skips_junk else line.strip():
                         await self.receive(json.loads(line))
 
     async def send(self, message: Message, headers: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 
 from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.upstream.permit import Permitted, PermittedAnswer
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from mcpproxy_py.upstream.supervisor import Supervisor
@@ -33,6 +34,7 @@ class Chat:
         self.capabilities = capabilities or {}
         self.wants_progress = True
         self.local = False
+        self.caller = Caller(key or "ann", "mcp", ClientInfo())
         self.live = live
         self.key = key
         self.notes: list[tuple[str, Mapping[str, Any]]] = []
@@ -67,7 +69,6 @@ class Allowed:
     """A permit that allows everything: who decides and records is not this room."""
 
     principal = "somebody"
-    tool = None
 
     def __init__(
         self,
@@ -78,12 +79,15 @@ class Allowed:
     ) -> None:
         self.method = method
         self.channel = channel
+        self.tool = params["name"] if method == "tools/call" else None
         self.message = Permitted(method, params, meta)
 
     def __call__(self) -> Permitted:
         return self.message
 
     def within(self, trace: Mapping[str, str | None]) -> None: ...
+
+    def note_resend(self) -> None: ...
 
     async def record_answer(self, method: str, body: Mapping[str, Any]) -> None: ...
 

@@ -7,8 +7,10 @@ package is the reference server that people try MCP with; it has none of the sui
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import io
+import subprocess
 import sys
 import tarfile
 import urllib.request
@@ -26,7 +28,9 @@ SDIST: Final = (
 )
 SHA256: Final = "8b147a50441cf059dc88c684e0aeed3687f0aa0f39c6cde7b90330effd2b34d8"
 WITHIN: Final = "mcp-2.3.0/examples/servers/everything-server/"
+STORIES: Final = "mcp-2.3.0/examples/stories/"
 FETCH_TIMEOUT: Final = 60
+INSTALL_TIMEOUT: Final = 600
 
 
 @contextlib.contextmanager
@@ -34,7 +38,7 @@ def python_sdk() -> Iterator[str]:
     """Its address. It knows both eras, and asks its clients in both."""
     with kept_port() as port:
         command = [sys.executable, "-m", "mcp_everything_server", "--port", str(port)]
-        with served(command, f"http://127.0.0.1:{port}/mcp", cwd=_unpacked()) as url:
+        with served(command, f"http://127.0.0.1:{port}/mcp", cwd=python_server_folder()) as url:
             yield url
 
 
@@ -52,18 +56,52 @@ def npm_everything_on_a_pipe() -> dict[str, Any]:
     return {"command": node(), "args": [str(_launcher()), "stdio"]}
 
 
+@functools.cache
+def python_with(project: Path) -> str:
+    """The Python of an environment with what `requirements.txt` locks by hash there, made once for all workers."""
+    lock_file = project / "requirements.txt"
+    target = CACHE.parent / "pypi" / hashlib.sha256(lock_file.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    python, done = target / "venv" / "bin" / "python", target / "installed"
+    with alone(target):
+        if not done.exists():
+            install = [str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(lock_file)]
+            for command in ([sys.executable, "-m", "venv", "--clear", str(target / "venv")], install):
+                _run(command)
+            done.touch()
+    return str(python)
+
+
+def _run(command: list[str]) -> None:
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        lacking(f"{' '.join(command[1:4])} took longer than {INSTALL_TIMEOUT} s")
+    if found.returncode:
+        lacking(f"{' '.join(command[1:4])} failed: {found.stderr[-500:]}")
+
+
+def python_server_folder() -> Path:
+    """The folder from which the Python SDK's server for the conformance suite is imported."""
+    return _unpacked()
+
+
+def stories() -> Path:
+    """The folder from which the Python SDK's example package `stories` is imported."""
+    return _unpacked(STORIES).parent
+
+
 def _launcher() -> Path:
     return packages(Path(__file__).parent / "npm") / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
 
 
-def _unpacked() -> Path:
-    """Where its package can be imported from; fetched once for all workers."""
+def _unpacked(folder: str = WITHIN) -> Path:
+    """Where a folder of the source distribution is; fetched once for all workers."""
     target = CACHE.parent / "pypi" / SHA256[:16]
     with alone(target):
-        if not (target / "fetched").exists():
+        if not (target / "examples").exists():
             _unpack(_fetched(), target)
-            (target / "fetched").touch()
-    return target / WITHIN
+            (target / "examples").touch()
+    return target / folder
 
 
 def _fetched() -> bytes:
@@ -78,7 +116,8 @@ def _fetched() -> bytes:
 
 def _unpack(data: bytes, target: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        wanted = [member for member in archive.getmembers() if member.isfile() and member.name.startswith(WITHIN)]
+        files = [member for member in archive.getmembers() if member.isfile()]
+        wanted = [member for member in files if member.name.startswith((WITHIN, STORIES))]
         for member in wanted:
             file = archive.extractfile(member)
             assert file is not None

@@ -86,6 +86,15 @@ def with_tasks(channel: ClientChannel) -> ClientChannel:
     return NarrowedChannel(channel, {**declared, EXTENSIONS: {**declared.get(EXTENSIONS, NOTHING), TASKS: {}}})
 
 
+def without_tasks(capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As a session-based server hears of them, whose revision has no such tasks."""
+    if not declares(capabilities):
+        return capabilities
+    others = {name: said for name, said in capabilities[EXTENSIONS].items() if name != TASKS}
+    rest = {name: said for name, said in capabilities.items() if name != EXTENSIONS}
+    return {**rest, EXTENSIONS: others} if others else rest
+
+
 def id_of(begun: Mapping[str, Any]) -> str | None:
     """The id of a task that can be asked about; `None` where there is none that could be passed on."""
     said = begun.get("taskId")

@@ -293,13 +293,17 @@ class CallScheduler:
             try:
                 if waits:
                     main = self.main or self._main()  # the one before may have gone meanwhile
-                can_be_asked = channel is not None and channel.live and bool(channel.capabilities)
-                legacy = can_be_asked and self._legacy_sessions.wanted_for(main, channel, self.sessions)
+                legacy = channel is not None and channel.live and main.handshake.stamp.era == "modern"
+                legacy = legacy and self._legacy_sessions.is_session_based(main, permit, self.sessions)
                 if self.sessions in SHARED and not legacy:
                     return await main.request(permit, timeout=max(0.0, end - started))
-                async with AsyncExitStack() as stack:
-                    session = await self._seated(stack, main, permit, legacy, end)
-                    return await session.request(permit, timeout=_left(end))
+                try:
+                    return await self._request_seated(main, permit, legacy, end)
+                except UpstreamFailure as failure:
+                    if not (legacy and self._legacy_sessions.needs_task(main, permit, failure)):
+                        raise
+                permit.note_resend()
+                return await self._request_seated(main, permit, False, end)
             finally:
                 self.traffic.took(time.monotonic() - started)
                 slots.release(who)
@@ -307,19 +311,17 @@ class CallScheduler:
             self.traffic.failures[failure.code] += 1
             raise
 
-    async def _seated(
-        self, stack: AsyncExitStack, main: UpstreamSession, permit: Permit, legacy: bool, end: float
-    ) -> UpstreamSession:
+    async def _request_seated(self, main: UpstreamSession, permit: Permit, legacy: bool, end: float) -> dict[str, Any]:
+        """Over a session that is the call's for its time: the client's own, one without other calls, or a shared one
+        of the session-based revision."""
         kind, channel = self.sessions, permit.channel
-        if legacy:
-            session = await self._legacy_sessions.enter(stack, permit, kind, _left(end))
-            if session is not None:
-                return session
-        if kind == "exclusive":
-            return await stack.enter_async_context(self._pool.alone(main, permit, _left(end)))
-        if kind == "per_client" and channel is not None and channel.key:
-            return await stack.enter_async_context(self._pool.own(permit, channel.key, _left(end)))
-        return main
+        async with AsyncExitStack() as stack:
+            session = await self._legacy_sessions.enter(stack, main, permit, kind, _left(end)) if legacy else None
+            if session is None and kind == "exclusive":
+                session = await stack.enter_async_context(self._pool.alone(main, permit, _left(end)))
+            if session is None and kind == "per_client" and channel is not None and channel.key:
+                session = await stack.enter_async_context(self._pool.own(permit, channel.key, _left(end)))
+            return await (session or main).request(permit, timeout=_left(end))
 
 
 def _left(end: float) -> float:

@@ -23,8 +23,10 @@ logger = logging.getLogger(__name__)
 class PooledSession:
     """`busy` is how many calls have a seat on it. It ends after `idle` seconds without any, where there is a limit."""
 
-    def __init__(self, key: str, idle: float | None) -> None:
+    def __init__(self, key: str, idle: float | None, can_ask: bool = True) -> None:
         self.key = key
+        self.can_ask = can_ask
+        """Whether the server hears that it can send requests to the client."""
         self.busy = 0
         self._idle = idle
         self._loop = asyncio.get_running_loop()
@@ -122,8 +124,9 @@ CLIENT_IDLE: Final = 600.0
 RETRY_PAUSE: Final = 1.0
 """A server that opens no further session is not asked for one with every call."""
 
-Open = Callable[[int, Permit | None, bool], AbstractAsyncContextManager[UpstreamSession]]
-"""(number, the call it is opened for if it is to be one call at a time, whether for that client alone)"""
+Open = Callable[[int, Permit | None, bool, bool], AbstractAsyncContextManager[UpstreamSession]]
+"""(number, the call it is opened for if it is to be one call at a time, whether for that client alone, whether the
+server can send requests)"""
 
 
 class SessionPool:
@@ -152,15 +155,16 @@ class SessionPool:
         return [extra.now for extra in self._extras if extra.open]
 
     @asynccontextmanager
-    async def shared(self, patience: float) -> AsyncIterator[UpstreamSession]:
+    async def shared(self, patience: float, can_ask: bool = True) -> AsyncIterator[UpstreamSession]:
         """One session for all, which stays. Raises `UpstreamFailure`."""
-        known = next((extra for extra in self._extras if not extra.key and not extra.over), None)
-        async with _seat(known or self._opened("", None, None, MAX_EXTRA), patience) as session:
+        shared = (each for each in self._extras if not each.key and each.can_ask is can_ask and not each.over)
+        extra = next(shared, None) or self._opened("", None, None, MAX_EXTRA, can_ask)
+        async with _seat(extra, patience) as session:
             yield session
 
     @asynccontextmanager
     async def alone(
-        self, main: UpstreamSession | None, permit: Permit, patience: float
+        self, main: UpstreamSession | None, permit: Permit, patience: float, can_ask: bool = True
     ) -> AsyncIterator[UpstreamSession]:
         """A session without any other call on it, nor one that was given up and that its server may still be at
         (UP-11). Raises `UpstreamFailure`."""
@@ -168,8 +172,9 @@ class SessionPool:
         if main is not None and not main.connection.calls and not unanswered:
             yield main
             return
-        free = [each for each in self._extras if each.open and not (each.busy or each.key or each.unanswered)]
-        extra = free[-1] if free else self._opened("", permit, IDLE, MAX_EXTRA + unanswered)
+        fit = [each for each in self._extras if each.open and each.can_ask is can_ask and not each.key]
+        free = [each for each in fit if not (each.busy or each.unanswered)]
+        extra = free[-1] if free else self._opened("", permit, IDLE, MAX_EXTRA + unanswered, can_ask)
         async with _seat(extra, patience) as session:
             yield session
 
@@ -190,11 +195,13 @@ class SessionPool:
             if extra.key == key:
                 extra.end()
 
-    def _opened(self, key: str, permit: Permit | None, idle: float | None, most: int) -> PooledSession:
+    def _opened(
+        self, key: str, permit: Permit | None, idle: float | None, most: int, can_ask: bool = True
+    ) -> PooledSession:
         self._make_room(most)
         if self._tasks is None or asyncio.get_running_loop().time() < self._not_before:
             raise UpstreamFailure(Code.SERVER_UNAVAILABLE, "no further session with it could be opened", sent=False)
-        extra = PooledSession(key, idle)
+        extra = PooledSession(key, idle, can_ask)
         self._extras.append(extra)
         self._tasks.start_soon(self._live, extra, permit)
         return extra
@@ -212,7 +219,7 @@ class SessionPool:
 
     async def _live(self, extra: PooledSession, permit: Permit | None) -> None:
         try:
-            await extra.live(self._open_session(next(self._numbers), permit, bool(extra.key)))
+            await extra.live(self._open_session(next(self._numbers), permit, bool(extra.key), extra.can_ask))
         finally:
             self._extras.remove(extra)
             if not extra.ever_open:

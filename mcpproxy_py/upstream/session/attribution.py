@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy_py.core.protocol.client_channel import lacks
+from mcpproxy_py.core.values import Caller
 
 if TYPE_CHECKING:
     from mcpproxy_py.upstream.session.rpc import PendingRequest
@@ -31,18 +32,26 @@ def only_one(under_way: Sequence[PendingRequest], one_client: bool) -> PendingRe
     return under_way[-1] if under_way and alone else None
 
 
+CANCELLED_FOR: Final = 60.0
+"""Seconds for which a log line can be about a call that was cancelled. Its server was told to stop."""
+
+
 def of_log_line(
-    under_way: Sequence[PendingRequest], one_client: bool, unanswered: bool
+    under_way: Sequence[PendingRequest], one_client: bool, cancelled: Collection[Caller]
 ) -> tuple[PendingRequest | None, bool]:
-    """The request that a log line belongs to which does not say whose it is; and, where nobody can tell, whether nobody
-    may hear it. What is said during the calls of a principal of limited scope may be about those: it is told to that
-    principal, in its latest, and to nobody where others call at the same time."""
-    owner = None if unanswered and not one_client else only_one(under_way, one_client)
-    callers = [each.channel.caller for each in under_way if each.channel is not None] if owner is None else []
-    confidential = any(each.access is not None for each in callers)
-    if confidential and len({each.principal for each in callers}) == 1 and not unanswered:
-        owner = under_way[-1]
-    return owner, one_client or confidential or (not under_way and unanswered)
+    """The request that a log line without a stream belongs to; if there is none, whether the line is dropped.
+
+    A line can be about any call under way, and about a call `cancelled` lately. Where one of their callers has a
+    limited scope, only that principal may read it: in its latest call, if all these calls are its own."""
+    owner = only_one(under_way, one_client)
+    if one_client:
+        return owner, True
+    if not under_way:
+        return None, bool(cancelled)
+    callers = [*(each.channel.caller for each in under_way if each.channel is not None), *cancelled]
+    if all(each.access is None for each in callers):
+        return owner, False
+    return (under_way[-1] if len({each.principal for each in callers}) == 1 else None), True
 
 
 def latest_of_one_client(under_way: Sequence[PendingRequest]) -> PendingRequest | None:

@@ -21,7 +21,14 @@ from mcpproxy_py.errors import MAY_HAVE_ACTED, Code, UpstreamFailure, bad_answer
 from mcpproxy_py.jsonrpc import KEPT, id_at_the_edges, object_in, without
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, Permit
 from mcpproxy_py.upstream.session import attribution
-from mcpproxy_py.upstream.session.attribution import ROOTS, IgnoredMessages, latest_of_one_client, leaves, only_one
+from mcpproxy_py.upstream.session.attribution import (
+    CANCELLED_FOR,
+    ROOTS,
+    IgnoredMessages,
+    latest_of_one_client,
+    leaves,
+    only_one,
+)
 from mcpproxy_py.upstream.session.connection import Headers, Hear, RpcConnection, Stamp, unstamped
 from mcpproxy_py.upstream.session.large_messages import LargeMessages, LargeResult
 from mcpproxy_py.upstream.session.server_requests import (
@@ -287,7 +294,7 @@ class RpcPeer(RpcConnection):
     def _leave(self, pending: PendingRequest, sent: bool) -> None:
         """It has ended here. Where the server was sent it and has not answered, it has not ended there."""
         if sent and not pending.answered and pending.channel is not None and self._goes_on(pending):
-            self._given_up.add(pending.id)
+            self._given_up.add(pending.id, pending.channel.caller)
 
     def _goes_on(self, pending: PendingRequest) -> bool:
         """Whether the server can still say something of a request that was given up."""
@@ -479,10 +486,11 @@ class RpcPeer(RpcConnection):
 
     def _tell(self, method: str, params: dict[str, Any], stream: int | None) -> None:
         """Log messages and all that this room does not know: the call's, where it came on a call's stream or only one
-        is under way; everybody's otherwise. What only a call can have said that was given up is nobody's."""
+        is under way; everybody's otherwise. A line that only a cancelled call can have caused is dropped."""
         owner, nobodys = self._pending.get(stream) if stream is not None else None, self.one_client
         if stream is None:
-            owner, nobodys = attribution.of_log_line(self._under_way(), self.one_client, self.unanswered)
+            cancelled = self._given_up.callers(min(self.unanswered_for, CANCELLED_FOR))
+            owner, nobodys = attribution.of_log_line(self._under_way(), self.one_client, cancelled)
         if owner is not None and owner.channel is not None:
             owner.notify(method, params)
         elif (stream is None or owner is not None) and not nobodys:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import takewhile
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from mcpproxy_py import jsonrpc
-from mcpproxy_py.core.protocol.client_channel import ClientChannel
-from mcpproxy_py.core.values import NOTHING
+from mcpproxy_py.core.protocol.client_channel import NOBODY, ClientChannel
+from mcpproxy_py.core.values import NOTHING, Caller
 from mcpproxy_py.errors import RpcError
 from mcpproxy_py.upstream.permit import NotPermitted, OwnPermit, PermittedAnswer
 
@@ -76,12 +77,12 @@ class UnansweredCalls:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._since: dict[int, float] = {}
+        self._since: dict[int, tuple[float, Caller]] = {}
         self._unlisted = -inf
 
-    def add(self, request_id: int) -> None:
+    def add(self, request_id: int, caller: Caller) -> None:
         if len(self._since) < MOST_UNANSWERED:
-            self._since[request_id] = self._now()
+            self._since[request_id] = self._now(), caller
         else:
             self._unlisted = self._now()
 
@@ -90,12 +91,19 @@ class UnansweredCalls:
 
     def any(self, within: float) -> bool:
         """Whether there are any that were given up within so many seconds."""
-        latest = max(self._unlisted, next(reversed(self._since.values()), -inf))
+        latest = max(self._unlisted, next(reversed(self._since.values()), (-inf,))[0])
         if latest == -inf or latest + within > self._now():
             return latest > -inf
         self._since.clear()
         self._unlisted = -inf
         return False
+
+    def callers(self, within: float) -> list[Caller]:
+        """Of those that were given up within so many seconds; those beyond the limit are of an unknown caller, which
+        is no principal's."""
+        begin = self._now() - within
+        recent = takewhile(lambda given_up: given_up[0] > begin, reversed(self._since.values()))
+        return [*(caller for _, caller in recent), *([NOBODY.caller] if self._unlisted > begin else [])]
 
 
 Send = Callable[[ServerRequestAnswer], None]

@@ -169,6 +169,8 @@ class UpstreamSession:
         self.handshake = handshake
         self.own_capabilities: Mapping[str, Any] | None = None
         """What the gateway declares in what it asks itself, its lists above all."""
+        self.task_tools: set[str] | None = None
+        """Tools that can run as a task; None until that was looked up (`LegacySessions`)."""
         self._name = name
         self._mirrored = mirrored
 
@@ -186,6 +188,7 @@ class UpstreamSession:
         kept, wrong, mirrored = await anyio.to_thread.run_sync(self._sorted, listed)
         self._mirrored.clear()
         self._mirrored.update(mirrored)
+        self.task_tools = None
         return kept, wrong
 
     def _sorted(self, listed: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str], Mirrored]:

@@ -56,6 +56,9 @@ MAX_SIDE_POSTS: Final = 256
 """More than there can be answers of clients on their way; beyond that somebody floods us."""
 MAX_RESUMES: Final = 5
 MAX_LISTEN_PAUSE: Final = 30.0
+LISTEN_PATIENCE: Final = 2.0
+"""What a server sends outside the stream of a call is lost until its own stream is open, so the first call waits for
+the head of that response. Some servers send the head with the first event only."""
 
 
 class StreamableConnection(RpcPeer):
@@ -78,6 +81,8 @@ class StreamableConnection(RpcPeer):
         self._exchanges: dict[int, HttpExchange] = {}
         self._session: dict[str, str] = {}
         self._side_posts = 0
+        self._stream_answered = anyio.Event()
+        """The server answered the first GET of the session, with a stream or without."""
 
     # Sending.
 
@@ -111,6 +116,8 @@ class StreamableConnection(RpcPeer):
             self._remember(names.PROTOCOL_VERSION, notice.headers.get(names.PROTOCOL_VERSION), notice.headers)
         if permit.method == "notifications/initialized" and SESSION_ID in self._session:
             self._tasks.start_soon(self._listen)
+            with anyio.move_on_after(LISTEN_PATIENCE):
+                await self._stream_answered.wait()
 
     def _post_aside(self, outgoing: Outgoing) -> None:
         if self._side_posts < MAX_SIDE_POSTS:
@@ -254,6 +261,7 @@ class StreamableConnection(RpcPeer):
         while not self.closed.is_set():
             try:
                 async with self._get({}, parser.last_id) as response:
+                    self._stream_answered.set()
                     if response.status_code == 404:
                         self.shut(FORGOTTEN)
                     if not _is_event_stream(response):
@@ -267,6 +275,7 @@ class StreamableConnection(RpcPeer):
                 self.shut(unreachable(error))
             except BROKEN as error:
                 logger.debug("the server's stream broke: %s", error)
+            self._stream_answered.set()  # it answers with an error
             await anyio.sleep(pause)
             pause = min(pause * 2, MAX_LISTEN_PAUSE)
 

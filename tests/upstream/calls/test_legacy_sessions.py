@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy_py.errors import UpstreamFailure
 from mcpproxy_py.upstream.calls import legacy_sessions
 from mcpproxy_py.upstream.spec import UpstreamSpec
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
@@ -50,12 +51,46 @@ async def test_a_client_that_can_be_asked_in_mid_call_is_asked(tmp_path: Path) -
         assert supervisor.describe()[0]["extra_sessions"] == 1
 
 
-async def test_everybody_else_keeps_to_the_modern_session(tmp_path: Path) -> None:
+async def test_a_stateless_client_keeps_to_the_stateless_session(tmp_path: Path) -> None:
     async with running(tmp_path, both()) as supervisor:
         await connected(supervisor, "s")
-        for chat in (Chat(), Chat(capabilities={"x": {}}), person(live=False), None):
+        for chat in (person(live=False), None):
             assert await asked(supervisor, chat) == "there is nobody to ask"  # type: ignore[arg-type]
         assert supervisor.describe()[0]["extra_sessions"] == 0
+
+
+async def test_a_client_that_cannot_be_asked_gets_a_session_that_declares_nothing(tmp_path: Path) -> None:
+    """Whether the others' sessions are shared or not, all of these share one."""
+    async with running(tmp_path, both()) as supervisor:
+        await connected(supervisor, "s")
+        for known in ({}, {"number": 5}):
+            for chat in (Chat(capabilities={}), Chat(capabilities={"x": {}})):
+                seen = await call(supervisor, "whoami", chat)
+                assert seen["capabilities"] == {}
+                assert "io.modelcontextprotocol/protocolVersion" not in seen["meta"]
+            assert supervisor.describe()[0]["extra_sessions"] == 1 + bool(known)
+            assert await asked(supervisor, person(5)) == {"number": 5}  # from now on it asks outside of calls
+        assert supervisor.describe()[0]["extra_sessions"] == 2
+
+
+async def test_requests_about_tasks_and_tools_that_need_one_are_stateless(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    spec = replace(both(), args=(*both().args, "--tasks", "--log", str(log)))
+    follows = person(1)
+    follows.capabilities = {**follows.capabilities, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+    async with running(tmp_path, spec) as supervisor:
+        await connected(supervisor, "s")
+        for _ in range(2):
+            assert await call(supervisor, "needs_task", follows) == "ran as a task"
+        assert await asked(supervisor, follows) == {"number": 1}
+        with pytest.raises(UpstreamFailure):
+            await supervisor.request("s", "tasks/get", {"taskId": "1"}, channel=follows)
+        with pytest.raises(UpstreamFailure, match="task only"):
+            await supervisor.call_tool("s", "needs_task", {"always": True}, channel=person(1))
+    heard = [json.loads(line) for line in log.read_text().splitlines()]
+    stateless = [each["method"] for each in heard if "io.modelcontextprotocol/protocolVersion" in str(each)]
+    assert stateless.count("tools/call") == 2
+    assert "tasks/get" in stateless
 
 
 async def test_a_server_that_is_shared_whatever_happens_is_not_started_twice(tmp_path: Path) -> None:
@@ -134,5 +169,5 @@ async def test_a_log_level_reaches_the_sessions_of_the_older_era_alone(kind: Any
             assert await supervisor.request("s", "logging/setLevel", {"level": level}, channel=ann) == {}
             await call(supervisor, "whoami", ann)
             assert levels(tmp_path)[-1] == level
-        assert await supervisor.request("s", "logging/setLevel", {"level": "error"}, channel=Chat()) == {}
+        assert await supervisor.request("s", "logging/setLevel", {"level": "error"}, channel=Chat(live=False)) == {}
     assert levels(tmp_path) == ["debug", "info", *(["error"] if kind == "auto" else [])]

@@ -8,12 +8,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from mcpproxy_py.core.values import Caller, ClientInfo
 from mcpproxy_py.upstream import server as upstream_server
 from mcpproxy_py.upstream.session.server_requests import MOST_UNANSWERED, UnansweredCalls
 from mcpproxy_py.upstream.spec import Sessions
 from tests.upstream.helpers import LONG, Chat, Upstreams, connected, running, stdio, text_of, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.proves("UP-11")]
+
+
+ANN, BOB = Caller("ann", "mcp", ClientInfo()), Caller("bob", "mcp", ClientInfo())
 
 
 class Clock:
@@ -26,8 +30,8 @@ class Clock:
 def test_each_counts_until_it_is_answered() -> None:
     calls = UnansweredCalls(Clock())
     assert not calls.any(inf)
-    calls.add(1)
-    calls.add(2)
+    calls.add(1, ANN)
+    calls.add(2, BOB)
     calls.discard(1)
     calls.discard(7)
     assert calls.any(inf)
@@ -38,12 +42,13 @@ def test_each_counts_until_it_is_answered() -> None:
 def test_or_for_a_time_where_there_is_one() -> None:
     clock = Clock()
     calls = UnansweredCalls(clock)
-    calls.add(1)
+    calls.add(1, ANN)
     clock.now = 9.0
-    calls.add(2)
+    calls.add(2, BOB)
     clock.now = 18.0
     assert calls.any(10.0)
     assert calls.any(inf)
+    assert [calls.callers(within) for within in (10.0, 19.0)] == [[BOB], [BOB, ANN]]
     clock.now = 19.0
     assert not calls.any(10.0)
 
@@ -52,11 +57,12 @@ def test_a_flood_of_them_is_not_forgotten_by_being_one() -> None:
     clock = Clock()
     calls = UnansweredCalls(clock)
     for number in range(3 * MOST_UNANSWERED):
-        calls.add(number)
+        calls.add(number, ANN)
     for number in range(3 * MOST_UNANSWERED):
         calls.discard(number)
     assert calls.any(inf)  # of those beyond the bound nobody knows whether they were answered
     assert calls.any(10.0)
+    assert [each.principal for each in calls.callers(10.0)] == ["nobody"]
     clock.now = 10.0
     assert not calls.any(10.0)
 
