@@ -8,7 +8,6 @@ from typing import Final
 from tests.wire.strangers.matrix import Cell
 
 LISTS: Final = ("resources", "resource of a template", "subscription", "prompts", "completion")
-NOT_DIRECT: Final = ("resource of a template", "subscription", "completion")
 TASKS: Final = ("tool that is a task", "task that the client follows")
 
 
@@ -43,9 +42,6 @@ REASONS: Final[dict[str, Callable[[Cell], bool]]] = {
     "The gate's own list does not change when a server's lists do (docs/howto/choose-surfaces.md).": (
         lambda cell: cell.surface == "gate" and cell.kind == "list_changed" and cell.through.get("heard") == []
     ),
-    "The direct surface does not serve this yet (issue 25, point 4).": (
-        lambda cell: cell.surface == "direct" and cell.kind in NOT_DIRECT
-    ),
     "Better than straight: the gateway follows the task for a client that does not (docs/howto/choose-surfaces.md).": (
         _follows_for_the_client
     ),
@@ -61,9 +57,6 @@ REASONS: Final[dict[str, Callable[[Cell], bool]]] = {
         and cell.kind == "subscription"
         and cell.place.startswith(("typescript-1", "npm-everything"))
         and isinstance(cell.through, list)
-    ),
-    "A passthrough surface refuses a whole subscription where its server cannot serve all of it (issue 25, point 4).": (
-        lambda cell: cell.surface == "passthrough" and cell.kind == "subscription" and cell.through == []
     ),
     "The story changes a requestState and expects the SDK's own words. The gateway seals states itself, and refuses a "
     "changed one before the server hears of it (docs/explanation/design.md).": (
