@@ -75,6 +75,7 @@ WAYS = pytest.mark.parametrize(
         ("list_changed", MODERN, True),
         ("list_changed", HANDSHAKE, False),
         ("refresh", HANDSHAKE, True),
+        ("refresh", MODERN, False),
         ("lazy restart", MODERN, True),
         ("lazy restart", HANDSHAKE, False),
     ],
