@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.attacks.site import CLOSE, LOOK, HttpHeard, Site, response, result_of, site
-from tests.attacks.target import ERAS, Target, fresh
+from tests.attacks.target import Target, fresh
 from tests.support.gateway import gateway
-from tests.support.wire import HANDSHAKE, RpcError, Wire, text
+from tests.support.wire import HANDSHAKE, MODERN, RpcError, Wire, text
 
 pytestmark = [pytest.mark.proves("GATE-14", "ACT-1")]
 WIPE = {"name": "wipe", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}}
@@ -42,6 +42,8 @@ ANSWERS: dict[str, list[Any]] = {
     "hangs-up": [CLOSE],
 }
 DOORS = ("gate", "direct", "passthrough", "rest")
+WAYS = [(door, era) for door in DOORS for era in (MODERN, HANDSHAKE) if (door, era) != ("rest", HANDSHAKE)]
+"""REST knows no revision of the protocol."""
 
 
 @dataclass
@@ -102,14 +104,11 @@ def said_to_the_agent(acting: Acting, case: str, door: str, era: str, mark: str)
         return str(error)
 
 
-@ERAS
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "era"), WAYS)
 @pytest.mark.parametrize("case", ANSWERS)
 def test_a_call_that_was_sent_is_never_on_record_as_kept_from_its_server(
     acting: Acting, case: str, door: str, era: str
 ) -> None:
-    if door == "rest" and era == HANDSHAKE:
-        pytest.skip("REST knows no revision of the protocol")
     acting.target.running.wait_for(case, state="connected")
     mark = fresh()
     told = said_to_the_agent(acting, case, door, era, mark)
