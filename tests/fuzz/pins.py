@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from mcpproxy_py.core.pins.compare import compare
 from mcpproxy_py.core.pins.hint_changes import class_move
 from mcpproxy_py.core.pins.judge import approve, judge, reject
-from mcpproxy_py.core.pins.listing import PinnedListing, from_json, listing_of
+from mcpproxy_py.core.pins.listing import PinnedListing, listing_of
 from mcpproxy_py.core.pins.shown import shown
 from mcpproxy_py.core.policy.tool_class import classify
 
@@ -46,7 +46,6 @@ def judge_listings(data: bytes) -> Hashable:
     assert not judge(reject(kept, listed, found.waiting), listed, manual=manual, trusted=trusted, findings={}).waiting
     after = judge(approve(kept, listed, found.waiting), listed, manual=manual, trusted=trusted, findings={})
     assert not after.blocked and not after.waiting and after.in_force.digest() == listed.digest()
-    _is_stored(kept)
     judgements = {each.judgement for some in found.waiting.values() for each in some}
     return tuple(sorted(judgements)), bool(found.blocked), found.to_keep is None
 
@@ -88,7 +87,3 @@ def _is_approved(
     )
     assert class_move(old, now, trusted) != "lowers_risk", "it is less of a risk than what was approved"
     assert name in blocked or class_move(said, now, trusted) != "lowers_risk", "it is less of a risk than it says"
-
-
-def _is_stored(kept: PinnedListing) -> None:
-    assert from_json(json.loads(json.dumps(kept.as_json()))).digest() == kept.digest(), "it is stored as something else"

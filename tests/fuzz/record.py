@@ -168,7 +168,7 @@ def _made(lines: list[bytes]) -> Database:
     join(made, WHO)
     if lines:
         with made.writing() as connection:
-            project(made, connection, 1, entries(lines, map(read, lines), 0), 0)
+            project(made, connection, 1, entries(lines, map(read, lines), 0), 0, WHO.sealer())
     return made
 
 

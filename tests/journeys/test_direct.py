@@ -320,7 +320,7 @@ def test_a_resource_that_a_result_named_is_read_from_the_server_that_named_it(
 ) -> None:
     client = Wire(f"{running.mcp}{door}", era, token=TOKEN)
     for server in ("one", "two"):
-        uri = f"odd://{server}/{era}{door}"
+        uri = f"link://{server}/{era}{door}"  # their templates begin with odd://
         unknown(client, uri)
         name_it(client, server, uri)
         for each in (uri, f"{uri}/kept"):
@@ -385,7 +385,7 @@ async def test_it_is_the_same_through_the_command(running: Running, era: str) ->
 @pytest.mark.proves("SURF-8", "SEC-5")
 async def test_what_was_named_to_one_principal_is_unknown_to_another(running: Running) -> None:
     """The agent comes with its token, whoever opens the socket is local."""
-    uri = "odd://one/for-the-agent"
+    uri = "link://one/for-the-agent"
     agent = direct(running)
     name_it(agent, "one", uri)
     assert agent.request("resources/read", {"uri": uri})["contents"]

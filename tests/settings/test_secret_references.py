@@ -15,7 +15,7 @@ from mcpproxy_py.errors import GatewayError
 from mcpproxy_py.settings import Loaded, load, shown, validate_text
 from mcpproxy_py.settings.environment import known_keys
 from mcpproxy_py.settings.secret_references import PLACES, is_reference
-from mcpproxy_py.settings.servers import LoginSettings, ServerSettings
+from mcpproxy_py.settings.servers import AssertionSettings, LoginSettings, ServerSettings
 
 pytestmark = pytest.mark.proves("CONF-1")
 
@@ -266,6 +266,8 @@ def secret_fields() -> dict[str, Any]:
     fields = dict(known_keys())
     fields |= {f"mcpServers.*.{name}": field for name, field in ServerSettings.model_fields.items()}
     fields |= {f"mcpServers.*.auth.{name}": field for name, field in LoginSettings.model_fields.items()}
+    provider = AssertionSettings.model_fields
+    fields |= {f"mcpServers.*.auth.identity_provider.{name}": field for name, field in provider.items()}
     return {key: field for key, field in fields.items() if "Secret" in repr(field.annotation) or field.repr is False}
 
 

@@ -47,15 +47,22 @@ class SystemKeyring:
     daemon: subprocess.Popen[bytes] | None = None
 
     def unlock(self) -> None:
-        """As a login to the desktop does."""
-        self.daemon = daemon = subprocess.Popen(
-            ["gnome-keyring-daemon", "--foreground", "--unlock", "--components=secrets"], env=self.environment,
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert daemon.stdin is not None
-        daemon.stdin.write(PASSWORD)
-        daemon.stdin.close()
-        until(lambda: self.run("-c", HAS) == "False", what="an open keyring")
+        """As a login to the desktop does. A daemon that has not opened its keyring after a while is started anew."""
+        for patience in (20.0, 20.0, WAIT):
+            self.take_away()
+            self.daemon = daemon = subprocess.Popen(
+                ["gnome-keyring-daemon", "--foreground", "--unlock", "--components=secrets"], env=self.environment,
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert daemon.stdin is not None
+            daemon.stdin.write(PASSWORD)
+            daemon.stdin.close()
+            try:
+                until(lambda: self.run("-c", HAS) == "False", timeout=patience, what="an open keyring")
+                return
+            except AssertionError:
+                if patience == WAIT:
+                    raise
 
     def take_away(self) -> None:
         if self.daemon is not None:
