@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "mcpproxy_py"
 
 BUDGETS: dict[str, int] = {
     "app": 917, "bench": 617, "cli": 10_046, "core": 9_855, "doctor": 294, "gateway": 4_135, "providers": 2_470,
-    "serve": 8_200, "settings": 2_383, "store": 5_194, "tracing": 257, "upstream": 7_125, "word_vectors": 141,
+    "serve": 8_200, "settings": 2_383, "store": 5_194, "tracing": 257, "upstream": 7_130, "word_vectors": 141,
     "(root)": 449,
 }  # fmt: skip
 

@@ -33,8 +33,10 @@ from mcpproxy_py.upstream.session.rpc import PendingRequest
 from mcpproxy_py.upstream.session.session import UpstreamSession
 from mcpproxy_py.upstream.spec import Sessions, UpstreamSpec
 
-# One in so many slots is for other principals than the one that takes all it can; with fewer slots, none is.
 KEPT_BACK: Final = 5
+"""One in so many slots is for other principals than the one that takes all it can; with fewer slots, none is."""
+NO_QUOTA: Final = frozenset(("", "local"))
+"""The gateway itself, and callers without a token on this machine, who can also change the configuration."""
 
 
 class CallSlots:
@@ -42,20 +44,17 @@ class CallSlots:
 
     Each principal has a quota: a fifth of the slots, and of the queue, is kept for the others (SEC-7), and one call of
     each may always wait. A slot that becomes free goes to the principal with the fewest calls in flight, and of these
-    to whoever came first.
+    to the one whose queue is the oldest.
     """
 
     def __init__(self, width: int, on_wait: Callable[[], None] = lambda: None) -> None:
         """`on_wait` is called for each that has to wait."""
         self.in_flight = 0
+        self.waiting = 0
         self._width = self._room = max(1, width)
         self._taken: Counter[str] = Counter()
-        self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._on_wait = on_wait
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
 
     def resize(self, width: int, room: int | None = None) -> None:
         self._width = max(1, width)
@@ -73,10 +72,12 @@ class CallSlots:
             self.release(principal)
 
     def acquire(self, principal: str) -> bool:
-        """Takes a slot where one is free for this principal, which is for nobody that waits. Whoever has one, by this
-        or by `wait`, has to `release` it."""
+        """Takes a slot where one is free for this principal. Every slot, from here or from `wait`, has to be
+        released."""
         width = self._width
-        if self.in_flight >= width or self._taken[principal] >= width - width // KEPT_BACK:
+        if self.in_flight >= width:
+            return False
+        if self._taken[principal] >= width - width // KEPT_BACK and principal not in NO_QUOTA:
             return False
         self._taken[principal] += 1
         self.in_flight += 1
@@ -85,44 +86,53 @@ class CallSlots:
     def release(self, principal: str) -> None:
         self.in_flight -= 1
         self._taken[principal] -= 1
-        if self._waiting:
+        if self._queues:
             self._admit()
 
     async def wait(self, patience: float, principal: str) -> None:
         """Until there is a slot. Raises like `place`."""
-        quota, own = self._room - self._room // KEPT_BACK, sum(who == principal for who, _ in self._waiting)
-        if own >= quota:
+        own = len(self._queues.get(principal, ()))
+        if own >= self._room - self._room // KEPT_BACK and principal not in NO_QUOTA:
             has = f"{self._taken[principal]} calls in flight and {own} waiting"
             raise _overloaded(f"'{principal}' has {has}, which is its quota of max_concurrency")
-        if own and len(self._waiting) >= self._room:
-            raise _overloaded(f"{self.in_flight} calls are in flight and {len(self._waiting)} are waiting")
-        turn = principal, asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        if own and self.waiting >= self._room:
+            raise _overloaded(f"{self.in_flight} calls are in flight and {self.waiting} are waiting")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(principal, deque()).append(turn)
+        self.waiting += 1
         self._on_wait()
         try:
             async with asyncio.timeout(patience):
-                await turn[1]
+                await turn
         except TimeoutError:
-            self._give_up(turn)
+            self._give_up(principal, turn)
             raise _overloaded(f"no slot became free within {patience:g} s") from None
         except asyncio.CancelledError:
-            self._give_up(turn)
+            self._give_up(principal, turn)
             raise
 
-    def _give_up(self, turn: tuple[str, asyncio.Future[None]]) -> None:
-        if turn in self._waiting:
-            self._waiting.remove(turn)
-        elif not turn[1].cancelled():  # the slot came in the same moment: hand it on
-            self.release(turn[0])
+    def _give_up(self, principal: str, turn: asyncio.Future[None]) -> None:
+        if turn.done() and not turn.cancelled():  # the slot came in the same moment: hand it on
+            self.release(principal)
+        elif turn in self._queues.get(principal, ()):
+            self._leave_queue(principal, turn)
+
+    def _leave_queue(self, principal: str, turn: asyncio.Future[None]) -> None:
+        queue = self._queues[principal]
+        queue.remove(turn)
+        self.waiting -= 1
+        if not queue:
+            del self._queues[principal]
 
     def _admit(self) -> None:
-        while self._waiting:
-            turn = min(self._waiting, key=lambda each: self._taken[each[0]])
-            if not turn[1].done() and not self.acquire(turn[0]):
+        while self._queues:
+            principal = min(self._queues, key=self._taken.__getitem__)
+            turn = self._queues[principal][0]
+            if not turn.done() and not self.acquire(principal):
                 return
-            self._waiting.remove(turn)
-            if not turn[1].done():
-                turn[1].set_result(None)
+            self._leave_queue(principal, turn)
+            if not turn.done():
+                turn.set_result(None)
 
 
 def _overloaded(why: str) -> UpstreamFailure:
