@@ -21,6 +21,7 @@ export async function showServer(main, name, signal) {
   ]);
   const again = async () => {
     if (signal.aborted) return;
+    removed.abort(); // the view that this one replaces must not go on polling
     main.replaceChildren();
     await showServer(main, name, signal);
   };
