@@ -208,7 +208,7 @@ class Subscriptions:
         return self._subscribers.keys()
 
     def forget(self) -> None:
-        """Another server has the name: nobody asked that one."""
+        """Another server has the name now, and no client has subscribed to its resources."""
         self._subscribers.clear()
 
     async def add(self, watch: ResourceWatch, permit: Permit, uri: str, timeout: float) -> dict[str, Any]:

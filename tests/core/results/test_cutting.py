@@ -13,19 +13,11 @@ from mcpproxy_py.core.policy.tool_results import CUT_KEY
 from mcpproxy_py.core.results import cutting, reading
 from mcpproxy_py.core.results.cutting import Handle
 from mcpproxy_py.core.results.kept_text import KeptText
-from mcpproxy_py.core.results.tokens import Made, Steps, about, tokens
+from mcpproxy_py.core.results.tokens import about, at_once, tokens
 from tests.servers.long_results import SHAPES, rows
 
 HANDLE = Handle("ab12-xyz", 15)
 LIMIT = 2000
-
-
-def run(steps: Steps[Made]) -> Made:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as made:
-            return made.value
 
 
 def cut(result: dict[str, Any], limit: int = LIMIT) -> tuple[dict[str, Any], KeptText]:
@@ -35,7 +27,7 @@ def cut(result: dict[str, Any], limit: int = LIMIT) -> tuple[dict[str, Any], Kep
     encoded = None if structured is None else json.dumps(structured, separators=(",", ":"), ensure_ascii=False).encode()
     if encoded is not None and len(texts) == 1 and texts[0][:1] in b"{[" and json.loads(texts[0]) == structured:
         encoded = None
-    made = run(cutting.cut(result, texts, encoded, limit, HANDLE))
+    made = at_once(cutting.cut(result, texts, encoded, limit, HANDLE))
     assert made is not None
     return made
 
@@ -55,7 +47,7 @@ def read_to_the_end(kept: KeptText, begin: int, limit: int = LIMIT) -> list[str]
     pieces: list[str] = []
     at: int | None = begin
     while at is not None:
-        answer = run(reading.piece_of(kept, HANDLE.id, at, limit))
+        answer = at_once(reading.piece_of(kept, HANDLE.id, at, limit))
         pieces.append(answer["content"][0]["text"])
         assert tokens(pieces[-1].encode()) <= limit
         following = answer["_meta"][CUT_KEY]["next"]
@@ -143,7 +135,7 @@ def test_images_audio_and_resources_stay_where_they_are_and_whole() -> None:
     assert [each["type"] for each in shown["content"]] == ["image", "text", "resource", "resource_link", "text"]
     assert kept.text.decode() == "word " * 50_000 + "later"
     only = {"content": [image, resource]}
-    assert run(cutting.cut(only, [], None, LIMIT, HANDLE)) is None
+    assert at_once(cutting.cut(only, [], None, LIMIT, HANDLE)) is None
 
 
 @pytest.mark.proves("SURF-13")
@@ -183,7 +175,7 @@ def test_any_json_is_cut_to_json_and_read_on_whole(values: list[Any], limit: int
     value = {"v": values}
     whole = json.dumps(value, ensure_ascii=ascii_only, indent=1 if limit % 2 else None)
     result = of_text(whole, structuredContent=value)
-    made = run(cutting.cut(result, [whole.encode(errors="replace")], None, limit, HANDLE))
+    made = at_once(cutting.cut(result, [whole.encode(errors="replace")], None, limit, HANDLE))
     if made is None:
         assert about(whole.encode(errors="replace")) <= limit
         return
